@@ -1,0 +1,87 @@
+# Everything runs in .venv, which `setup` fills from requirements.lock. Needs Python 3.11+ and make, no root.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+export UV_CACHE_DIR ?= $(CURDIR)/.uv-cache
+export UV_SYSTEM_CERTS ?= 1
+export UV_PYTHON_DOWNLOADS := never
+unexport PYTHONDONTWRITEBYTECODE    # processes that start often would compile everything anew
+
+bin := .venv/bin
+uv := .uv/bin/uv
+lock_flags := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
+
+# Quick tests of the rooms that need no server; `make test` runs them all.
+quick := $(wildcard tests/architecture tests/ptklib tests/ptkstore/domain tests/ptkstore/application)
+jobs ?= 2
+soak_report := benchmarks/out/soak.json
+topics := ptklib ledger allocator service sage draw_discard
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z%-]*:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- setup ------------------------------------------------------------------------------------------------
+
+# .venv/.stamp holds the directory .venv was made for; a moved or copied tree, or a lost interpreter, is set up anew.
+stamp := .venv/.stamp
+ifneq ($(shell cat $(stamp) 2>/dev/null && $(bin)/python -c pass 2>/dev/null || echo stale),$(CURDIR))
+.PHONY: $(stamp)
+endif
+
+.PHONY: setup
+setup: $(stamp) ## leave .venv with the locked dependencies
+	@:
+$(stamp): requirements.lock pyproject.toml infra/uv.txt infra/setup
+	@infra/setup
+
+# --- the two commands -------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup ## run the main job end to end
+	@$(bin)/ptk demo $(DEMO)
+
+.PHONY: test
+test: setup ## run all tests but the long ones (TESTS=path, jobs=1 for one process)
+	@$(bin)/python -m pytest -n $(jobs) --dist loadfile $(TESTS)
+
+# --- while developing -------------------------------------------------------------------------------------
+
+.PHONY: check
+check: setup ## lint, types, import rules, docstrings, quick tests
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check --quiet --output-format concise . || { echo "run: make format" >&2; exit 1; }
+	@$(bin)/mypy
+	@$(bin)/lint-imports --no-logo
+	@$(bin)/python -m pytest -n $(jobs) --dist loadfile -m "not soak and not real" $(quick)
+
+.PHONY: format
+format: setup ## sort imports, format
+	@$(bin)/ruff check --quiet --select I --fix .
+	@$(bin)/ruff format .
+
+.PHONY: soak
+soak: setup ## long fault, statistical and fuzz tests; writes benchmarks/out/soak.json
+	@$(bin)/python -m pytest -m soak -o faulthandler_timeout=7200 --measurements=$(soak_report) $(TESTS)
+
+.PHONY: bench
+bench: $(topics:%=bench-%) ## all measurements; bench-<topic> for one of ptklib, ledger, ...
+
+.PHONY: $(topics:%=bench-%)
+$(topics:%=bench-%): bench-%: setup
+	@if [ -f benchmarks/$*.py ]; then $(bin)/python benchmarks/$*.py; else echo "bench-$*: no measurements yet"; fi
+
+bench-%:
+	@echo "bench: there is no topic '$*'; topics are: $(topics)" >&2; exit 2
+
+.PHONY: lock
+lock: setup ## solve the dependencies anew, keeping versions that still fit (UPGRADE=1: newest)
+	@$(uv) pip compile infra/uv.in $(lock_flags) --output-file infra/uv.txt
+	@$(uv) pip compile pyproject.toml --extra service --group dev $(lock_flags) --output-file requirements.lock
+	@infra/setup
+
+.PHONY: clean
+clean: ## remove what setup and the tools made (PTK_HOME and benchmarks/out stay)
+	@rm -rf .venv .uv .uv-cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	@find ptklib ptkstore workers tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,109 @@
+"""Rows of a benchmark: a measured number, what it is judged against, and whether the goal is met."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Median seconds of two functions that took turns, and the median of ours / theirs."""
+
+    ours: float
+    theirs: float
+    ratio: float
+
+
+def take_turns(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 7) -> Timed:
+    """Time two functions side by side, so that other work on the machine meets both; each runs once before."""
+    ours(), theirs()
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    return Timed(
+        statistics.median(a for a, _ in pairs),
+        statistics.median(b for _, b in pairs),
+        statistics.median(a / b for a, b in pairs),
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def median_seconds(work: Callable[[], object], rounds: int = 7) -> float:
+    """Return the median of several calls after one that does not count."""
+    work()
+    return statistics.median(seconds(work) for _ in range(rounds))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One row of the table."""
+
+    id: str
+    measure: str
+    unit: str
+    ours: float
+    against: str
+    theirs: float | None
+    judged: float
+    goal: float
+    direction: Literal["<=", ">="]
+
+    def row(self) -> Row:
+        """Return the row with its verdict."""
+        met = self.judged <= self.goal if self.direction == "<=" else self.judged >= self.goal
+        return {**asdict(self), "met": bool(met)}
+
+
+def measured(
+    id: str,
+    measure: str,
+    *,
+    unit: str,
+    ours: float,
+    goal: float,
+    direction: Literal["<=", ">="],
+    against: str = "the goal",
+    theirs: float | None = None,
+    judged: float | None = None,
+) -> Row:
+    """Return a row; `judged` is the number the goal is about, `ours` when nothing else is said.
+
+    Parameters
+    ----------
+    id : str
+        Stable name, ``<family>-<what>``.
+    ours, theirs : float
+        In `unit`.
+    """
+    return Measurement(
+        id,
+        measure,
+        unit,
+        float(ours),
+        against,
+        theirs,
+        float(ours if judged is None else judged),
+        goal,
+        direction,
+    ).row()
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows as a table in Markdown, for the terminal and the README."""
+    head = "| measurement | ours | peer | | judged | goal | met |\n|---|---|---|---|---|---|---|"
+    lines = []
+    for row in rows:
+        theirs = "" if row["theirs"] is None else f"{row['theirs']:.4g}"
+        lines.append(
+            f"| {row['measure']} ({row['unit']}) | {row['ours']:.4g} | {theirs} | {row['against']} "
+            f"| {row['judged']:.3g} | {row['direction']} {row['goal']:g} | {'yes' if row['met'] else 'no'} |"
+        )
+    return "\n".join([head, *lines])

@@ -1,0 +1,89 @@
+"""Clustering of taxi pickups in two columns, and of whole trips in four, against scikit-learn and diffprivlib."""
+
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.spatial import cKDTree
+from sklearn.cluster import KMeans
+
+from benchmarks.measuring import Row, measured, median_seconds
+from benchmarks.peers import HERE, ask_peer
+from ptklib import Clustering
+
+Floats = npt.NDArray[np.float64]
+
+DATA = Path(os.environ.get("PTK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+PICKUPS = {"pickup_longitude": (-74.05, -73.75), "pickup_latitude": (40.6, 40.9)}
+TRIPS = {**PICKUPS, "dropoff_longitude": (-74.05, -73.75), "dropoff_latitude": (40.6, 40.9)}
+N = 100_000
+FITS = 40
+
+
+def rows() -> list[Row]:
+    path = DATA / "nyc_yellow_taxi_2016.parquet"
+    if not path.exists():
+        print(f"skipped: {path.name} is not there")
+        return []
+    trips = pd.read_parquet(path, columns=list(TRIPS))
+    return [*_compared(trips, PICKUPS, 64, (0.1, 1.0)), *_compared(trips, TRIPS, 16, (1.0,))]
+
+
+def _compared(
+    trips: pd.DataFrame, bounds: dict[str, tuple[float, float]], k: int, epsilons: tuple[float, ...]
+) -> list[Row]:
+    low, high = np.asarray(list(bounds.values())).T
+    sample = np.random.default_rng(0).integers(0, len(trips), N)
+    data = np.clip(trips[list(bounds)].to_numpy()[sample], low, high)
+    exact = statistics.mean(
+        _rmse(data, KMeans(k, random_state=i).fit(data).cluster_centers_) for i in range(8)
+    )
+    found, d = [], len(bounds)
+    for epsilon in epsilons:
+        model = Clustering(n_clusters=k, bounds=bounds, epsilon=epsilon)
+        losses = [_rmse(data, model.fit(data).cluster_centers_) for _ in range(FITS)]
+        peer: dict[str, Any] = ask_peer(
+            "diffprivlib",
+            HERE / "diffprivlib_kmeans.py",
+            {"rows": data, "low": low, "high": high},
+            k=k,
+            epsilon=epsilon,
+            fits=7,
+        )
+        theirs = statistics.mean(_rmse(data, np.asarray(centres)) for centres in peer["centres"])
+        ours, seconds = statistics.mean(losses), statistics.median(peer["seconds"])
+        mine = median_seconds(lambda model=model: model.fit(data))  # type: ignore[misc]
+        name = f"clustering d={d} k={k} n=1e5 epsilon {epsilon:g}"
+        found += [
+            measured(
+                f"clustering-{d}d-rmse-{epsilon:g}",
+                f"{name}: RMSE over scikit-learn's {exact:.4g}",
+                unit="ratio",
+                ours=ours / exact,
+                theirs=theirs / exact,
+                against="diffprivlib",
+                goal=1.12 if d == 2 else 1.5,
+                direction="<=",
+            ),
+            measured(
+                f"clustering-{d}d-seconds-{epsilon:g}",
+                f"{name}: fit",
+                unit="s",
+                ours=mine,
+                theirs=seconds,
+                judged=seconds / mine,
+                against="diffprivlib, judged: times faster",
+                goal=50 if d == 2 else 1,
+                direction=">=",
+            ),
+        ]
+    return found
+
+
+def _rmse(data: Floats, centres: Floats) -> float:
+    distances, _ = cKDTree(centres).query(data)
+    return float(np.sqrt(np.mean(distances**2)))

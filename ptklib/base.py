@@ -1,0 +1,325 @@
+"""The estimator contract: scikit-learn outside, a released state inside."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ptklib.exceptions import CorruptStateError, InvalidParameterError, SchemaError, StateMismatchError
+from ptklib.families import load_family
+from ptklib.inputs import InputTable, as_column
+from ptklib.partials import PartialStatistics, merge_all
+from ptklib.privacy import PrivacyLoss
+from ptklib.spec import canonical_json, estimator_from_spec, plain
+from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
+
+Units = Mapping[str, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What a family lets out: tables, and numbers about their noise as far as it has a closed form."""
+
+    tables: dict[str, Any]
+    noise_std: dict[str, dict[str, float]] = field(default_factory=dict)
+    noise_variance: dict[str, float] = field(default_factory=dict)
+    defaults: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Parent of every PTK family; it assumes nothing about the form of the release.
+
+    A family says which columns it reads, what it loses, which exact integer vectors it keeps of a shard, and
+    how those become noisy tables; sharding, continuation and persistence are the same for all.
+
+    Notes
+    -----
+    :Guarantee: (epsilon, delta)-DP per `fit` or `finalize`, as `declared_loss` says; partial statistics are
+        not DP and must stay inside the trusted zone.
+    :Unit: one row; bound the rows of a person before.
+    :Neighbours: add or remove one row.
+
+    After `fit` an object holds its parameters, `released` and `public` attributes, and nothing else.
+    """
+
+    released: ClassVar[tuple[str, ...]] = (
+        "tables_",
+        "noise_std_",
+        "noise_variance_",
+        "defaults_",
+        "n_releases_",
+    )
+    public: ClassVar[tuple[str, ...]] = ("privacy_spent_", "n_features_in_", "feature_names_in_")
+
+    epsilon: Any
+    delta: Any
+
+    # What a family defines. Each reads public parameters only, except _collect, _release and _true_error.
+
+    @abstractmethod
+    def declared_loss(self) -> PrivacyLoss:
+        """Return the loss of one `fit`, before any data are read.
+
+        Raises
+        ------
+        InvalidParameterError
+            When any parameter cannot be used; nothing about parameters may fail later.
+        """
+
+    @abstractmethod
+    def required_columns(self) -> tuple[str, ...]:
+        """Return the columns of the stream that `fit` reads."""
+
+    @abstractmethod
+    def table_schemas(self) -> dict[str, TableSchema]:
+        """Return keys and columns of each released table."""
+
+    @abstractmethod
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """Return the names of the columns of `transform`."""
+
+    @abstractmethod
+    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the exact integer vectors of no row at all."""
+
+    @abstractmethod
+    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the exact integer vectors of some rows."""
+
+    @abstractmethod
+    def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
+        """Draw all noise `declared_loss` stands for; `previous` was checked."""
+
+    @abstractmethod
+    def _transform_columns(self) -> tuple[str, ...]:
+        """Return the columns that `transform` reads."""
+
+    @abstractmethod
+    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+        """Return the features of some rows."""
+
+    @abstractmethod
+    def _true_error(self, exact: Units) -> float:
+        """Return the error of the released tables from exact integer vectors, in [0, 1]."""
+
+    # What a family may define.
+
+    _joined: ClassVar[tuple[str, ...]] = ()
+    """Vectors that shards join end to end instead of adding up: the quantised rows of iterative families.
+
+    They may have any length, a multiple of what one row takes; all other vectors have the length of `_empty`.
+    """
+
+    def _resolved_columns(self) -> dict[str, list[str]]:
+        """Return the parameters that name columns, with defaults resolved."""
+        return {}
+
+    def _key_columns(self) -> dict[str, dict[str, Any]]:
+        """Return the key columns of each table as Arrow arrays, as far as they are known without the data."""
+        return {}
+
+    def _derive(self) -> None:
+        """Set further `released` attributes as functions of ``tables_``; called by fit and from_state."""
+
+    def _label_column(self) -> str | None:
+        """Return the label's column, or None when there is no label or it comes as `y`."""
+        return None
+
+    def _needs_y(self) -> bool:
+        return False
+
+    # Training
+
+    def fit(self, X: Any, y: Any = None, *, previous_state: ReleasedState | None = None) -> Self:
+        """Release the state of the rows of `X`, continuing `previous_state` when given."""
+        loss = self._check_parameters()
+        self.check_previous_state(previous_state)
+        table = self._table(X)
+        self._complete(self._collect(table, self._label(table, y)), previous_state, loss)
+        self.n_features_in_ = len(table.names)
+        if table.named and all(isinstance(name, str) for name in table.names):
+            self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        return self
+
+    def partial_statistics(self, X: Any, y: Any = None) -> PartialStatistics:
+        """Return the exact statistics of one shard. **Private**: store them encrypted."""
+        self._check_parameters()
+        table = self._table(X)
+        exact = self._collect(table, self._label(table, y))
+        return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
+
+    def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
+        """Merge parts of this configuration; no part at all stands for an empty block."""
+        empty = PartialStatistics(type(self).__name__, self._fingerprint(), self._empty())
+        return merge_all(empty, parts, self._joined)
+
+    def finalize(
+        self, parts: Iterable[PartialStatistics], previous_state: ReleasedState | None = None
+    ) -> Self:
+        """Draw noise once over the merged parts and set the released attributes."""
+        loss = self._check_parameters()
+        self.check_previous_state(previous_state)
+        self._complete(self.merge(parts).arrays, previous_state, loss)
+        self._name_inputs()
+        return self
+
+    def _complete(self, exact: Units, previous: ReleasedState | None, loss: PrivacyLoss) -> None:
+        n_releases = 1 if previous is None else 1 + int(previous.meta["n_releases"])
+        self._install(self._release(exact, previous), n_releases, loss)
+
+    def _check_parameters(self) -> PrivacyLoss:
+        self.table_schemas()  # refuses columns that would collide
+        return self.declared_loss()
+
+    def _label(self, table: InputTable, y: Any) -> Any:
+        if not self._needs_y():
+            return None
+        column = self._label_column()
+        if column is None and y is None:
+            raise SchemaError("a label is needed: name its column with label=..., or pass y")
+        label = as_column(y, "y") if column is None else table.column(column)
+        if len(label) != table.n_rows:
+            raise SchemaError("X and y have different lengths")
+        return label
+
+    def _table(self, X: Any) -> InputTable:
+        return InputTable(X, self.required_columns())
+
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(canonical_json(_without_budget(self.to_spec())).encode()).hexdigest()
+
+    def check_previous_state(self, state: ReleasedState | None) -> None:
+        """Raise unless `state` is None or this configuration can continue it; reads no data.
+
+        Raises
+        ------
+        StateMismatchError
+            When family or parameters differ in more than epsilon and delta.
+        CorruptStateError
+            When its tables are not the ones its parameters lead to.
+        """
+        if state is None:
+            return
+        if not isinstance(state, ReleasedState):
+            raise InvalidParameterError("previous_state must be a ReleasedState")
+        if _without_budget(state.spec()) != _without_budget(self.to_spec()):
+            raise StateMismatchError(
+                "previous_state has another family or other parameters: only epsilon and delta may change"
+            )
+        self._check_state(state)
+
+    # Persistence
+
+    def to_spec(self) -> dict[str, Any]:
+        """Return family and parameters as plain JSON values; default columns are spelled out.
+
+        JSON objects have no order, so columns that default to the order of a mapping are written as a list.
+        """
+        params = {**self.get_params(deep=False), **self._resolved_columns()}
+        return {"family": type(self).__name__, "params": {n: plain(v, n) for n, v in sorted(params.items())}}
+
+    def to_state(self) -> ReleasedState:
+        """Return what was released."""
+        check_is_fitted(self)
+        return ReleasedState(
+            self.tables_,
+            {
+                "format_version": FORMAT_VERSION,
+                **self.to_spec(),
+                "tables": {name: schema.to_json() for name, schema in self.table_schemas().items()},
+                "loss": self.privacy_spent_.to_json(),
+                "n_releases": self.n_releases_,
+                "noise_std": self.noise_std_,
+                "noise_variance": self.noise_variance_,
+                "defaults": self.defaults_,
+            },
+        )
+
+    @classmethod
+    def from_state(cls, state: ReleasedState) -> Self:
+        """Return the fitted estimator of a state; called on `DPEstimator`, of any family.
+
+        Raises
+        ------
+        StateMismatchError
+            When the state is of another family than `cls`.
+        CorruptStateError
+            When its tables are not the ones its parameters lead to.
+        """
+        if not issubclass(load_family(state.meta["family"]), cls):
+            raise StateMismatchError(f"the state is of family {state.meta['family']}, not {cls.__name__}")
+        estimator: Self = estimator_from_spec(state.spec())
+        estimator._check_state(state)
+        meta = state.meta
+        release = Release(
+            dict(state.tables),
+            {name: dict(columns) for name, columns in meta["noise_std"].items()},
+            dict(meta["noise_variance"]),
+            {name: dict(columns) for name, columns in meta["defaults"].items()},
+        )
+        estimator._install(release, meta["n_releases"], state.loss)
+        estimator._name_inputs()
+        return estimator
+
+    def _check_state(self, state: ReleasedState) -> None:
+        """Raise `CorruptStateError` unless `state` is one this configuration can release."""
+        schemas, found = self.table_schemas(), state.schemas
+        if {n: s.to_json() for n, s in schemas.items()} != {n: s.to_json() for n, s in found.items()}:
+            raise CorruptStateError("the tables of the state are not the ones its parameters lead to")
+        for name, keys in self._key_columns().items():
+            table = state.tables[name]
+            if not all(table.column(key).combine_chunks().equals(column) for key, column in keys.items()):
+                raise CorruptStateError(f"the keys of table {name!r} are not the declared domain")
+
+    def _install(self, release: Release, n_releases: int, loss: PrivacyLoss) -> None:
+        self.tables_ = release.tables
+        self.noise_std_ = release.noise_std
+        self.noise_variance_ = release.noise_variance
+        self.defaults_ = release.defaults
+        self.n_releases_ = n_releases
+        self.privacy_spent_ = loss
+        self._derive()
+
+    def _name_inputs(self) -> None:
+        names = self.required_columns()
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.asarray(names, dtype=object)
+
+    # Use
+
+    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the features of `X`: functions of each row and of released values only."""
+        check_is_fitted(self)
+        return self._transform(InputTable(X, self._transform_columns()))
+
+    def error_from_true_value(self, part: PartialStatistics) -> float:
+        """Return how far the released tables are from exact sums, in [0, 1].
+
+        **Private.** The value is not DP: it must not leave the trusted zone, nor enter a log, a message or a
+        state; next to the release it *is* the true value.
+        """
+        check_is_fitted(self)
+        return self._true_error(self.merge([part]).arrays)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tables_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = self._needs_y() and self._label_column() is None
+        return tags
+
+
+def _without_budget(spec: Mapping[str, Any]) -> dict[str, Any]:
+    params = {name: value for name, value in spec["params"].items() if name not in ("epsilon", "delta")}
+    return {"family": spec["family"], "params": params}

@@ -1,0 +1,294 @@
+"""The clustering estimator: k-means centres, their weights and distances to them."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ptklib.base import DPEstimator, Release, Units
+from ptklib.clustering import grid, lloyd
+from ptklib.clustering.centres import weighted_centres
+from ptklib.clustering.space import Box
+from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
+from ptklib.inputs import InputTable
+from ptklib.names import check_columns, refuse_duplicates
+from ptklib.privacy import Bounds, PrivacyLoss
+from ptklib.release import ReleasePlan, plan_release
+from ptklib.state import ReleasedState, TableSchema
+
+CENTERS, CELLS = "centers", "cells"
+CLUSTERS_MAX = 1024
+_ID, _WEIGHT, _CELL, _COUNT = "cluster_id", "weight", "cell", "count"
+_POINTS_PER_CENTRE = 8
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
+    """Release k-means centres of bounded numeric columns.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Numeric columns; all columns of `bounds` by default.
+    n_clusters : int, default 8
+        Number of centres, from 1 to 1024.
+    bounds : mapping of column to (low, high), or one pair for all `columns`
+        Public clipping bounds. Tight bounds make better centres: the grid covers the whole box.
+    epsilon, delta : float
+        Budget of one fit. With ``delta > 0``, discrete Gaussian noise is used: by ``"grid"`` where it is
+        smaller, by ``"lloyd"`` always.
+    method : {"auto", "grid", "lloyd"}
+        ``"grid"``: weighted k-means on a noisy adaptive grid, for at most three columns. ``"lloyd"``: ten noisy
+        rounds of Lloyd. ``"auto"`` takes the grid when it can.
+    scale : bool, default False
+        Whether distances divide each column by the width of its bounds. False is what scikit-learn's `KMeans`
+        does: all columns count in their own unit.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_columns)
+        Released. In the unit of each column, within the bounds.
+    tables_ : dict of str to pyarrow.Table
+        Released. ``centers``: ``cluster_id``, one column per feature, and ``weight``, the estimated number of
+        rows. With the grid also ``cells``: the accumulated noisy counts of all levels.
+    privacy_spent_ : PrivacyLoss
+
+    Notes
+    -----
+    :Guarantee: (epsilon, delta)-DP per call of ``fit``; epsilon-DP when ``delta`` is 0.
+    :Unit: one row; bound the rows of a person before.
+    :Neighbours: add or remove one row.
+    :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids. Lloyd: the same
+        noise on counts, clipped offsets and clipped squared offsets per centre in each round, after one
+        measurement of mean and spread.
+    :Sensitivity: grid: one row moves one count per level by 1. Lloyd: one row moves one count by 1, one sum of
+        offsets by ``2**20`` units (L1 or L2) and one sum of squares by as much, in each round.
+
+    `transform` gives the distance to each centre and `predict` the index of the nearest, as scikit-learn's
+    `KMeans` does. Values are clamped to the bounds there as in `fit`. A row with a missing or infinite value is
+    dropped by `fit`; in `transform` a missing value takes the released mean of its column.
+
+    With the grid a continued state adds up: the centres are those of all rows so far. With Lloyd the previous
+    centres are where the rounds start, and weights are those of the last rows. Partial statistics of the grid
+    are counts; those of Lloyd are quantised rows.
+
+    References
+    ----------
+    .. [1] PTK paper, Table 1, row 6.
+    .. [2] Su, Cao, Li, Bertino, Jin, "Differentially Private K-Means Clustering", CODASPY 2016.
+    .. [3] Diaa, Humphries, Kerschbaum, "FastLloyd: Federated, Accurate, Secure, and Tunable k-Means Clustering
+       with Differential Privacy", 2024: offsets relative to their centre.
+    """
+
+    released: ClassVar[tuple[str, ...]] = (*DPEstimator.released, "cluster_centers_")
+    _joined: ClassVar[tuple[str, ...]] = ("rows",)
+
+    def __init__(
+        self,
+        columns: Any = None,
+        n_clusters: Any = 8,
+        *,
+        bounds: Any,
+        epsilon: Any,
+        delta: Any = 0,
+        method: Any = "auto",
+        scale: Any = False,
+    ) -> None:
+        self.columns = columns
+        self.n_clusters = n_clusters
+        self.bounds = bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.scale = scale
+
+    def required_columns(self) -> tuple[str, ...]:
+        """Return the clustered columns."""
+        return tuple(self._bounds())
+
+    def declared_loss(self) -> PrivacyLoss:
+        """Return the loss of one `fit`, before any data are read.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a parameter cannot be used: epsilon, delta, bounds, columns, n_clusters, method, scale.
+        """
+        self.table_schemas()
+        return self._plan().loss
+
+    def table_schemas(self) -> dict[str, TableSchema]:
+        """Return ``centers`` and, with the grid, ``cells``."""
+        names = (_ID, *self.required_columns(), _WEIGHT)
+        refuse_duplicates(names, "the columns of the released table")
+        self._clusters()
+        fields = [pa.field(_ID, pa.int64(), nullable=False)]
+        fields += [pa.field(name, pa.float64(), nullable=False) for name in names[1:]]
+        schemas = {CENTERS: TableSchema((_ID,), pa.schema(fields))}
+        if self._method() == "grid":
+            fields = [
+                pa.field(_CELL, pa.int64(), nullable=False),
+                pa.field(_COUNT, pa.float64(), nullable=False),
+            ]
+            schemas[CELLS] = TableSchema((_CELL,), pa.schema(fields))
+        return schemas
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """Return ``distance_<cluster_id>`` for each centre."""
+        return np.asarray([f"distance_{i}" for i in range(self._clusters())], dtype=object)
+
+    def predict(self, X: Any) -> Ints:
+        """Return the index of the nearest centre of each row."""
+        check_is_fitted(self)
+        distances = self._transform(InputTable(X, self._transform_columns()))  # whatever set_output says
+        return np.asarray(distances.argmin(axis=1), dtype=np.int64)
+
+    def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Ints:
+        """Fit, then return the index of the nearest centre of each row; nothing about rows is kept."""
+        return self.fit(X, y, **keywords).predict(X)
+
+    def _resolved_columns(self) -> dict[str, list[str]]:
+        return {"columns": list(self._bounds())}
+
+    def _bounds(self) -> dict[str, Bounds]:
+        per_column = isinstance(self.bounds, Mapping)
+        if self.columns is None and not per_column:
+            raise UnboundedSensitivityError(
+                "Clustering needs bounds={column: (low, high)}, or columns and bounds"
+            )
+        names = check_columns(self.bounds if self.columns is None else self.columns, "columns")
+        if not names:
+            raise InvalidParameterError("Clustering needs at least one column")
+        if per_column and set(names) != set(self.bounds):
+            raise UnboundedSensitivityError("bounds must declare exactly the columns to cluster")
+        return {name: Bounds.of(self.bounds[name] if per_column else self.bounds, name) for name in names}
+
+    def _box(self) -> Box:
+        if not isinstance(self.scale, bool):
+            raise InvalidParameterError("scale must be True or False")
+        return Box.of(self._bounds(), self.scale)
+
+    def _clusters(self) -> int:
+        k = self.n_clusters
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= CLUSTERS_MAX:
+            raise InvalidParameterError(f"n_clusters must be an integer from 1 to {CLUSTERS_MAX}")
+        return int(k)
+
+    def _method(self) -> Literal["grid", "lloyd"]:
+        small = len(self._bounds()) in grid.LEVELS
+        if self.method == "lloyd" or (self.method == "auto" and not small):
+            return "lloyd"
+        if self.method not in ("auto", "grid"):
+            raise InvalidParameterError("method must be 'auto', 'grid' or 'lloyd'")
+        if not small:
+            raise InvalidParameterError(f"method 'grid' takes at most {max(grid.LEVELS)} columns")
+        return "grid"
+
+    def _plan(self) -> ReleasePlan:
+        box, k = self._box(), self._clusters()
+        if self._method() == "grid":
+            return plan_release(grid.components(len(box.names)), self.epsilon, self.delta)
+        return lloyd.plan_rounds(box.half_widths, k, self.epsilon, self.delta)
+
+    def _empty(self) -> dict[str, Ints]:
+        return self._exact(np.zeros((0, len(self._bounds()))))
+
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
+        rows = np.column_stack([table.numbers(name) for name in self._bounds()])
+        return self._exact(rows[np.isfinite(rows).all(axis=1)])
+
+    def _exact(self, rows: Floats) -> dict[str, Ints]:
+        box = self._box()
+        if self._method() == "grid":
+            return {"cells": grid.cells(box.shares(rows))}
+        return {"rows": box.quantise(rows).reshape(-1)}
+
+    def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
+        if self._method() == "grid":
+            return self._release_grid(exact["cells"], previous)
+        box, plan, k = self._box(), self._plan(), self._clusters()
+        start = None if previous is None else box.quantise(self._centres_in(previous.tables))
+        rows = exact["rows"].reshape(-1, len(box.names))
+        found = lloyd.noisy_centres(rows, box.half_widths, k, plan, start)
+        std = plan.noise_variance(f"round_{lloyd.ROUNDS - 1}_count") ** 0.5
+        table = self._centers(box.restore(found.units), found.weights)
+        return Release({CENTERS: table}, {CENTERS: {_WEIGHT: std}})
+
+    def _release_grid(self, cells: Ints, previous: ReleasedState | None) -> Release:
+        box, plan, k = self._box(), self._plan(), self._clusters()
+        dimension, names = len(box.names), [c.name for c in plan.components]
+        noisy = plan.draw(grid.nested(cells, dimension))
+        counts = np.concatenate([noisy[name].astype(np.float64) for name in names])
+        variance = {name: plan.noise_variance(name) for name in names}
+        if previous is not None:
+            counts = counts + previous.tables[CELLS].column(_COUNT).to_numpy()
+            known = previous.meta["noise_variance"]
+            variance = {name: v + float(known[name]) for name, v in variance.items()}
+        sizes = [component.size for component in plan.components]
+        levels = np.split(counts, np.cumsum(sizes)[:-1])
+        coarse = grid.weighted_points(levels, [variance[name] for name in names], dimension)
+        points, weights = grid.divided(*coarse, _POINTS_PER_CENTRE * k)
+        where = box.at(points) * box.factor
+        few = len(coarse[0]) < 2 * k
+        starts = (where, weights) if few else (box.at(coarse[0]) * box.factor, coarse[1])
+        centres, nearest = weighted_centres(where, weights, k, *starts)
+        total = max(float(levels[0].sum()), 0.0)
+        share = np.bincount(nearest, weights=weights, minlength=k) / weights.sum()
+        tables = {
+            CENTERS: self._centers(box.clip(centres / box.factor), total * share),
+            CELLS: pa.table(
+                {**self._key_columns()[CELLS], _COUNT: counts}, schema=self.table_schemas()[CELLS].schema
+            ),
+        }
+        std = max(variance.values()) ** 0.5
+        return Release(tables, {CELLS: {_COUNT: std}}, variance)
+
+    def _centers(self, centres: Floats, weights: Floats) -> Any:
+        columns = dict(zip(self._bounds(), centres.T, strict=True))
+        data = {**self._key_columns()[CENTERS], **columns, _WEIGHT: weights}
+        return pa.table(data, schema=self.table_schemas()[CENTERS].schema)
+
+    def _centres_in(self, tables: Mapping[str, Any]) -> Floats:
+        return np.column_stack([tables[CENTERS].column(name).to_numpy() for name in self._bounds()])
+
+    def _derive(self) -> None:
+        self.cluster_centers_ = self._centres_in(self.tables_)
+
+    def _key_columns(self) -> dict[str, dict[str, Any]]:
+        keys = {CENTERS: {_ID: pa.array(np.arange(self._clusters(), dtype=np.int64))}}
+        if self._method() == "grid":
+            size = sum(c.size for c in grid.components(len(self._bounds())))
+            keys[CELLS] = {_CELL: pa.array(np.arange(size, dtype=np.int64))}
+        return keys
+
+    def _transform_columns(self) -> tuple[str, ...]:
+        return self.required_columns()
+
+    def _transform(self, table: InputTable) -> Floats:
+        box = self._box()
+        rows = np.column_stack([table.numbers(name) for name in box.names])
+        weights = self.tables_[CENTERS].column(_WEIGHT).to_numpy() + 1e-9
+        usual = np.average(self.cluster_centers_, axis=0, weights=weights)
+        return box.distances(box.clip(np.where(np.isnan(rows), usual, rows)), self.cluster_centers_)
+
+    def _true_error(self, exact: Units) -> float:
+        """Root mean squared distance to the nearest centre, over the diagonal of the box."""
+        box = self._box()
+        if self._method() == "grid":
+            weights = exact["cells"].astype(np.float64)
+            rows = box.at(grid.centres_of(len(box.names), len(grid.LEVELS[len(box.names)]) - 1))
+            rows, weights = rows[weights > 0], weights[weights > 0]
+        else:
+            rows = box.restore(exact["rows"].reshape(-1, len(box.names)))
+            weights = np.ones(len(rows))
+        if not len(rows):
+            return 0.0
+        squares = box.distances(rows, self.cluster_centers_).min(axis=1) ** 2
+        diagonal = float(((box.width * box.factor) ** 2).sum())
+        return float(np.clip(np.sqrt(np.average(squares, weights=weights) / diagonal), 0.0, 1.0))

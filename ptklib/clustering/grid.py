@@ -1,0 +1,170 @@
+"""Noisy adaptive grid: counts on nested grids become weighted points (d <= 3)."""
+
+from collections.abc import Sequence
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.mechanisms.grid import count_by
+from ptklib.release import Component
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LEVELS: dict[int, tuple[int, ...]] = {1: (16, 128, 1024), 2: (8, 32, 128), 3: (4, 16, 32)}
+"""Cells per axis of each level, by dimension. Levels and equal budgets were chosen on synthetic and taxi data:
+between two and eight levels, with other ratios and shares, the loss was equal or up to 8 % larger."""
+
+
+_DIVIDED = 2.0
+"""Standard deviations of a child's noise a cell must exceed to be divided; 0.5 to 4 differ by less than 2 %."""
+
+_POINTS = 2**12
+"""Cells are divided once more, evenly, while that leaves at most as many points; the loss falls by 1 %."""
+
+
+def components(dimension: int) -> list[Component]:
+    """Return one count vector per level: a row is in one cell of each."""
+    return [Component(f"level_{i}", n**dimension, 1) for i, n in enumerate(LEVELS[dimension])]
+
+
+def cells(shares: Floats) -> Ints:
+    """Count rows, given as shares of the box, in the cells of the finest level."""
+    dimension = shares.shape[1]
+    n = LEVELS[dimension][-1]
+    codes = np.zeros(len(shares), dtype=np.int64)
+    for column in shares.T:
+        codes = codes * n + np.minimum((column * n).astype(np.int64), n - 1)
+    return count_by(codes, n**dimension)
+
+
+def nested(finest: Ints, dimension: int) -> dict[str, Ints]:
+    """Return the exact counts of every level from those of the finest."""
+    levels, n = LEVELS[dimension], LEVELS[dimension][-1]
+    table = finest.reshape((n,) * dimension)
+    return {f"level_{i}": _coarsen(table, n // m).reshape(-1) for i, m in enumerate(levels)}
+
+
+def centres_of(dimension: int, level: int) -> Floats:
+    """Return the middle of each cell of a level, as shares of the box."""
+    n = LEVELS[dimension][level]
+    return np.asarray((np.indices((n,) * dimension).reshape(dimension, -1).T + 0.5) / n)
+
+
+def weighted_points(
+    counts: Sequence[Floats], variances: Sequence[float], dimension: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return points, as shares of the box, with positive weights that describe where rows are.
+
+    Parameters
+    ----------
+    counts, variances
+        Noisy counts per level, coarse to fine, and the variance of their noise.
+
+    Returns
+    -------
+    points, weights, sizes : ndarray
+        The middle, the mass and the side of every cell that was not divided further.
+
+    Notes
+    -----
+    Post-processing. Each count is first averaged with the sum of the finer counts inside it, weighted by
+    precision [1]_. From the top down, the count of a cell is then divided over its children: their noisy counts
+    are projected on the simplex of non-negative numbers with that sum, which makes empty cells exactly zero. A
+    cell whose count does not exceed twice the noise of one child is not divided. On the coarsest level deviations
+    from equal counts are shrunk by the share of noise in them (James-Stein), so noise alone gives a flat box.
+
+    References
+    ----------
+    .. [1] Hay, Rastogi, Miklau, Suciu, "Boosting the Accuracy of Differentially Private Histograms Through
+       Consistency", VLDB 2010.
+    """
+    levels = LEVELS[dimension]
+    tables = [
+        np.asarray(c, dtype=np.float64).reshape((n,) * dimension) for c, n in zip(counts, levels, strict=True)
+    ]
+    best, spread = list(tables), list(variances)
+    for i in range(len(levels) - 2, -1, -1):
+        ratio = levels[i + 1] // levels[i]
+        finer = ratio**dimension * spread[i + 1]
+        own = finer / (finer + spread[i])
+        best[i] = own * tables[i] + (1 - own) * _coarsen(best[i + 1], ratio)
+        spread[i] = own * spread[i]
+    mass, open_cells = _top(best[0].reshape(-1), spread[0]), np.arange(prod(tables[0].shape))
+    points, weights = [], []
+    for i, n in enumerate(levels):
+        divided = np.zeros(len(mass), dtype=np.bool_)
+        if i + 1 < len(levels):
+            divided = mass > _DIVIDED * sqrt(spread[i + 1])
+        kept = ~divided & (mass > 0)
+        points.append(_middles(open_cells[kept], n, dimension))
+        weights.append(mass[kept])
+        if i + 1 == len(levels):
+            break
+        open_cells = _children(open_cells[divided], n, levels[i + 1] // n, dimension)
+        inside = best[i + 1].reshape(-1)[open_cells]
+        mass = _simplex(inside, mass[divided]).reshape(-1)
+        open_cells = open_cells.reshape(-1)
+    sizes = np.repeat([1 / n for n in levels], [len(p) for p in points])
+    return np.concatenate(points), np.concatenate(weights), sizes
+
+
+def divided(points: Floats, weights: Floats, sizes: Floats, least: int) -> tuple[Floats, Floats]:
+    """Divide every point evenly over its cell: once when that leaves few points, and until there are `least`."""
+    dimension = points.shape[1]
+    corners = np.indices((2,) * dimension).reshape(dimension, -1).T - 0.5
+    again = len(points) * len(corners) <= _POINTS
+    while again or len(points) < least:
+        points = (points[:, None, :] + corners[None] * (sizes / 2)[:, None, None]).reshape(-1, dimension)
+        weights = np.repeat(weights / len(corners), len(corners))
+        sizes = np.repeat(sizes / 2, len(corners))
+        again = False
+    return points, weights
+
+
+def _coarsen(table: Any, ratio: int) -> Any:
+    shape = [part for n in table.shape for part in (n // ratio, ratio)]
+    return table.reshape(shape).sum(axis=tuple(range(1, 2 * table.ndim, 2)))
+
+
+def _top(counts: Floats, variance: float) -> Floats:
+    """Return the masses of the coarsest cells: non-negative, with a positive sum.
+
+    Notes
+    -----
+    The energy of m Laplace values of variance v is m v with standard deviation v sqrt(5 m). Only what exceeds
+    three of them is signal: noise alone makes the box flat in 99 of 100 releases.
+    """
+    m = len(counts)
+    total = max(float(counts.sum()), 2 * sqrt(m * variance))
+    deviations = counts - counts.mean()
+    energy = float((deviations**2).sum())
+    noise = (m + 3 * sqrt(5 * m)) * variance
+    signal = max(0.0, 1 - noise / energy) if energy > 0 else 0.0
+    masses: Floats = _simplex((total / m + signal * deviations)[None, :], np.asarray([total]))[0]
+    return masses
+
+
+def _simplex(values: Floats, totals: Floats) -> Floats:
+    """Project each row of `values` on the non-negative numbers with the sum in `totals`."""
+    ordered = -np.sort(-values, axis=1)
+    excess = ordered.cumsum(axis=1) - totals[:, None]
+    rank = np.arange(1, values.shape[1] + 1)
+    last = np.maximum((ordered * rank > excess).sum(axis=1), 1)
+    shift = excess[np.arange(len(values)), last - 1] / last
+    return np.asarray(np.maximum(values - shift[:, None], 0.0))
+
+
+def _middles(codes: Ints, n: int, dimension: int) -> Floats:
+    axes = np.unravel_index(codes, (n,) * dimension)
+    return np.asarray((np.column_stack(axes) + 0.5) / n)
+
+
+def _children(codes: Ints, n: int, ratio: int, dimension: int) -> Ints:
+    """Return the codes, on the next level, of the cells inside some cells; one row each."""
+    corner = np.column_stack(np.unravel_index(codes, (n,) * dimension)).reshape(-1, dimension) * ratio
+    steps = np.indices((ratio,) * dimension).reshape(dimension, -1).T
+    axes = np.moveaxis(corner[:, None, :] + steps[None, :, :], -1, 0)
+    return np.asarray(np.ravel_multi_index(tuple(axes), (n * ratio,) * dimension), dtype=np.int64)

@@ -1,0 +1,310 @@
+"""Noisy rounds of Lloyd over quantised rows, with offsets relative to their centre (any number of columns)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt, log, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.accounting import gaussian_sigma
+from ptklib.clustering.centres import flat_centres, unit_directions
+from ptklib.mechanisms import additive
+from ptklib.mechanisms.grid import count_by, sum_by
+from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+from ptklib.release import Component, ReleasePlan
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ROUNDS = 10
+"""With fewer, centres that share a cluster find no time to part; with more, pure noise grows."""
+
+OFFSET = 2**20
+"""Units in the longest offset of a row from its centre; also in the largest squared offset."""
+
+_SPREAD = {"count": 0.02, "sums": 0.05, "squares": 0.05}
+_ROUND = {"count": 0.2, "sums": 0.65, "squares": 0.15}
+"""Shares of the budget: of the whole for the spread of all rows, of the rest for each round."""
+
+_GAIN = 0.05
+"""Share of the whole for the last comparison with the centres without data."""
+
+_ROWS_AT_ONCE = 2**14
+_SMALL_PRODUCT = 900_000
+"""OpenBLAS multiplies below 10**6 multiplications without threads, which wait for each other on busy cores."""
+
+_RELOCATED_MAX = 256
+"""With more centres, one beside another matters little and all pairs of them cost much memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """Released centres, in units, and noisy numbers of rows next to them."""
+
+    units: Ints
+    weights: Floats
+
+
+def plan_rounds(half_widths: Ints, k: int, epsilon: object, delta: object) -> ReleasePlan:
+    """Return the whole release, spread and all rounds, before any data are read.
+
+    Notes
+    -----
+    What is measured in a round depends on the released centres of the round before: adaptive composition,
+    basic for Laplace (the shares of epsilon add up), zCDP for Gaussian noise (the shares of rho add up). With
+    ``delta > 0`` the noise is Gaussian and offsets are clipped in L2, otherwise Laplace and L1.
+    """
+    budget, slack = check_epsilon(epsilon), check_delta(delta)
+    widths = [int(w) for w in half_widths]
+    whole = sum(widths) if slack == 0 else isqrt(sum(w * w for w in widths)) + 1
+    rest = (1 - sum(_SPREAD.values()) - _GAIN) / ROUNDS
+    parts = [
+        (Component("spread_count", 1, 1), _SPREAD["count"]),
+        (Component("spread_sums", len(widths), whole), _SPREAD["sums"]),
+        (Component("spread_squares", len(widths), whole), _SPREAD["squares"]),
+    ]
+    for i in range(ROUNDS):
+        parts += [
+            (Component(f"round_{i}_count", k, 1), rest * _ROUND["count"]),
+            (Component(f"round_{i}_sums", k * len(widths), OFFSET), rest * _ROUND["sums"]),
+            (Component(f"round_{i}_squares", k, OFFSET), rest * _ROUND["squares"]),
+        ]
+    parts.append((Component("gain", 1, OFFSET), _GAIN))
+    components = tuple(component for component, _ in parts)
+    shares = [Fraction(share) for _, share in parts]
+    fractions = {c.name: share / sum(shares) for c, share in zip(components, shares, strict=True)}
+    if slack == 0:
+        epsilons = {name: Fraction(budget) * share for name, share in fractions.items()}
+        scales = {
+            c.name: additive.laplace_scale(l1_sensitivity=c.sensitivity, epsilon=epsilons[c.name])
+            for c in components
+        }
+        loss = PrivacyLoss(budget, 0.0, _event("DiscreteLaplace", "l1_sensitivity", components, scales))
+        return ReleasePlan(components, loss, scales, epsilons)
+    multiplier = gaussian_sigma(budget, slack, 1.0)
+    scales = {c.name: c.sensitivity * multiplier / sqrt(fractions[c.name]) * (1 + 1e-12) for c in components}
+    loss = PrivacyLoss(budget, slack, _event("DiscreteGaussian", "l2_sensitivity", components, scales))
+    return ReleasePlan(components, loss, scales, None)
+
+
+def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, start: Ints | None) -> Centres:
+    """Return centres after all rounds of `plan`, from `start` or from centres without data.
+
+    Notes
+    -----
+    The rounds are thrown away, for the centres without data or for `start`, unless a last noisy comparison says
+    that they brought rows nearer.
+    """
+    rounds = _Rounds(rows, half_widths, k, plan)
+    flat = 2 * flat_centres(k, len(half_widths)) - 1
+    first = _on_grid(flat * half_widths, half_widths) if start is None else start
+    middle, spread = rounds.spread()
+    units = _on_grid(middle + spread * flat, half_widths) if start is None else start
+    radius, weights = float(np.linalg.norm(spread)), np.zeros(k)
+    for i in range(ROUNDS):
+        measured = rounds.measure(i, units, radius)
+        weights = np.maximum(measured.counts, 0.0)
+        moved = units + measured.displacements()
+        if start is None and i < ROUNDS - 2:
+            moved = measured.relocated(moved)
+        units, radius = _on_grid(moved, half_widths), measured.next_radius()
+    # About three times the mean squared distance of a flat box of this size to k centres.
+    area = float((spread**2).sum()) * k ** (-2 / len(half_widths))
+    if rounds.better(first, units, area):
+        return Centres(units, weights)
+    return Centres(first, np.full(k, weights.sum() / k))
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Noisy sums of one round, in units of rows, and the variance of their noise."""
+
+    counts: Floats
+    sums: Floats
+    squares: Floats
+    count_variance: float
+    sum_variance: float
+    square_variance: float
+    radius: float
+
+    def displacements(self) -> Floats:
+        """Return how far each centre moves: the posterior mean of the mean offset of its rows.
+
+        Notes
+        -----
+        The prior variance of a coordinate is estimated over all centres from the release itself. Where noise
+        may explain all of it centres stay, so a release without signal keeps the centres it started from.
+        """
+        k, dimension = self.sums.shape
+        sizes = np.maximum(self.counts, 0.0)
+        signal = _above_noise(self.sums, self.sum_variance)
+        scale = _above_noise(self.counts, self.count_variance) * dimension
+        most = self.radius**2 / dimension
+        if signal <= 0 or scale <= 0:
+            return np.zeros((k, dimension))
+        prior = min(signal / scale, most)
+        return np.asarray(
+            (sizes / (sizes**2 + self.count_variance + self.sum_variance / prior))[:, None] * self.sums
+        )
+
+    def relocated(self, centres: Floats) -> Floats:
+        """Move centres that save little beside a neighbour to where offsets are long: a local optimum left.
+
+        Notes
+        -----
+        A centre may go when its rows lose less by joining the nearest other centre than a wide cluster has
+        above the lower quartile of mean squared offsets, with the largest of k noises to spare on both sides.
+        """
+        k, dimension = centres.shape
+        if not 3 <= k <= _RELOCATED_MAX:
+            return centres
+        gaps = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=-1)
+        np.fill_diagonal(gaps, np.inf)
+        spare = (1 + log(k)) / sqrt(2)
+        sizes = np.maximum(self.counts, 1.0)
+        price = (np.maximum(self.counts, 0.0) + spare * sqrt(self.count_variance)) * gaps.min(axis=1)
+        means = np.maximum(self.squares, 0.0) / sizes
+        usual = float(np.quantile(means, 0.25))
+        excess = self.squares - usual * sizes - spare * sqrt(self.square_variance)
+        moved, directions = centres.copy(), unit_directions(k, dimension)
+        for _ in range(k // 4):
+            source, target = int(price.argmin()), int(excess.argmax())
+            if source == target or excess[target] <= price[source]:
+                break
+            step = directions[source] * sqrt(float(means[target])) / 2
+            moved[source], moved[target] = centres[target] + step, centres[target] - step
+            price[[source, target]], excess[[source, target]] = np.inf, -np.inf
+        return moved
+
+    def next_radius(self) -> float:
+        """Return a radius that clips few of the rows, never a larger one than now."""
+        total = float(np.maximum(self.counts, 0.0).sum())
+        squares = max(float(self.squares.sum()), 0.0)
+        typical = sqrt(squares / total) if total > 0 else self.radius
+        return float(np.clip(1.5 * typical, self.radius / 4, self.radius))
+
+
+class _Rounds:
+    """The only holder of quantised rows: measures them with the noise of the plan."""
+
+    def __init__(self, rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan) -> None:
+        self._rows, self._widths, self._k, self._plan = rows, half_widths, k, plan
+
+    def spread(self) -> tuple[Floats, Floats]:
+        """Return the middle and the half width of a box most rows lie in, in units.
+
+        Notes
+        -----
+        Posterior means: without signal this is the public box itself.
+        """
+        rows, widths = self._rows, self._widths.astype(np.float64)
+        exact = {
+            "spread_count": np.asarray([len(rows)], dtype=np.int64),
+            "spread_sums": rows.sum(axis=0, dtype=np.int64),
+            "spread_squares": (rows * rows // self._widths).sum(axis=0, dtype=np.int64),
+        }
+        noisy = self._draw(exact)
+        noise = self._plan.noise_variance
+        n, flat = max(float(noisy["spread_count"][0]), 0.0), widths / 3
+        least = n * n + 9 * noise("spread_count")  # a count within three deviations of 0 says little
+        mean = n * noisy["spread_sums"] / (least + noise("spread_sums") / (widths * flat))
+        deviation = noisy["spread_squares"] - n * flat
+        square = flat + n * deviation / (least + noise("spread_squares") / flat**2)
+        mean = np.clip(mean, -widths, widths)
+        variance = np.clip(widths * square - mean**2, (widths / 128) ** 2, widths**2 / 3)
+        return mean, np.sqrt(3 * variance)
+
+    def measure(self, i: int, centres: Ints, radius: float) -> _Measured:
+        """Release counts, sums of clipped offsets and clipped squared offsets per centre.
+
+        Notes
+        -----
+        :Sensitivity: a row is next to one centre, decided by exact integer distances (ties go to the first),
+            and adds there 1, an integer vector of norm at most ``OFFSET`` (L1 or L2, as planned) and an
+            integer in ``[0, OFFSET]``. Norms are exact integers; the factor ``1 - 1e-9`` outweighs the
+            rounding of float64, and truncation only shortens.
+        """
+        k, dimension = centres.shape
+        l1 = self._plan.epsilons is not None
+        # The L1 norm of an offset in no special direction is sqrt(2 d / pi) times its L2 norm.
+        longest = radius * (max(sqrt(2 * dimension / np.pi), 1.0) if l1 else 1.0)
+        counts, sums = np.zeros(k, dtype=np.int64), np.zeros((k, dimension), dtype=np.int64)
+        squares = np.zeros(k, dtype=np.int64)
+        for rows in self._batches():
+            nearest, square = _nearest(rows, centres)
+            offsets = rows - centres[nearest]
+            norm = np.abs(offsets).sum(axis=1) if l1 else np.sqrt(square)
+            factor = OFFSET / np.maximum(norm, longest) * (1 - 1e-9)
+            clipped = np.trunc(offsets * factor[:, None]).astype(np.int64)
+            counts += count_by(nearest, k)
+            share = np.minimum(square / radius**2, 1.0) * OFFSET
+            squares += sum_by(nearest, np.trunc(share).astype(np.int64), k)
+            for j in range(dimension):
+                sums[:, j] += sum_by(nearest, clipped[:, j], k)
+        names = {"count": counts, "sums": sums.reshape(-1), "squares": squares}
+        noisy = self._draw({f"round_{i}_{name}": exact for name, exact in names.items()})
+        noise = self._plan.noise_variance
+        step, area = longest / OFFSET, radius**2 / OFFSET
+        return _Measured(
+            noisy[f"round_{i}_count"].astype(np.float64),
+            noisy[f"round_{i}_sums"].reshape(k, dimension).astype(np.float64) * step,
+            noisy[f"round_{i}_squares"].astype(np.float64) * area,
+            noise(f"round_{i}_count"),
+            noise(f"round_{i}_sums") * step**2,
+            noise(f"round_{i}_squares") * area**2,
+            radius,
+        )
+
+    def better(self, first: Ints, last: Ints, area: float) -> bool:
+        """Return whether rows are nearer to `last` than to `first`, by two standard deviations of noise.
+
+        Notes
+        -----
+        :Sensitivity: a row adds the difference of its squared distances, clipped to `area`: an integer in
+            ``[-OFFSET, OFFSET]``. Squared distances are exact integers.
+        """
+        total = 0
+        for rows in self._batches():
+            gain = _nearest(rows, first)[1] - _nearest(rows, last)[1]
+            total += int(np.trunc(np.clip(gain / area, -1.0, 1.0) * OFFSET).astype(np.int64).sum())
+        noisy = self._draw({"gain": np.asarray([total], dtype=np.int64)})["gain"]
+        return bool(noisy[0] > 2 * sqrt(self._plan.noise_variance("gain")))
+
+    def _batches(self) -> Iterator[Ints]:
+        size = max(min(_SMALL_PRODUCT // (self._k * self._rows.shape[1]), _ROWS_AT_ONCE), 256)
+        for start in range(0, len(self._rows), size):
+            yield self._rows[start : start + size]
+
+    def _draw(self, exact: Mapping[str, Ints]) -> dict[str, Ints]:
+        parts = tuple(c for c in self._plan.components if c.name in exact)
+        return replace(self._plan, components=parts).draw(exact)
+
+
+def _nearest(rows: Ints, centres: Ints) -> tuple[Ints, Ints]:
+    """Return the nearest centre of each row, the first of equals, and the square of the distance; both exact."""
+    points = centres.astype(np.float64)
+    scores = (points**2).sum(axis=1) - 2 * (rows.astype(np.float64) @ points.T)
+    nearest = scores.argmin(axis=1).astype(np.int64)
+    offsets = rows - centres[nearest]
+    return nearest, np.asarray((offsets * offsets).sum(axis=1), dtype=np.int64)
+
+
+def _above_noise(noisy: Floats, variance: float) -> float:
+    """Return the sum of squares that noise is unlikely to explain: two standard deviations of Laplace energy."""
+    return float((noisy**2).sum()) - (noisy.size + 2 * sqrt(5 * noisy.size)) * variance
+
+
+def _on_grid(centres: Floats, half_widths: Ints) -> Ints:
+    return np.clip(np.rint(centres), -half_widths, half_widths).astype(np.int64)
+
+
+def _event(
+    name: str, sensitivity: str, components: tuple[Component, ...], scales: Mapping[str, float]
+) -> dict[str, object]:
+    events = [
+        {"name": name, "scale": scales[c.name], sensitivity: c.sensitivity, "shape": [c.size]}
+        for c in components
+    ]
+    return {"name": "Composed", "events": events}

@@ -1,0 +1,50 @@
+"""The errors a caller of ptklib can act on.
+
+PtklibError
+├── InvalidParameterError (ValueError)      a constructor parameter is wrong; fix the call
+│   ├── PrivacyParameterError               epsilon, delta or a sensitivity is unusable
+│   ├── UnboundedSensitivityError           public bounds are missing
+│   └── InvalidDomainError                  a public domain is missing or unusable
+├── SchemaError (ValueError)                the table lacks a column or a column has the wrong type
+└── StateError (ValueError)                 a state cannot be trusted
+    ├── CorruptStateError                   bytes, hashes, schema or format are not what was declared
+    └── StateMismatchError                  a sound state of another configuration
+
+Messages name parameters, columns and types. They never carry a row, a value of a row or a number of rows.
+"""
+
+
+class PtklibError(Exception):
+    """Parent of every error ptklib raises on purpose."""
+
+
+class InvalidParameterError(PtklibError, ValueError):
+    """A constructor parameter cannot be used."""
+
+
+class PrivacyParameterError(InvalidParameterError):
+    """An epsilon, delta, sensitivity or scale outside what can be promised."""
+
+
+class UnboundedSensitivityError(InvalidParameterError):
+    """Public bounds are missing, so no noise could hide one row."""
+
+
+class InvalidDomainError(InvalidParameterError):
+    """A public domain of keys or classes is missing or unusable."""
+
+
+class SchemaError(PtklibError, ValueError):
+    """A table does not have the columns or the column types an estimator needs."""
+
+
+class StateError(PtklibError, ValueError):
+    """A state cannot be used."""
+
+
+class CorruptStateError(StateError):
+    """The stored bytes are not a complete, well-formed state."""
+
+
+class StateMismatchError(StateError):
+    """The state is sound and belongs to another configuration."""

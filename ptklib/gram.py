@@ -1,0 +1,255 @@
+"""Exact sums of products: rows are clipped and put on an integer grid before their products are added."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isqrt, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
+from ptklib.inputs import InputTable
+from ptklib.privacy import Bounds, finite_number
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+RADIUS = 2**15
+"""Largest Euclidean norm of a quantised row, in units; so its products have Frobenius norm 2**30 at most."""
+
+ROWS_MAX = 2**31
+"""Public assumption: no release adds more rows. 2**31 * 2**30 = 2**61 leaves room for noise below 2**62."""
+
+COLUMNS_MAX = 2000
+_EXACT_ROWS = 2**23
+"""2**23 * 2**30 = 2**53: up to here float64 adds integer products without rounding, in any order."""
+
+_SMALL_PRODUCT = 900_000
+"""OpenBLAS multiplies below 10**6 multiplications without threads, by a faster kernel (20 columns: 18 ns a row
+instead of 32; with two busy cores, threads cost milliseconds a call)."""
+
+_NORM_MIN, _NORM_MAX = 1e-100, 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Columns that are clipped together, to a box, a ball, or both.
+
+    Parameters
+    ----------
+    names : tuple of str
+    centres, half_widths : ndarray of shape (n_columns,)
+        Standardised values are ``(x - centre) / half_width``; 0 and 1 without bounds.
+    boxed : bool
+        Whether standardised values are clipped to [-1, 1].
+    norm : float or None
+        Rows are shrunk to this Euclidean norm of their standardised values.
+
+    Notes
+    -----
+    :Sensitivity: a quantised row ``q`` has integer entries and ``||q|| <= RADIUS``, so adding it moves the
+        sums by at most ``RADIUS`` and the matrix of products by ``||q q'|| = ||q||**2 <= RADIUS**2``, both in
+        the Euclidean (Frobenius) norm.
+
+    Proof. Box: entries are integers within ``w = floor(RADIUS / sqrt(p))``, and ``p w**2 <= RADIUS**2``. Ball:
+    before rounding the norm is at most ``r = RADIUS - sqrt(p) / 2 - 1``, up to a relative error of float64 below
+    ``(p + 8) 2**-53``, which is far less than the spare unit; rounding moves each of p entries by at most 1/2,
+    hence the norm by at most ``sqrt(p) / 2``. Whether and how a row is clipped depends on that row alone.
+    """
+
+    names: tuple[str, ...]
+    centres: Floats
+    half_widths: Floats
+    boxed: bool
+    norm: float | None
+
+    @property
+    def unit(self) -> float:
+        """Worth of one unit of the grid, in standardised values."""
+        return 1 / self.width if self.norm is None else self.norm / self._reach
+
+    @property
+    def limit(self) -> float:
+        """Largest norm of a standardised row."""
+        return sqrt(len(self.names)) if self.norm is None else self.norm
+
+    @property
+    def width(self) -> int:
+        """Largest absolute entry of a quantised row of a box, in units."""
+        return isqrt(RADIUS * RADIUS // len(self.names))
+
+    @property
+    def _reach(self) -> float:
+        return RADIUS - sqrt(len(self.names)) / 2 - 1
+
+    def clamp(self, rows: Floats) -> Floats:
+        """Return standardised rows of finite numbers; what is missing or infinite becomes the centre."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            standard = (rows - self.centres) / self.half_widths
+        reach = 1.0 if self.boxed else self.limit
+        return np.where(np.isfinite(rows), np.clip(standard, -reach, reach), 0.0)
+
+    def scale(self, rows: Floats, work: Floats, out: Floats) -> npt.NDArray[np.bool_] | None:
+        """Write clipped rows in units, not yet rounded, into `out`; a row that is not finite becomes zero.
+
+        Parameters
+        ----------
+        rows, work, out : ndarray of shape (n_rows, n_columns)
+            `work` is scratch space, contiguous.
+
+        Returns
+        -------
+        ndarray of bool, or None
+            Which rows were kept; None means all.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            size: Floats | None = None
+            kept: npt.NDArray[np.bool_] | None = None
+            if not self.boxed:
+                size = np.vecdot(rows, rows)
+            if not np.isfinite(rows.sum() if size is None else size.sum()):
+                kept = np.asarray(np.isfinite(rows).all(axis=1))
+            if self.boxed:
+                self._box(rows, work)
+                size = None if self.norm is None else np.vecdot(work, work)
+            if size is None or self.norm is None:
+                out[:] = work
+            else:
+                factor = self._reach / np.maximum(np.sqrt(size), self.norm)
+                np.multiply(work if self.boxed else rows, factor[:, np.newaxis], out=out)
+                if kept is not None and not self.boxed:
+                    huge = kept & ~np.isfinite(size)  # finite rows whose squares overflow
+                    out[huge] = self._shrunk(rows[huge])
+        if kept is not None:
+            out[~kept] = 0.0
+        return kept
+
+    def _box(self, rows: Floats, work: Floats) -> None:
+        """Write standardised, clipped rows into `work`: in units when the box is all there is."""
+        reach = float(self.width) if self.norm is None else 1.0
+        scale = reach / self.half_widths
+        np.subtract(rows, self.centres, out=work)
+        np.multiply(work, scale if np.ptp(scale) else scale[0], out=work)
+        np.minimum(work, reach, out=work)
+        np.maximum(work, -reach, out=work)
+
+    def _shrunk(self, rows: Floats) -> Floats:
+        parts = rows / np.abs(rows).max(axis=1, keepdims=True)
+        return np.asarray(parts * (self._reach / np.linalg.norm(parts, axis=1, keepdims=True)))
+
+
+def block_of(names: tuple[str, ...], bounds: object, max_norm: object) -> Block:
+    """Return the block of `names` from ``bounds`` and ``max_norm`` as a caller gives them."""
+    size = len(names)
+    if not 1 <= size <= COLUMNS_MAX:
+        raise InvalidParameterError(f"between 1 and {COLUMNS_MAX} columns are needed")
+    if bounds is None and max_norm is None:
+        raise UnboundedSensitivityError("give bounds=(low, high), bounds={column: (low, high)}, or max_norm")
+    norm = None
+    if max_norm is not None:
+        norm = _norm(max_norm)
+    if bounds is None:
+        return Block(names, np.zeros(size), np.ones(size), False, norm)
+    if isinstance(bounds, Mapping) and set(bounds) != set(names):
+        raise UnboundedSensitivityError("bounds must declare exactly the columns, each with (low, high)")
+    boxes = [Bounds.of(bounds[name] if isinstance(bounds, Mapping) else bounds, name) for name in names]
+    centres = np.array([box.midpoint for box in boxes])
+    if norm is not None and norm * norm >= size:
+        norm = None  # the box is inside the ball
+    return Block(names, centres, np.array([box.half_width for box in boxes]), True, norm)
+
+
+def _norm(value: object) -> float:
+    try:
+        norm = finite_number(value, "max_norm")
+    except InvalidParameterError as error:
+        raise InvalidParameterError(str(error)) from None
+    if not _NORM_MIN <= norm <= _NORM_MAX:
+        raise InvalidParameterError(f"max_norm must lie in [{_NORM_MIN:g}, {_NORM_MAX:g}], got {norm:g}")
+    return norm
+
+
+class RowTable(InputTable):
+    """An input table that is read in chunks of rows."""
+
+    def chunks(self, names: Sequence[str], n_rows: int) -> Iterator[Floats]:
+        """Yield float64 arrays of at most `n_rows` rows with the columns `names`."""
+        data = self._data
+        if isinstance(data, np.ndarray) and data.dtype.kind in "iufb":
+            places = [self.names.index(name) for name in names]
+            first = places[0]
+            run = places == list(range(first, first + len(places)))
+            pick: Any = slice(first, first + len(places)) if run else places
+            for start in range(0, self.n_rows, n_rows):
+                yield np.asarray(data[start : start + n_rows, pick], dtype=np.float64)
+            return
+        columns = [self.numbers(name) for name in names]
+        for start in range(0, self.n_rows, n_rows):
+            yield np.column_stack([column[start : start + n_rows] for column in columns])
+
+
+def exact_gram(
+    table: RowTable, blocks: Sequence[Block], label: Floats | None = None
+) -> tuple[int, Ints, Ints]:
+    """Return number, sums and products of the quantised rows, exactly.
+
+    Parameters
+    ----------
+    table : RowTable
+    blocks : sequence of Block
+        Each quantised by itself. A row that one of them drops is dropped altogether.
+    label : ndarray, optional
+        Values of the last block, when they are not a column of `table`.
+
+    Returns
+    -------
+    count : int
+    sums : int64 array of shape (n_columns,)
+    products : int64 array of shape (n_columns, n_columns)
+    """
+    if label is not None and len(label) != table.n_rows:
+        raise SchemaError("X and y have different lengths")
+    width = sum(len(block.names) for block in blocks)
+    n_rows = _rows_per_chunk(width)
+    total = np.zeros((width, width + 1), dtype=np.int64)
+    exact, pending = np.zeros((width, width + 1)), 0
+    buffer = np.empty((n_rows, width + 1))
+    scratch = [np.empty((n_rows, len(block.names))) for block in blocks]
+    sources: list[Iterator[Floats]] = [table.chunks(block.names, n_rows) for block in blocks[:-1]]
+    last = table.chunks(blocks[-1].names, n_rows) if label is None else _pieces(label, n_rows)
+    count = 0
+    for chunks in zip(*sources, last, strict=True):
+        size, place = len(chunks[0]), 0
+        rows = buffer[:size]
+        rows[:, width] = 1.0
+        dropped = None
+        for block, chunk, work in zip(blocks, chunks, scratch, strict=True):
+            stop = place + len(block.names)
+            kept = block.scale(chunk, work[:size], rows[:, place:stop])
+            place = stop
+            if kept is not None:
+                dropped = ~kept if dropped is None else dropped | ~kept
+        if dropped is not None:
+            rows[dropped] = 0.0
+        count += size if dropped is None else size - int(np.count_nonzero(dropped))
+        np.rint(rows, out=rows)
+        # The column of ones gives the sums; with it the two factors differ, and BLAS prefers its faster gemm.
+        exact += rows[:, :width].T @ rows
+        pending += size
+        if pending > _EXACT_ROWS - n_rows:
+            total += exact.astype(np.int64)
+            exact[:], pending = 0.0, 0
+    total += exact.astype(np.int64)
+    return count, total[:, width].copy(), total[:, :width]
+
+
+def _pieces(values: Floats, n_rows: int) -> Iterator[Floats]:
+    for start in range(0, len(values), n_rows):
+        yield values[start : start + n_rows, np.newaxis]
+
+
+def _rows_per_chunk(width: int) -> int:
+    """Return how many rows fit the cache, and stay below OpenBLAS' limits for threads where they cost more."""
+    small = _SMALL_PRODUCT // (width * (width + 1))
+    return min(small, 2048) if small >= 128 else 2048

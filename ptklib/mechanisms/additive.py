@@ -1,0 +1,119 @@
+"""Discrete Laplace and discrete Gaussian noise on integer vectors."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.exceptions import PrivacyParameterError
+from ptklib.mechanisms import vectorised
+from ptklib.privacy import finite_number
+
+SCALE_MIN = 0.05
+"""OpenDP accepts scale 0 and 1e-9 and then returns its input; epsilon <= 10 never needs a smaller scale."""
+
+SCALE_MAX = 2.0**55
+"""Noise beyond 2**62 has probability below exp(-128); OpenDP saturates there, which is post-processing."""
+
+VECTOR_MIN = 1_000
+"""Longer vectors are noised by our own exact sampler: OpenDP takes microseconds per value."""
+
+_SUM_MAX = 2**62
+
+
+def laplace_scale(*, l1_sensitivity: int, epsilon: float | Fraction) -> float:
+    """Return the least float64 scale of discrete Laplace noise that promises `epsilon`.
+
+    Notes
+    -----
+    The mechanism loses exactly ``l1_sensitivity / scale``. The comparison is made on fractions, so rounding
+    can only make the scale larger.
+    """
+    sensitivity = _positive_integer(l1_sensitivity, "l1_sensitivity")
+    wanted = epsilon if isinstance(epsilon, Fraction) else Fraction(finite_number(epsilon, "epsilon"))
+    if wanted <= 0:
+        raise PrivacyParameterError("epsilon must be positive")
+    scale = float(sensitivity / wanted)
+    while Fraction(scale) * wanted < sensitivity:
+        scale = math.nextafter(scale, math.inf)
+    return _check_scale(scale)
+
+
+def laplace(
+    units: npt.NDArray[np.int64], *, l1_sensitivity: int, epsilon: float | Fraction
+) -> npt.NDArray[np.int64]:
+    """Add discrete Laplace noise to each entry.
+
+    Notes
+    -----
+    :Guarantee: epsilon-DP for the whole vector.
+    :Neighbours: vectors at L1 distance ``l1_sensitivity`` or less.
+    :Mechanism: discrete Laplace by an exact sampler: OpenDP's, or for long vectors `vectorised`.
+    """
+    scale = laplace_scale(l1_sensitivity=l1_sensitivity, epsilon=epsilon)
+    return _noised(units, scale, _laplace_measurement, vectorised.discrete_laplace)
+
+
+def gaussian(units: npt.NDArray[np.int64], *, scale: float) -> npt.NDArray[np.int64]:
+    """Add discrete Gaussian noise of parameter `scale` (its standard deviation) to each entry.
+
+    Notes
+    -----
+    :Guarantee: ``(l2 / scale)**2 / 2``-zCDP; ``ptklib.accounting.gaussian_sigma`` chooses the scale.
+    :Neighbours: vectors at L2 distance ``l2`` or less.
+    :Mechanism: discrete Gaussian by an exact sampler: OpenDP's, or for long vectors `vectorised`.
+    """
+    checked = _check_scale(finite_number(scale, "scale"))
+    return _noised(units, checked, _gaussian_measurement, vectorised.discrete_gaussian)
+
+
+def _noised(
+    units: npt.NDArray[np.int64],
+    scale: float,
+    measurement: Callable[[float], Any],
+    sampler: Callable[[float, int], npt.NDArray[np.int64]],
+) -> npt.NDArray[np.int64]:
+    exact = np.asarray(units)
+    if exact.dtype != np.int64:
+        raise TypeError(f"noise is added to int64 arrays, not {exact.dtype}")
+    flat = np.clip(exact.reshape(-1), -_SUM_MAX, _SUM_MAX)
+    if flat.size <= VECTOR_MIN or scale > vectorised.SCALE_MAX:  # both are public
+        noisy = np.asarray(measurement(scale)(np.ascontiguousarray(flat)), dtype=np.int64)
+    else:
+        noisy = flat + sampler(scale, flat.size)
+    return noisy.reshape(exact.shape)
+
+
+def _positive_integer(value: object, name: str) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 1:
+        raise PrivacyParameterError(f"{name} must be a positive integer")
+    return int(value)
+
+
+def _check_scale(scale: float) -> float:
+    if not SCALE_MIN <= scale <= SCALE_MAX:
+        raise PrivacyParameterError(f"a noise scale must lie in [{SCALE_MIN:g}, 2**55]")
+    return scale
+
+
+@cache
+def _opendp() -> ModuleType:
+    import opendp.prelude as prelude  # takes seconds, so only who draws noise pays for it
+
+    prelude.enable_features("contrib")
+    return prelude
+
+
+def _laplace_measurement(scale: float) -> Any:
+    dp = _opendp()
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+
+
+def _gaussian_measurement(scale: float) -> Any:
+    dp = _opendp()
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)

@@ -1,0 +1,319 @@
+"""Releases of number, sums and products of clipped rows: what covariance, PCA and least squares need."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import fsum, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ptklib.accounting import gaussian_sigma
+from ptklib.exceptions import PrivacyParameterError
+from ptklib.gram import RADIUS, Block, Floats, RowTable, exact_gram
+from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+from ptklib.release import Component, ReleasePlan
+from ptklib.sums import NoisySums, Values
+
+COUNT = "count"
+PAIRS = "covariance"
+_ROUND_UP = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Group:
+    """Vectors that one record moves together, and their joint L2 sensitivity.
+
+    Parameters
+    ----------
+    name : str
+    sensitivity : int
+        In the norm in which entries beside the diagonal count twice (as they do in a full matrix).
+    weight : float
+        How much the variance of the noise matters, counted in squared sensitivities.
+    diagonal, beside : int
+        Number of entries on and beside the diagonal; a plain vector is all diagonal.
+    """
+
+    name: str
+    sensitivity: int
+    weight: float
+    diagonal: int
+    beside: int = 0
+
+    def components(self) -> list[Component]:
+        """Return the one or two vectors of the group."""
+        parts = [Component(self.name, self.diagonal, self.sensitivity)]
+        if self.beside:
+            parts.append(Component(beside(self.name), self.beside, self.sensitivity))
+        return parts
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Noisy number, sums and products of standardised rows, with the variance of their noise."""
+
+    count: float
+    sums: Floats
+    products: Floats
+    variance: Mapping[str, float]
+
+    @property
+    def rows(self) -> float:
+        """The noisy count, kept away from zero: below its own noise it says nothing."""
+        return max(self.count, sqrt(self.variance[COUNT]), 1.0)
+
+
+def beside(name: str) -> str:
+    """Return the name of the vector beside the diagonal of group `name`."""
+    return f"{name}_pairs"
+
+
+class MomentSums(NoisySums):
+    """Parent of families whose release is number, sums and products of clipped rows.
+
+    Notes
+    -----
+    :Guarantee: (epsilon, delta)-DP per call of ``fit``; ``delta`` must be positive.
+    :Mechanism: discrete Gaussian on integers, one scale per group: the count; per block of columns its sums and
+        its symmetric matrix of products; per two blocks the products between them.
+    :Sensitivity: a quantised row q of a block has ``||q|| <= r``, ``r = 2**15`` units: 1 for the count, r for
+        sums, r**2 for products.
+
+    The upper triangle of a symmetric matrix gets noise of scale s on its diagonal and s / sqrt(2) beside it.
+    A row costs ``sum_i q_i**4 / (2 s**2) + sum_{i<j} (q_i q_j)**2 / s**2 = ||q||**4 / (2 s**2)``-zCDP, as much as
+    scale s everywhere would cost in the worst case: half the variance beside the diagonal is for nothing.
+
+    Groups divide the budget so that the weighted sum of their variances is least: ``1 / m**2`` of a group, m
+    its noise in sensitivities, is proportional to the root of its weight.
+    """
+
+    @abstractmethod
+    def _blocks(self) -> tuple[Block, ...]:
+        """Return the blocks of columns, each clipped by itself."""
+
+    @abstractmethod
+    def _weights(self) -> dict[str, float]:
+        """Return the weight of each group."""
+
+    @abstractmethod
+    def _column_table(self) -> str:
+        """Return the name of the table that has one row per column."""
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for block in self._blocks() for name in block.names)
+
+    def _groups(self) -> list[Group]:
+        weights, blocks = self._weights(), self._blocks()
+        groups = [Group(COUNT, 1, weights[COUNT], 1)]
+        for i, block in enumerate(blocks):
+            size = len(block.names)
+            groups.append(Group(f"sums_{i}", RADIUS, weights[f"sums_{i}"], size))
+            name, square = f"products_{i}", RADIUS * RADIUS
+            groups.append(Group(name, square, weights[name], size, size * (size - 1) // 2))
+            for j, other in enumerate(blocks[:i]):
+                name = f"products_{j}_{i}"
+                groups.append(Group(name, square, weights[name], size * len(other.names)))
+        return groups
+
+    def _components(self) -> Sequence[Component]:
+        return [component for group in self._groups() for component in group.components()]
+
+    def _steps(self) -> dict[str, float]:
+        units = [block.unit for block in self._blocks()]
+        steps = {COUNT: 1.0}
+        for i, unit in enumerate(units):
+            steps |= {f"sums_{i}": unit, f"products_{i}": unit * unit}
+            if len(self._blocks()[i].names) > 1:
+                steps[beside(f"products_{i}")] = unit * unit
+            steps |= {f"products_{j}_{i}": other * unit for j, other in enumerate(units[:i])}
+        return steps
+
+    def _plan(self) -> ReleasePlan:
+        epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
+        if delta == 0:
+            raise PrivacyParameterError(f"{type(self).__name__} adds Gaussian noise and needs delta > 0")
+        groups = self._groups()
+        multiplier = _multiplier(epsilon, delta)
+        total = fsum(sqrt(group.weight) for group in groups)
+        scales, events = {}, []
+        for group in groups:
+            scale = group.sensitivity * multiplier * sqrt(total / sqrt(group.weight)) * _ROUND_UP
+            event = {"name": "DiscreteGaussian", "scale": scale, "l2_sensitivity": group.sensitivity}
+            scales[group.name] = scale
+            if group.beside:
+                scales[beside(group.name)] = scale / sqrt(2) * _ROUND_UP
+                event |= {"scale_beside_diagonal": scales[beside(group.name)]}
+            events.append(event | {"shape": [group.diagonal + group.beside]})
+        loss = PrivacyLoss(epsilon, delta, {"name": "Composed", "events": events})
+        return ReleasePlan(tuple(self._components()), loss, scales, None)
+
+    def _table(self, X: Any) -> RowTable:
+        return RowTable(X, self.required_columns())
+
+    def _exact(self, table: RowTable, label: Floats | None) -> dict[str, npt.NDArray[np.int64]]:
+        blocks = self._blocks()
+        count, sums, products = exact_gram(table, blocks, label)
+        units = {COUNT: np.array([count], dtype=np.int64)}
+        places = _places(blocks)
+        for i, place in enumerate(places):
+            own = products[place, place]
+            units |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
+            if len(own) > 1:
+                units[beside(f"products_{i}")] = own[np.triu_indices(len(own), 1)]
+            units |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
+        return units
+
+    def _moments(self, values: Mapping[str, npt.NDArray[Any]], variance: Mapping[str, float]) -> Moments:
+        """Put standardised vectors together again."""
+        blocks = self._blocks()
+        places, size = _places(blocks), sum(len(block.names) for block in blocks)
+        sums, products = np.empty(size), np.zeros((size, size))
+        for i, place in enumerate(places):
+            sums[place] = values[f"sums_{i}"]
+            own = products[place, place]
+            if len(own) > 1:
+                own[np.triu_indices(len(own), 1)] = values[beside(f"products_{i}")]
+                own += own.T
+            own[np.diag_indices(len(own))] = values[f"products_{i}"]
+            for j, other in enumerate(places[:i]):
+                cross = np.asarray(values[f"products_{j}_{i}"]).reshape(-1, len(own))
+                products[other, place], products[place, other] = cross, cross.T
+        return Moments(float(values[COUNT][0]), sums, products, variance)
+
+    def _exact_moments(self, exact: Mapping[str, npt.NDArray[np.int64]]) -> Moments:
+        """Return the moments of exact integer vectors: **private**."""
+        steps = self._steps()
+        return self._moments({name: exact[name] * step for name, step in steps.items()}, {COUNT: 0.0})
+
+    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+        widths = self._half_widths()
+        columns, pairs = tables[self._column_table()], tables[PAIRS]
+        size = len(widths)
+        sums = columns.column("sum").to_numpy() / widths
+        products = np.empty((size, size))
+        products[np.triu_indices(size)] = pairs.column("product").to_numpy()
+        products /= np.outer(widths, widths)
+        values = {COUNT: columns.column(COUNT).to_numpy()[:1]}
+        places = _places(self._blocks())
+        for i, place in enumerate(places):
+            own = products[place, place]
+            values |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
+            if len(own) > 1:
+                values[beside(f"products_{i}")] = own[np.triu_indices(len(own), 1)]
+            values |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
+        return values
+
+    def _half_widths(self) -> Floats:
+        return np.concatenate([block.half_widths for block in self._blocks()])
+
+    def _centres(self) -> Floats:
+        return np.concatenate([block.centres for block in self._blocks()])
+
+    def _key_columns(self) -> dict[str, dict[str, Any]]:
+        names = pa.array(self._names(), type=pa.string())
+        rows, columns = np.triu_indices(len(names))
+        pairs = {"row": names.take(pa.array(rows)), "column": names.take(pa.array(columns))}
+        return {PAIRS: pairs, self._column_table(): {"column": names}}
+
+    def _pairs(self, moments: Moments, covariance: Floats) -> dict[str, Floats]:
+        """Return the value columns of the table of pairs, in the units of the columns."""
+        widths, upper = self._half_widths(), np.triu_indices(len(covariance))
+        scale = np.outer(widths, widths)[upper]
+        return {"product": moments.products[upper] * scale, "covariance": covariance[upper] * scale}
+
+    def _columns(self, moments: Moments, mean: Floats) -> dict[str, Floats]:
+        """Return the first value columns of the table of columns, in the units of the columns."""
+        widths = self._half_widths()
+        return {
+            COUNT: np.full(len(widths), moments.count),
+            "sum": moments.sums * widths,
+            "mean": self._centres() + mean * widths,
+        }
+
+    def _noise_std(self, variance: Values | Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """Return the largest standard deviation of each accumulated column, in the units of the columns."""
+        widest = [float(block.half_widths.max()) for block in self._blocks()]
+        sums, products = [], []
+        for i, width in enumerate(widest):
+            sums.append(sqrt(float(variance[f"sums_{i}"])) * width)
+            products.append(sqrt(float(variance[f"products_{i}"])) * width * width)
+            products += [sqrt(float(variance[f"products_{j}_{i}"])) * width * widest[j] for j in range(i)]
+        return {
+            PAIRS: {"product": max(products)},
+            self._column_table(): {COUNT: sqrt(float(variance[COUNT])), "sum": max(sums)},
+        }
+
+
+@lru_cache(maxsize=256)
+def _multiplier(epsilon: float, delta: float) -> float:
+    """Return the noise of all groups together, in sensitivities; the search costs more than small releases."""
+    return gaussian_sigma(epsilon, delta, 1.0)
+
+
+def _places(blocks: Sequence[Block]) -> list[slice]:
+    stops = np.cumsum([len(block.names) for block in blocks])
+    return [slice(int(stop) - len(b.names), int(stop)) for b, stop in zip(blocks, stops, strict=True)]
+
+
+def settled_mean(moments: Moments, block: int, sums: Floats, limit: float) -> Floats:
+    """Return the mean of standardised rows of one block, which cannot be longer than `limit`.
+
+    Notes
+    -----
+    The posterior mean for means of length ``limit / 2`` on average: it differs from ``sums / rows`` only where
+    noise covers the sums.
+    """
+    prior = limit * limit / (4 * len(sums))
+    noise = float(moments.variance[f"sums_{block}"]) / prior
+    mean = np.asarray(sums * (moments.rows / (moments.rows**2 + noise)))
+    size = float(np.linalg.norm(mean))
+    return mean * (limit / size) if size > limit else mean
+
+
+def entry_noise(moments: Moments, block: int, mean: Floats) -> float:
+    """Return the standard deviation of an entry beside the diagonal of the covariance of one block."""
+    own, sums = moments.variance[f"products_{block}"] / 2, moments.variance[f"sums_{block}"]
+    return sqrt(own + 2 * sums * float(np.mean(mean * mean))) / moments.rows
+
+
+def settled_spectrum(noisy: Floats, noise: float, most: float) -> Floats:
+    """Return eigenvalues freed of what noise adds to them, for the noisy eigenvectors.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (n,)
+        Eigenvalues of a symmetric matrix plus independent noise of standard deviation `noise` beside the
+        diagonal.
+    most : float
+        No eigenvalue can be larger.
+
+    Notes
+    -----
+    Noise alone spreads equal eigenvalues over ``b - 2 s ... b + 2 s``, ``s = noise * sqrt(n)``, with variance
+    s**2. Eigenvalues in that bulk are drawn towards their mean b by the share of their variance that is noise.
+    One at distance y from b keeps at least ``sqrt(y**2 - 4 s**2)``: what its noisy eigenvector really explains,
+    and the choice of least Frobenius error [1]_. Without noise nothing changes.
+
+    References
+    ----------
+    .. [1] Donoho, Gavish, Johnstone, "Optimal Shrinkage of Eigenvalues in the Spiked Covariance Model", 2018;
+       Gavish, Donoho, "Optimal Shrinkage of Singular Values", 2017, for the Frobenius norm.
+    """
+    edge = 2 * noise * sqrt(len(noisy))
+    bulk = np.ones(len(noisy), dtype=np.bool_)
+    for _ in range(len(noisy)):
+        centre = float(noisy[bulk].mean())
+        inside = np.abs(noisy - centre) <= edge
+        if not inside.any() or np.array_equal(inside, bulk):
+            break
+        bulk = inside
+    centre = float(noisy[bulk].mean())
+    away = noisy - centre
+    spread = float(np.mean(away[bulk] ** 2))
+    share = max(1 - (edge / 2) ** 2 / spread, 0.0) if spread > 0 else 0.0
+    kept = np.maximum(np.sqrt(np.maximum(away * away - edge * edge, 0.0)), share * np.abs(away))
+    return np.clip(centre + np.sign(away) * kept, 0.0, most)

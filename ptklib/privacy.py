@@ -1,0 +1,152 @@
+"""Value types of privacy: units, relations, bounds and losses."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+import numpy as np
+
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
+
+EPSILON_MIN = 1e-6
+EPSILON_MAX = 10.0
+DELTA_LIMIT = 1e-2
+
+
+class PrivacyUnit(StrEnum):
+    """What one neighbouring dataset has more or less than the other."""
+
+    RECORD = "record"
+    USER_IN_WINDOW = "user_in_window"
+    USER = "user"
+
+
+class Relation(StrEnum):
+    """How neighbouring datasets differ; parallel composition over blocks needs add/remove."""
+
+    ADD_REMOVE = "add_remove"
+
+
+def finite_number(value: object, name: str) -> float:
+    """Return `value` as a float, refusing booleans, strings, NaN and infinities."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise PrivacyParameterError(f"{name} must be a number, not {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise PrivacyParameterError(f"{name} must be finite")
+    return number
+
+
+def check_epsilon(value: object) -> float:
+    """Return a usable epsilon.
+
+    Raises
+    ------
+    PrivacyParameterError
+        For booleans, strings, NaN, infinities, and anything outside [1e-6, 10] (so for zero and subnormals).
+    """
+    epsilon = finite_number(value, "epsilon")
+    if not EPSILON_MIN <= epsilon <= EPSILON_MAX:
+        raise PrivacyParameterError(
+            f"epsilon must lie in [{EPSILON_MIN:g}, {EPSILON_MAX:g}], got {epsilon:g}"
+        )
+    return epsilon
+
+
+def check_delta(value: object) -> float:
+    """Return a usable delta: zero, or a normal number below 0.01."""
+    delta = finite_number(value, "delta")
+    if not 0.0 <= delta < DELTA_LIMIT or 0.0 < delta < sys.float_info.min:
+        raise PrivacyParameterError(f"delta must be 0 or lie in (0, {DELTA_LIMIT:g}), got {delta:g}")
+    return delta
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A public closed interval values are clamped to."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = _bound(self.low), _bound(self.high)
+        if not low < high:
+            raise InvalidParameterError(f"bounds need low < high, got ({low:g}, {high:g})")
+        if not math.isfinite(high - low) or (high - low) < sys.float_info.min * 2.0**24:
+            raise InvalidParameterError(f"bounds ({low:g}, {high:g}) are too wide or too narrow for float64")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @classmethod
+    def of(cls, pair: object, column: str) -> Self:
+        """Read ``(low, high)`` as given for `column`."""
+        if pair is None:
+            raise UnboundedSensitivityError(f"bounds for column {column!r} are missing: give (low, high)")
+        if isinstance(pair, cls):
+            return pair
+        if isinstance(pair, str) or not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+            raise InvalidParameterError(f"bounds for column {column!r} must be a pair (low, high)")
+        return cls(pair[0], pair[1])
+
+    @property
+    def midpoint(self) -> float:
+        """The centre, which a clamped value misses by at most `half_width`."""
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.high - self.low) / 2
+
+
+def _bound(value: object) -> float:
+    try:
+        return finite_number(value, "a bound")
+    except PrivacyParameterError as error:
+        raise InvalidParameterError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyLoss:
+    """What one release costs: a promised (epsilon, delta) with the mechanism behind it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee towards one privacy unit under add/remove neighbours.
+    event : mapping
+        JSON description of the mechanism that ``ptklib.accounting`` composes, for example
+        ``{"name": "DiscreteLaplace", "scale": 20.0, "l1_sensitivity": 1, "shape": [24]}``.
+    """
+
+    epsilon: float
+    delta: float
+    event: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        epsilon, delta = finite_number(self.epsilon, "epsilon"), finite_number(self.delta, "delta")
+        if epsilon < 0 or not 0 <= delta < 1:
+            raise PrivacyParameterError("a loss needs epsilon >= 0 and delta in [0, 1)")
+        if not isinstance(self.event, Mapping):
+            raise PrivacyParameterError("the event of a loss must be a mapping")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "event", json.loads(json.dumps(dict(self.event), allow_nan=False)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the loss as plain JSON values."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "event": json.loads(json.dumps(self.event))}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote."""
+        if not isinstance(document, Mapping) or set(document) != {"epsilon", "delta", "event"}:
+            raise PrivacyParameterError("a loss has exactly the fields epsilon, delta and event")
+        return cls(document["epsilon"], document["delta"], document["event"])

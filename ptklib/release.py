@@ -1,0 +1,129 @@
+"""Joint release: one budget divided over several integer vectors, and one noise draw."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.accounting import gaussian_sigma
+from ptklib.mechanisms import additive
+from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One integer vector of a release.
+
+    Parameters
+    ----------
+    name : str
+    size : int
+        Number of cells, public.
+    sensitivity : int
+        What one record moves: at most this much, in one cell only.
+    weight : float
+        How much the variance of its noise matters, counted in squared sensitivities.
+    """
+
+    name: str
+    size: int
+    sensitivity: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """How a joint release is going to be noised; known before any data are read."""
+
+    components: tuple[Component, ...]
+    loss: PrivacyLoss
+    scales: Mapping[str, float]
+    epsilons: Mapping[str, Fraction] | None
+    """Share of each component for discrete Laplace noise; None means discrete Gaussian."""
+
+    def draw(self, units: Mapping[str, npt.NDArray[np.int64]]) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the noisy vectors. Each call is a release of its own."""
+        noisy = {}
+        for component in self.components:
+            exact = units[component.name]
+            if self.epsilons is None:
+                noisy[component.name] = additive.gaussian(exact, scale=self.scales[component.name])
+            else:
+                share = self.epsilons[component.name]
+                noisy[component.name] = additive.laplace(
+                    exact, l1_sensitivity=component.sensitivity, epsilon=share
+                )
+        return noisy
+
+    def noise_variance(self, name: str) -> float:
+        """Return the variance of the noise in one cell, in squared units."""
+        scale = self.scales[name]
+        return scale * scale if self.epsilons is None else laplace_variance(scale)
+
+
+def plan_release(components: Sequence[Component], epsilon: object, delta: object) -> ReleasePlan:
+    """Divide (epsilon, delta) over the components and choose the mechanism.
+
+    Notes
+    -----
+    A record moves one cell of every component, so Laplace shares add up: ``sum(epsilon_j) = epsilon``. The
+    sum of ``weight_j / epsilon_j**2`` is least for shares proportional to ``weight_j ** (1/3)``. For Gaussian
+    noise of ``m_j`` sensitivities, ``sum(1 / m_j**2) = 1 / m**2`` and ``sum(weight_j * m_j**2)`` is least for
+    ``1 / m_j**2`` proportional to ``sqrt(weight_j)``. Gaussian noise is taken when delta allows it and its
+    weighted variance is smaller; otherwise delta is not spent.
+    """
+    budget, slack, parts = check_epsilon(epsilon), check_delta(delta), tuple(components)
+    laplace = _laplace_plan(parts, budget)
+    if slack == 0:
+        return laplace
+    gaussian = _gaussian_plan(parts, budget, slack)
+    return gaussian if _weighted_variance(gaussian) < _weighted_variance(laplace) else laplace
+
+
+def laplace_variance(scale: float) -> float:
+    """Return the variance of discrete Laplace noise."""
+    half = 1 / (2 * scale)
+    return 1 / (2 * math.sinh(half) ** 2)
+
+
+def _laplace_plan(components: tuple[Component, ...], epsilon: float) -> ReleasePlan:
+    shares = [Fraction(component.weight ** (1 / 3)) for component in components]
+    total = sum(shares, Fraction(0))
+    epsilons = {
+        c.name: Fraction(epsilon) * share / total for c, share in zip(components, shares, strict=True)
+    }
+    scales = {
+        c.name: additive.laplace_scale(l1_sensitivity=c.sensitivity, epsilon=epsilons[c.name])
+        for c in components
+    }
+    event = _event("DiscreteLaplace", "l1_sensitivity", components, scales)
+    return ReleasePlan(components, PrivacyLoss(epsilon, 0.0, event), scales, epsilons)
+
+
+def _gaussian_plan(components: tuple[Component, ...], epsilon: float, delta: float) -> ReleasePlan:
+    multiplier = gaussian_sigma(epsilon, delta, 1.0)
+    total = math.fsum(math.sqrt(component.weight) for component in components)
+    scales = {
+        c.name: c.sensitivity * multiplier * math.sqrt(total / math.sqrt(c.weight)) * (1 + 1e-12)
+        for c in components
+    }
+    event = _event("DiscreteGaussian", "l2_sensitivity", components, scales)
+    return ReleasePlan(components, PrivacyLoss(epsilon, delta, event), scales, None)
+
+
+def _event(
+    name: str, sensitivity: str, components: tuple[Component, ...], scales: Mapping[str, float]
+) -> dict[str, Any]:
+    events = [
+        {"name": name, "scale": scales[c.name], sensitivity: c.sensitivity, "shape": [c.size]}
+        for c in components
+    ]
+    return events[0] if len(events) == 1 else {"name": "Composed", "events": events}
+
+
+def _weighted_variance(plan: ReleasePlan) -> float:
+    return math.fsum(c.weight * plan.noise_variance(c.name) / c.sensitivity**2 for c in plan.components)

@@ -1,0 +1,95 @@
+"""Releases that are noisy sums: one joint noise draw over integer vectors that add up."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.base import DPEstimator, Release, Units
+from ptklib.exceptions import CorruptStateError
+from ptklib.privacy import PrivacyLoss
+from ptklib.release import Component, ReleasePlan, plan_release
+from ptklib.state import ReleasedState
+
+Values = Mapping[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a family makes of accumulated noisy values; post-processing only."""
+
+    tables: dict[str, Any]
+    noise_std: dict[str, dict[str, float]]
+    defaults: dict[str, dict[str, float]]
+
+
+class NoisySums(DPEstimator):
+    """Parent of every PTK family whose release is a set of noisy sums.
+
+    A family says which integer vectors it adds up and how noisy sums become tables. Releases add up: a
+    continued state carries the sums of all its releases and their noise.
+    """
+
+    @abstractmethod
+    def _components(self) -> Sequence[Component]:
+        """Return the integer vectors of the release."""
+
+    @abstractmethod
+    def _steps(self) -> dict[str, float]:
+        """Return what one unit of each component is worth."""
+
+    @abstractmethod
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
+        """Turn accumulated noisy values and the variance of their noise into tables."""
+
+    @abstractmethod
+    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the accumulated noisy values the tables were made from."""
+
+    def declared_loss(self) -> PrivacyLoss:
+        """Return the loss of one `fit`, before any data are read.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a parameter cannot be used: epsilon, delta, bounds, domains, names.
+        """
+        return self._plan().loss
+
+    def _plan(self) -> ReleasePlan:
+        self.table_schemas()  # refuses columns that would collide
+        return plan_release(self._components(), self.epsilon, self.delta)
+
+    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+        return {c.name: np.zeros(c.size, dtype=np.int64) for c in self._components()}
+
+    def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
+        plan, steps = self._plan(), self._steps()
+        noisy = plan.draw(exact)
+        values = {name: noisy[name].astype(np.float64) * step for name, step in steps.items()}
+        variance = {name: plan.noise_variance(name) * step * step for name, step in steps.items()}
+        if previous is not None:
+            before, known = self._values_of(previous.tables), previous.meta["noise_variance"]
+            values = {name: value + before[name] for name, value in values.items()}
+            variance = {name: v + float(known[name]) for name, v in variance.items()}
+        reading = self._read(values, variance)
+        return Release(reading.tables, reading.noise_std, variance, reading.defaults)
+
+    def _check_state(self, state: ReleasedState) -> None:
+        super()._check_state(state)
+        if set(state.meta["noise_variance"]) != {c.name for c in self._components()}:
+            raise CorruptStateError("noise_variance does not name the components of the release")
+        floats = {n: {f.name for f in s.schema} - set(s.keys) for n, s in self.table_schemas().items()}
+        if {n: set(columns) for n, columns in state.meta["defaults"].items()} != floats:
+            raise CorruptStateError("defaults do not name the columns of the tables")
+
+
+def lookup_table(
+    released: Any, columns: Sequence[str], defaults: Mapping[str, float]
+) -> npt.NDArray[np.float64]:
+    """Return one row of features per code and a last row of defaults, which is where `OUTSIDE` = -1 points."""
+    values = [np.append(released.column(name).to_numpy(), defaults[name]) for name in columns]
+    return np.column_stack(values)

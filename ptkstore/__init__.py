@@ -1,0 +1,24 @@
+"""Share what sensitive event streams know, as differentially private feature models, without sharing the events.
+
+`connect()` opens the store, `PTK` declares a feature model in a team's repository, `featurize` applies published
+states.
+Importing this package loads neither Feast nor SQL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ptkstore.sdk import PTK, Ptk, Store, connect, featurize
+
+__all__ = ["PTK", "Ptk", "Store", "connect", "featurize"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the client on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ptkstore import sdk
+
+    return getattr(sdk, name)

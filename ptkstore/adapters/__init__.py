@@ -1,0 +1,1 @@
+"""Adapters: one room per vendor, each behind a port."""

@@ -1,0 +1,83 @@
+"""What lies under Feast and what Feast has no call for: the registry's database, the stores' errors.
+
+The only module here that knows SQLAlchemy and Redis: Feast's registry and online store are theirs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis.exceptions
+import sqlalchemy.exc
+from feast.infra.registry.sql import feature_view_version_history as snapshots
+from feast.infra.registry.sql import metadata
+from sqlalchemy import create_engine, delete, text
+from sqlalchemy.pool import NullPool
+
+from ptkstore.adapters.feast.names import PROJECT
+from ptkstore.errors import Unavailable
+
+_ADVISORY_LOCK = 0x70746B5F66656173  # "ptk_feas"; one registry per database
+_LOCK_FILE = ".publish.lock"
+
+
+class RegistryDatabase:
+    """The database of the registry: its tables, its only write lock, the versions in it."""
+
+    def __init__(self, url: str, options: dict[str, Any], repo: Path) -> None:
+        wanted = {name: value for name, value in options.items() if name != "pool_pre_ping"}
+        self.engine = create_engine(url, poolclass=NullPool, **wanted)
+        self._repo = repo
+
+    def create_tables(self) -> None:
+        """Create what is missing; two processes at once would fail each other."""
+        metadata.create_all(self.engine)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the write lock, over all processes and threads; it ends with the process."""
+        if self.engine.dialect.name == "postgresql":
+            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                key = {"key": _ADVISORY_LOCK}
+                connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
+                try:
+                    yield
+                finally:
+                    connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+            return
+        descriptor = os.open(self._repo / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def delete_snapshots(self, view: str, versions: Collection[int] | None = None) -> None:
+        """Delete these versions of a view, or all; nobody can resolve `view@vN` any more."""
+        statement = delete(snapshots).where(
+            snapshots.c.feature_view_name == view, snapshots.c.project_id == PROJECT
+        )
+        if versions is not None:
+            statement = statement.where(snapshots.c.version_number.in_(versions))
+        with self.engine.begin() as connection:
+            connection.execute(statement)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn errors of registry and online store into `Unavailable`; their own texts quote values."""
+    try:
+        yield
+    except (redis.exceptions.RedisError, sqlite3.Error) as error:
+        kind = f"the online store does not answer ({type(error).__name__})"
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        kind = f"the Feast registry does not answer ({type(error).__name__})"
+    else:
+        return
+    raise Unavailable(kind)

@@ -1,0 +1,67 @@
+"""The names that consumers type: views, features and references."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ptkstore.domain.ptks import split_ptk_id
+from ptkstore.errors import InvalidRequest, SchemaMismatch
+
+PROJECT = "ptk"
+STATE_VIEW = "ptk_state"  # no view of a PTK is named so: theirs hold "__"
+STATE_KEY = "ptk"
+VERSION_FEATURE = "ptk_version"
+AS_OF_COLUMN = "ptk_as_of"
+PUBLISHED_COLUMN = "ptk_published_at"
+RESERVED_COLUMNS = frozenset({VERSION_FEATURE, AS_OF_COLUMN, PUBLISHED_COLUMN, "event_timestamp"})
+
+_TABLE = re.compile(r"[a-z][a-z0-9_]*")
+_COLUMN = re.compile(r"[^\s:@,/\\\x00-\x1f]+")
+_REFERENCE = re.compile(r"(?P<view>[^@:]+)(?:@v(?P<version>\d{1,9}))?:(?P<feature>[^@:]+)")
+
+
+def view_name(ptk_id: str, table: str, n_tables: int) -> str:
+    """`<team>__<name>` for the only table of a PTK, `<team>__<name>__<table>` for one of several."""
+    team, name = split_ptk_id(ptk_id)
+    base = f"{team}__{name}"
+    if n_tables == 1:
+        return base
+    if not _TABLE.fullmatch(table) or "__" in table:
+        raise SchemaMismatch(f"table name {table!r} must match [a-z][a-z0-9_]* without '__' to be served")
+    return f"{base}__{table}"
+
+
+def is_view_of(base: str, view: str) -> bool:
+    """Whether a view belongs to the PTK whose only view would be named `base`."""
+    head, _, table = view.rpartition("__")
+    return view == base or (head == base and _TABLE.fullmatch(table) is not None)
+
+
+def checked_column(view: str, column: str) -> str:
+    """The name of a key or feature, if a reference can carry it."""
+    if column in RESERVED_COLUMNS:
+        raise SchemaMismatch(f"column {column!r} of {view} has a name that the feature store uses itself")
+    if not _COLUMN.fullmatch(column) or "__" in column:
+        raise SchemaMismatch(
+            f"column {column!r} of {view} must have no space and none of ': @ , / __' to be served"
+        )
+    return column
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`view:feature`, the newest version, or `view@vN:feature`, version N."""
+
+    view: str
+    version: int | None
+    feature: str
+
+
+def parse_reference(text: str) -> Reference:
+    """A reference as consumers write it, or `InvalidRequest`."""
+    match = _REFERENCE.fullmatch(text)
+    if match is None:
+        raise InvalidRequest(f"{text!r} is no feature reference; write 'view:feature' or 'view@v3:feature'")
+    version = match["version"]
+    return Reference(match["view"], None if version is None else int(version), match["feature"])

@@ -1,0 +1,80 @@
+"""Rows in Feast's online store: one namespace per version, written before a reader can name it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.tables import ViewTable
+from ptkstore.adapters.feast.values import online_rows
+
+if TYPE_CHECKING:
+    from feast import FeatureView
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey
+    from feast.protos.feast.types.Value_pb2 import Value
+
+_BATCH = 2_000
+# Feast shares one SQLite connection between threads: one would read another's open transaction.
+_SQLITE = threading.RLock()
+
+
+def write_rows(session: Session, view: FeatureView, table: ViewTable, as_of: datetime) -> None:
+    """Write rows into the namespace of the view's version; repeatable."""
+    with _one_thread(session):
+        session.online.update(session.config, [], [view], [], [], partial=True)
+        rows = online_rows(table)
+        while batch := list(islice(rows, _BATCH)):
+            data: list[Any] = [(key, cells, as_of, None) for key, cells in batch]
+            session.online.online_write_batch(session.config, view, data, progress=None)
+
+
+def read_rows(
+    session: Session, view: FeatureView, keys: Sequence[EntityKey], features: Sequence[str]
+) -> list[dict[str, Value]]:
+    """The features of each key that has any."""
+    with _one_thread(session):
+        # A list of our own: Feast's Redis store appends to the one it gets.
+        found = session.online.online_read(session.config, view, list(keys), list(features))
+    return [values or {} for _, values in found]
+
+
+def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:
+    """Delete the rows of one version; repeatable."""
+    from feast.infra.online_stores.redis import RedisOnlineStore
+
+    online = session.online
+    if not isinstance(online, RedisOnlineStore):
+        with _one_thread(session):
+            online.update(session.config, [view], [], [], [], partial=True)
+        return
+    # Not Feast's delete_table: it scans all keys and deletes whole hashes that other views may be writing to.
+    from feast.infra.online_stores.helpers import _mmh3, _redis_key, compute_versioned_name
+
+    namespace = compute_versioned_name(view, enable_versioning=True)
+    fields = [_mmh3(f"{namespace}:{feature.name}") for feature in view.features]
+    client: Any = online._get_client(session.config.online_store)
+    rows = online_rows(table)
+    while batch := list(islice(rows, _BATCH)):
+        with client.pipeline(transaction=False) as pipe:
+            for key, _ in batch:
+                redis_key = _redis_key(
+                    session.config.project,
+                    key,
+                    entity_key_serialization_version=session.config.entity_key_serialization_version,
+                )
+                pipe.hdel(redis_key, f"_ts:{namespace}".encode(), *fields)
+            pipe.execute()
+
+
+@contextmanager
+def _one_thread(session: Session) -> Iterator[None]:
+    if session.config.online_store.type == "sqlite":
+        with _SQLITE:
+            yield
+    else:
+        yield

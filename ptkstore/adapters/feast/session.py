@@ -1,0 +1,92 @@
+"""An open Feast store of this process, loaded on first use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.adapters.feast.loading import load_feast
+
+if TYPE_CHECKING:
+    from feast import FeatureStore
+    from feast.infra.online_stores.online_store import OnlineStore
+    from feast.infra.registry.sql import SqlRegistry
+    from feast.repo_config import RepoConfig
+
+    from ptkstore.adapters.feast.backends import RegistryDatabase
+
+
+@dataclass(frozen=True)
+class Session:
+    """Feast, opened in one process, and the database under its registry."""
+
+    store: FeatureStore
+    registry: SqlRegistry
+    database: RegistryDatabase
+
+    @property
+    def config(self) -> RepoConfig:
+        """The parsed `feature_store.yaml`."""
+        return self.store.config
+
+    @property
+    def online(self) -> OnlineStore:
+        """The configured online store."""
+        provider: Any = self.store.provider
+        online: OnlineStore = provider.online_store
+        return online
+
+
+class Sessions:
+    """Opens the session of this process on first use; a forked child gets its own."""
+
+    def __init__(self, repo: Path) -> None:
+        self._repo = repo
+        self._opening = threading.Lock()
+        self._session: Session | None = None
+        self._pid = 0
+
+    @contextmanager
+    def use(self) -> Iterator[Session]:
+        """The open session; errors of its stores come out as ours, without values."""
+        load_feast(self._repo)
+        from ptkstore.adapters.feast.backends import plain_errors
+
+        with plain_errors():
+            with self._opening:
+                if self._session is None or self._pid != os.getpid():
+                    self._session, self._pid = _open(self._repo), os.getpid()
+                session = self._session
+            yield session
+
+    def close(self) -> None:
+        """Give the registry's connections back, if any were taken."""
+        with self._opening:
+            if self._session is not None and self._pid == os.getpid():
+                self._session.registry.write_engine.dispose()
+            self._session = None
+
+
+def _open(repo: Path) -> Session:
+    from feast import FeatureStore
+    from feast.infra.registry.sql import FeastRegistrySchemaError, SqlRegistry
+
+    from ptkstore.adapters.feast.backends import RegistryDatabase
+
+    store = FeatureStore(repo_path=str(repo))
+    options: dict[str, Any] = getattr(store.config.registry, "sqlalchemy_config_kwargs", {})
+    database = RegistryDatabase(store.config.registry.path, options, repo)
+    try:
+        registry = store.registry
+    except FeastRegistrySchemaError:
+        # Consumers never create tables (schema_mode: verify); of several publishers one does.
+        with database.exclusive():
+            database.create_tables()
+            registry = store.registry
+    assert isinstance(registry, SqlRegistry)
+    return Session(store, registry, database)

@@ -1,0 +1,82 @@
+"""`ptk_state`, the table of contents: one row per PTK, written after its views."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ptkstore.adapters.feast import flips, online
+from ptkstore.adapters.feast.files import replace_file
+from ptkstore.adapters.feast.history import History, dated, without_values
+from ptkstore.adapters.feast.names import AS_OF_COLUMN, STATE_KEY, STATE_VIEW
+from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
+from ptkstore.adapters.feast.values import entity_key, key_value
+from ptkstore.adapters.feast.views import empty_state_table, entities_of, state_table, state_view
+from ptkstore.ports.features import PublishedState
+
+_FLOOR = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class StateRows:
+    """Reads and writes the rows of `ptk_state`; every call needs the session's write lock."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def version(self, session: Session, ptk_id: str) -> int | None:
+        """The version that the row of a PTK tells; None without a row."""
+        self._ensure(session)
+        keys = [entity_key((STATE_KEY,), (key_value(STATE_VIEW, STATE_KEY, False, ptk_id),))]
+        (row,) = online.read_rows(session, state_view(self._history), keys, ["version"])
+        cell = row.get("version")
+        return cell.int64_val if cell is not None and cell.WhichOneof("val") else None
+
+    def write(self, session: Session, state: PublishedState) -> None:
+        """Make the row tell this version; one step for every reader."""
+        self._ensure(session)
+        table = state_table(state)
+        moment = pa.scalar(state.as_of, TIMESTAMP)
+        history = self._rows()
+        mine = pc.equal(history[STATE_KEY], state.ptk_id)
+        replaced = pc.and_(mine, pc.equal(history[AS_OF_COLUMN], moment))
+        parts = [history.filter(pc.invert(replaced)), dated(table.rows, state.as_of, state.published_at)]
+        if not pc.any(mine, min_count=0).as_py():
+            parts.append(without_values(parts[1], table.keys, _FLOOR, _FLOOR))
+        self._put(pa.concat_tables(parts))
+        online.write_rows(session, state_view(self._history), table, state.as_of)
+
+    def erase(self, session: Session, ptk_id: str) -> None:
+        """Take the row of a PTK away; repeatable."""
+        self._ensure(session)
+        history = self._rows()
+        self._put(history.filter(pc.not_equal(history[STATE_KEY], ptk_id)))
+        empty = empty_state_table()
+        cells = [[ptk_id] if name == STATE_KEY else [None] for name in empty.rows.column_names]
+        table = ViewTable(STATE_VIEW, empty.keys, pa.table(cells, schema=empty.rows.schema))
+        online.write_rows(session, state_view(self._history), table, _FLOOR)
+
+    def _ensure(self, session: Session) -> None:
+        if flips.served_version(session, STATE_VIEW) is not None:
+            return
+        empty = empty_state_table()
+        path = self._history.path(STATE_VIEW, 0)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._put(dated(empty.rows, _FLOOR, _FLOOR))
+        view = state_view(self._history)
+        online.write_rows(session, view, empty, _FLOOR)
+        flips.declare(session, entities_of(empty))
+        flips.serve(session, view)
+
+    def _rows(self) -> pa.Table:
+        return pq.read_table(io.BytesIO(self._history.path(STATE_VIEW, 0).read_bytes()))
+
+    def _put(self, rows: pa.Table) -> None:
+        buffer = io.BytesIO()
+        pq.write_table(rows, buffer, compression="zstd")
+        replace_file(self._history.path(STATE_VIEW, 0), buffer.getvalue(), mode=0o644)

@@ -1,0 +1,150 @@
+"""Publishes states to Feast and answers lookups from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ptkstore.adapters.feast import flips, online
+from ptkstore.adapters.feast.history import History
+from ptkstore.adapters.feast.lookup import look_up
+from ptkstore.adapters.feast.names import PROJECT, checked_column, view_name
+from ptkstore.adapters.feast.session import Session, Sessions
+from ptkstore.adapters.feast.state import StateRows
+from ptkstore.adapters.feast.tables import ViewTable, view_tables
+from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
+from ptkstore.errors import Conflict, InvalidRequest
+from ptkstore.ports.features import PublishedState
+
+
+class FeastFeatureStore:
+    """Versioned views in a Feast repository; implements `ports.features.FeatureStore`.
+
+    Parameters
+    ----------
+    repo : Path
+        Folder that holds the `feature_store.yaml` of `write_repo`.
+    keep_versions : int
+        How many of the newest versions can be pinned; more while readers' caches may name them.
+
+    Notes
+    -----
+    Feast is loaded on first use (seconds), not here. Safe to share between threads; a fork opens anew.
+    Any number of processes may publish at once: staging goes on side by side, flips take turns.
+    """
+
+    def __init__(self, repo: Path, *, keep_versions: int = 3) -> None:
+        if keep_versions < 1:
+            raise InvalidRequest("keep_versions must be at least 1: the served version stays")
+        self._keep_versions = keep_versions
+        self._history = History(repo)
+        self._sessions = Sessions(repo)
+        self._state = StateRows(self._history)
+
+    def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
+        """`SchemaMismatch` for a table or column that no reference could name."""
+        for table, names in columns.items():
+            view = view_name(ptk_id, table, len(columns))
+            for name in names:
+                checked_column(view, name)
+
+    def stage(self, state: PublishedState) -> None:
+        """Write all rows of a version where no reader looks yet; repeatable; no effect if a newer is served.
+
+        Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer.
+        """
+        tables = view_tables(state)
+        with self._sessions.use() as session:
+            for table in tables:
+                served = flips.served_version(session, table.view)
+                if served is None or served <= state.version:
+                    self._stage_table(session, table, state, served)
+
+    def flip(self, state: PublishedState) -> None:
+        """Make a staged version the served one, `ptk_state` last; repeatable; no effect if a newer is served.
+
+        Raises `Conflict` if it is not staged, `OutcomeUnknown` if the registry does not show it afterwards.
+        """
+        views = [table.view for table in view_tables(state)]
+        with self._sessions.use() as session, session.database.exclusive():
+            self._flip(session, state, views)
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """One mapping of feature name to value per entity row; see the port.
+
+        Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
+        """
+        with self._sessions.use() as session:
+            return look_up(session, features, entities)
+
+    def withdraw(self, ptk_id: str) -> None:
+        """Take the views of a PTK away, rows and history too; repeatable."""
+        base = view_name(ptk_id, "", 1)
+        with self._sessions.use() as session, session.database.exclusive():
+            self._state.erase(session, ptk_id)
+            for view in {*self._registered(session, ptk_id), *self._history.views(base)}:
+                self._remove(session, view)
+
+    def close(self) -> None:
+        """Give connections back; the next call opens them again."""
+        self._sessions.close()
+
+    def _stage_table(
+        self, session: Session, table: ViewTable, state: PublishedState, served: int | None
+    ) -> None:
+        # The file first: it names what lies online, so that a version never flipped can be cleaned up.
+        if served != state.version or not self._history.path(table.view, state.version).exists():
+            after = served if served is not None and served < state.version else None
+            self._history.write(
+                table, state.version, as_of=state.as_of, published_at=state.published_at, after=after
+            )
+        online.write_rows(session, ptk_view(table, state, self._history), table, state.as_of)
+        with session.database.exclusive():
+            flips.declare(session, entities_of(table))
+
+    def _flip(self, session: Session, state: PublishedState, views: Sequence[str]) -> None:
+        told = self._state.version(session, state.ptk_id)
+        served = {view: flips.served_version(session, view) or 0 for view in views}
+        if max([told or 0, *served.values()]) > state.version:
+            return
+        for view in views:
+            if served[view] < state.version:
+                if not self._history.path(view, state.version).exists():
+                    raise Conflict(f"{view} v{state.version} is not staged; stage it first")
+                table = self._history.read_version(view, state.version)
+                flips.serve(session, ptk_view(table, state, self._history))
+        # Views of tables that this version no longer has would go on serving an old version.
+        for view in set(self._registered(session, state.ptk_id)) - set(views):
+            self._remove(session, view)
+        self._state.write(session, state)
+        for view in views:
+            self._prune(session, view, state.version)
+
+    def _prune(self, session: Session, view: str, version: int) -> None:
+        """Forget old versions now; delete their rows at a later flip, when no reader's cache names them."""
+        # Twice the time readers cache the registry; registry times are whole seconds.
+        grace_seconds = 2 * session.config.registry.cache_ttl_seconds + 1
+        remaining, forgotten = flips.forget_versions(
+            session, view, below=version - self._keep_versions + 1, superseded_for_seconds=grace_seconds
+        )
+        for old in forgotten:
+            self._history.mark_forgotten(view, old)
+        for old in self._history.versions(view):
+            nobody_names = old < version and old not in remaining
+            if nobody_names and self._history.unchanged_seconds(view, old) > grace_seconds:
+                self._drop(session, view, old)
+
+    def _registered(self, session: Session, ptk_id: str) -> list[str]:
+        return [view.name for view in session.registry.list_feature_views(PROJECT, tags={PTK_TAG: ptk_id})]
+
+    def _remove(self, session: Session, view: str) -> None:
+        flips.forget_view(session, view)
+        for version in self._history.versions(view):
+            self._drop(session, view, version)
+        self._history.delete_view(view)
+
+    def _drop(self, session: Session, view: str, version: int) -> None:
+        table = self._history.read_version(view, version)
+        online.drop_rows(session, bare_view(table, version, self._history), table)
+        self._history.delete(view, version)

@@ -1,0 +1,115 @@
+"""Arrow values as Feast's types and messages, without pandas, which makes integers beside nulls floats."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
+from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey
+    from feast.protos.feast.types.Value_pb2 import Value
+    from feast.types import FeastType
+
+_INT64_LIMIT = 2**63
+
+
+def feast_type(plain: pa.DataType) -> FeastType:
+    """Of a column in one of the types of `tables`."""
+    from feast.types import Array, Bool, Bytes, Float32, Float64, Int64, String, UnixTimestamp
+
+    types: dict[pa.DataType, FeastType] = {
+        pa.int64(): Int64,
+        pa.float64(): Float64,
+        pa.string(): String,
+        pa.bool_(): Bool,
+        pa.binary(): Bytes,
+        TIMESTAMP: UnixTimestamp,
+        pa.list_(pa.float32()): Array(Float32),
+        pa.list_(pa.float64()): Array(Float64),
+        pa.list_(pa.int64()): Array(Int64),
+        pa.list_(pa.string()): Array(String),
+        pa.list_(pa.bool_()): Array(Bool),
+    }
+    return types[plain]
+
+
+def online_rows(table: ViewTable) -> Iterator[tuple[EntityKey, dict[str, Value]]]:
+    """Each row as entity key and features."""
+    names = table.rows.column_names
+    makers = [_maker(field.type) for field in table.rows.schema]
+    n_keys = len(table.keys)
+    for batch in table.rows.to_batches(max_chunksize=10_000):
+        columns = [
+            [make(value) for value in column.to_pylist()]
+            for make, column in zip(makers, batch.columns, strict=True)
+        ]
+        for cells in zip(*columns, strict=True):
+            yield (
+                entity_key(table.keys, cells[:n_keys]),
+                dict(zip(names[n_keys:], cells[n_keys:], strict=True)),
+            )
+
+
+def entity_key(keys: tuple[str, ...], values: tuple[Value, ...]) -> EntityKey:
+    """Feast's message for one value of the join keys."""
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey
+
+    return EntityKey(join_keys=list(keys), entity_values=list(values))
+
+
+def key_value(view: str, key: str, is_integer: bool, given: object) -> Value:
+    """A join key's value as a caller gives it: a number may come as text, as on a command line."""
+    from feast.protos.feast.types.Value_pb2 import Value
+
+    if not is_integer:
+        if isinstance(given, str):
+            return Value(string_val=given)
+        raise InvalidRequest(f"join key {key!r} of {view} is a string")
+    number: int | None
+    try:
+        number = int(given) if isinstance(given, str) else operator.index(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = None  # the error would quote the key
+    if number is None or not -_INT64_LIMIT <= number < _INT64_LIMIT:
+        raise InvalidRequest(f"join key {key!r} of {view} is a 64-bit integer")
+    return Value(int64_val=number)
+
+
+def python_value(value: Value) -> Any:
+    """Back from Feast; None where nothing was released."""
+    from feast.type_map import feast_value_type_to_python_type
+
+    return feast_value_type_to_python_type(value)
+
+
+def _maker(plain: pa.DataType) -> Callable[[Any], Value]:
+    from feast.protos.feast.types import Value_pb2 as messages
+
+    scalar = {
+        pa.int64(): "int64_val",
+        pa.float64(): "double_val",
+        pa.string(): "string_val",
+        pa.bool_(): "bool_val",
+        pa.binary(): "bytes_val",
+    }
+    lists: dict[pa.DataType, tuple[str, Any]] = {
+        pa.list_(pa.float32()): ("float_list_val", messages.FloatList),
+        pa.list_(pa.float64()): ("double_list_val", messages.DoubleList),
+        pa.list_(pa.int64()): ("int64_list_val", messages.Int64List),
+        pa.list_(pa.string()): ("string_list_val", messages.StringList),
+        pa.list_(pa.bool_()): ("bool_list_val", messages.BoolList),
+    }
+    null = messages.Value()
+    if plain in scalar:
+        field = scalar[plain]
+        return lambda value: null if value is None else messages.Value(**{field: value})
+    if plain in lists:
+        name, message = lists[plain]
+        return lambda value: null if value is None else messages.Value(**{name: message(val=value)})
+    return lambda value: null if value is None else messages.Value(unix_timestamp_val=int(value.timestamp()))

@@ -1,0 +1,98 @@
+"""Durable files of secrets: created once, destroyed for ever, one writer at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ptkstore.errors import InvalidRequest
+
+_NEW = ".new"
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory for this user alone, durable; refuse one that others may enter."""
+    if not directory.is_dir():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        sync(directory.parent)
+    status = directory.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidRequest("the key directory must belong to the service's user and have mode 0700")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file `path` against other threads and processes; a dead holder holds nothing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def create(path: Path, content: bytes) -> None:
+    """Create a file whole and synced, under the lock of its place; `FileExistsError` if it is there.
+
+    The name appears only after the content is on disk. A crash may leave a twin of the file behind: the next
+    `create`, `replace` or `destroy` of this name removes it.
+    """
+    twin = _written(path, content)
+    os.link(twin, path)
+    twin.unlink()
+    sync(path.parent)
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put new content in the place of a file, all of it or nothing, synced."""
+    os.replace(_written(path, content), path)
+    sync(path.parent)
+
+
+def destroy(path: Path) -> None:
+    """Overwrite, unlink and sync a file and its twin; repeatable.
+
+    Overwriting reaches the old bytes on storage that writes in place; elsewhere unlinking is what counts.
+    """
+    for victim in (path, _twin(path)):
+        with suppress(FileNotFoundError):
+            _overwrite(victim)
+            victim.unlink()
+    sync(path.parent)
+
+
+def sync(directory: Path) -> None:
+    """Make the names of a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _twin(path: Path) -> Path:
+    return path.with_name(path.name + _NEW)
+
+
+def _written(path: Path, content: bytes) -> Path:
+    twin = _twin(path)
+    twin.unlink(missing_ok=True)
+    _write(twin, content, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    return twin
+
+
+def _overwrite(path: Path) -> None:
+    _write(path, bytes(path.stat().st_size), os.O_WRONLY)
+
+
+def _write(path: Path, content: bytes, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)

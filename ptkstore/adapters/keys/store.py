@@ -1,0 +1,181 @@
+"""Keys as files of their own, below one directory that no backup should take."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ptkstore.adapters.keys import files
+from ptkstore.adapters.keys.aead import KEY_BYTES
+from ptkstore.adapters.keys.marks import UNSEEN, advanced, read_mark, write_mark
+from ptkstore.domain.streams import checked_name
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, NameTaken, UnknownName, WindowGone
+from ptkstore.ports.keys import JournalView
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "locks")
+
+
+class FileKeyStore:
+    """`KeyStore` on a local file system.
+
+    A key is `<name>.key`; the tombstone `<name>.gone` is written before the key is destroyed and stays for
+    ever: no crash and no repetition makes a destroyed key anew.
+
+    Parameters
+    ----------
+    root : Path
+        Made with mode 0700 when missing. Keep it out of backups and off storage with versions (PAPERS F14).
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(root)
+        files.make_private(self._root)
+        for room in _ROOMS:
+            files.make_private(self._root / room)
+
+    def create_stream(self, stream: str) -> None:
+        """Make the stream's split key and an empty mark, once."""
+        with self._stream_lock(stream):
+            split, mark = self._split_path(stream), self._mark_path(stream)
+            if split.exists():
+                return
+            if self._windows_path(stream).exists() or (mark.exists() and read_mark(mark, stream) != UNSEEN):
+                raise InvariantBroken(
+                    f"stream {stream!r} was in use but its split key is lost; restore the key store"
+                )
+            write_mark(mark, UNSEEN)
+            files.create(split, secrets.token_bytes(KEY_BYTES))
+
+    def split_key(self, stream: str) -> bytes:
+        """The stream's own key, for its life."""
+        return _read_key(self._known(stream))
+
+    def sealing_key(self, window: WindowId) -> bytes:
+        """The window's key for those who write or partition rows; made at first use."""
+        with self._stream_lock(window.stream):
+            self._known(window.stream)
+            files.make_private(self._windows_path(window.stream))
+            return _key_made_once(self._window_path(window), f"window {window}")
+
+    def opening_key(self, window: WindowId, journal: JournalView) -> bytes:
+        """The window's key for a run whose spend is in `journal`; the journal's head is remembered first."""
+        with self._stream_lock(window.stream):
+            self._known(window.stream)
+            mark_path = self._mark_path(window.stream)
+            mark = read_mark(mark_path, window.stream)
+            seen = advanced(mark, journal, window.stream)
+            if seen != mark:
+                write_mark(mark_path, seen)
+            path = self._window_path(window)
+            if not path.exists() or _tombstone(path).exists():
+                raise WindowGone(f"window {window} has no key: it was destroyed or never made")
+            return _read_key(path)
+
+    def destroy_window(self, window: WindowId) -> None:
+        """Destroy the window's key for ever."""
+        with self._stream_lock(window.stream):
+            if not self._windows_path(window.stream).exists():
+                self._known(window.stream)
+                files.make_private(self._windows_path(window.stream))
+            _destroy_key(self._window_path(window))
+
+    def draft_key(self, draft_id: str) -> bytes:
+        """The draft's key; made at first use."""
+        path = self._draft_path(draft_id)
+        with files.locked(self._root / "locks" / "drafts"):
+            return _key_made_once(path, f"draft {draft_id}")
+
+    def destroy_draft(self, draft_id: str) -> None:
+        """Destroy a draft's key for ever."""
+        path = self._draft_path(draft_id)
+        with files.locked(self._root / "locks" / "drafts"):
+            _destroy_key(path)
+
+    def draft_ids(self) -> tuple[str, ...]:
+        """The drafts that have a key."""
+        return tuple(sorted(path.stem for path in (self._root / "drafts").glob("*.key")))
+
+    def put_secret(self, subscription_id: str, secret: str) -> None:
+        """Keep a signing secret; the same one again changes nothing, another one is `NameTaken`."""
+        path = self._secret_path(subscription_id)
+        with files.locked(self._root / "locks" / "webhooks"):
+            if not path.exists():
+                files.create(path, secret.encode())
+            elif not secrets.compare_digest(path.read_bytes(), secret.encode()):
+                raise NameTaken(f"subscription {subscription_id!r} has another secret already")
+
+    def secret(self, subscription_id: str) -> str:
+        """The signing secret of a subscription."""
+        try:
+            return self._secret_path(subscription_id).read_text()
+        except FileNotFoundError:
+            raise UnknownName("subscription", subscription_id) from None
+
+    @contextmanager
+    def _stream_lock(self, stream: str) -> Iterator[None]:
+        with files.locked(self._root / "locks" / f"stream-{checked_name('stream', stream)}"):
+            yield
+
+    def _known(self, stream: str) -> Path:
+        path = self._split_path(stream)
+        if not path.exists():
+            raise UnknownName("stream", stream)
+        return path
+
+    def _split_path(self, stream: str) -> Path:
+        return self._root / "streams" / f"{checked_name('stream', stream)}.split"
+
+    def _mark_path(self, stream: str) -> Path:
+        return self._root / "marks" / f"{checked_name('stream', stream)}.json"
+
+    def _windows_path(self, stream: str) -> Path:
+        return self._root / "windows" / checked_name("stream", stream)
+
+    def _window_path(self, window: WindowId) -> Path:
+        if type(window.index) is not int or window.index < 0:
+            raise InvalidRequest("a window index is a whole number, 0 or more")
+        return self._windows_path(window.stream) / f"{window.index}.key"
+
+    def _draft_path(self, draft_id: str) -> Path:
+        return self._root / "drafts" / f"{_checked_id('draft', draft_id)}.key"
+
+    def _secret_path(self, subscription_id: str) -> Path:
+        return self._root / "webhooks" / f"{_checked_id('subscription', subscription_id)}.secret"
+
+
+def _checked_id(kind: str, name: str) -> str:
+    if not isinstance(name, str) or not _ID.fullmatch(name):
+        raise InvalidRequest(
+            f"a {kind} id is 1 to 128 letters, digits, '.', '-' or '_', the first a letter or digit"
+        )
+    return name
+
+
+def _tombstone(path: Path) -> Path:
+    return path.with_suffix(".gone")
+
+
+def _key_made_once(path: Path, owner: str) -> bytes:
+    if _tombstone(path).exists():
+        raise WindowGone(f"the key of {owner} is destroyed")
+    if not path.exists():
+        files.create(path, secrets.token_bytes(KEY_BYTES))
+    return _read_key(path)
+
+
+def _destroy_key(path: Path) -> None:
+    if not _tombstone(path).exists():
+        files.create(_tombstone(path), b"")
+    files.destroy(path)
+
+
+def _read_key(path: Path) -> bytes:
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise CorruptObject("a key file does not hold a key; restore the key store")
+    return key

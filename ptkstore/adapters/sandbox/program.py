@@ -1,0 +1,93 @@
+"""Start the program that opens rows: one order in, one answer out, nothing of ours around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
+from ptkstore.adapters.sandbox.protocol import KILLED, TIMEOUT, TRAINER_ERROR, Order, encode_order
+from ptkstore.ports.training import PrepareRequest, TrainRequest
+
+MODULE: Final = "ptkstore.training_process"  # named, not imported: it puts adapters together as `wiring` does
+_STORAGE: Final = ("AWS_", "FSSPEC_S3")
+_THREADS: Final = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "ARROW_IO_THREADS",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Where the program finds rows and staging, and what one run of it may use.
+
+    Parameters
+    ----------
+    raw_url, staging_url : str
+        The trees that the child opens: paths or URLs.
+    timeout_seconds : float
+        Wall-clock limit of one run, start of the process included.
+    memory_bytes : int
+        Limit of the child's private memory. Below about 256 MB a run may end before it can say why.
+    python : str
+        The interpreter.
+    """
+
+    raw_url: str
+    staging_url: str
+    timeout_seconds: float = 600.0
+    memory_bytes: int = 4 << 30
+    python: str = sys.executable
+
+    def run(self, request: TrainRequest | PrepareRequest, keep_alive: Callable[[], None]) -> Ended:
+        """Run it once on `request`; the process is gone when this returns or raises."""
+        raw_url, staging_url = _absolute(self.raw_url), _absolute(self.staging_url)
+        storage = storage_environment(os.environ, raw_url, staging_url)
+        with TemporaryDirectory(prefix="ptk-run-") as directory:
+            return run_child(
+                (self.python, "-I", "-m", MODULE),
+                encode_order(Order(request, raw_url, staging_url, os.getpid(), storage)),
+                limits=Limits(self.timeout_seconds, self.memory_bytes),
+                directory=Path(directory),
+                environment=_environment(directory),
+                keep_alive=keep_alive,
+            )
+
+
+def storage_environment(environment: Mapping[str, str], *urls: str) -> dict[str, str]:
+    """What a child needs of our environment to reach these trees: nothing for local ones.
+
+    Credentials, region and endpoint of S3 and nothing else. They travel inside the order, since whoever may list
+    processes may read the environment that one was started with.
+    """
+    if all("://" not in url or url.startswith("file://") for url in urls):
+        return {}
+    return {name: value for name, value in environment.items() if name.startswith(_STORAGE)}
+
+
+def failure_of(ended: Ended) -> str | None:
+    """The code of a run that did not end by itself and well."""
+    if ended.timed_out or ended.status == -signal.SIGXCPU:
+        return TIMEOUT
+    if ended.status < 0:
+        return KILLED
+    return TRAINER_ERROR if ended.status > 0 else None
+
+
+def _absolute(url: str) -> str:
+    """The child has another working directory."""
+    return url if "://" in url else os.path.abspath(url)
+
+
+def _environment(directory: str) -> dict[str, str]:
+    """Nothing of ours: neither credentials nor settings."""
+    return {"PATH": os.defpath, "LANG": "C.UTF-8", "TMPDIR": directory, **dict.fromkeys(_THREADS, "1")}

@@ -1,0 +1,41 @@
+"""`Trainer` that starts one short-lived process per training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ptkstore.adapters.sandbox.program import Program, failure_of
+from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_answer
+from ptkstore.domain.snapshots import Draft
+from ptkstore.ports.training import TrainFailed, TrainRequest
+
+if TYPE_CHECKING:
+    from ptkstore.ports.objects import Staging
+
+
+class ProcessTrainer:
+    """Runs library estimators; rows exist only inside the child and die with it.
+
+    Parameters
+    ----------
+    program : Program
+        What is started.
+    staging : Staging
+        To verify drafts with, on the same tree as the program's.
+    """
+
+    def __init__(self, program: Program, *, staging: Staging) -> None:
+        self._program = program
+        self._staging = staging
+
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+        """Train in a child and verify what it drafted."""
+        ended = self._program.run(request, keep_alive)
+        code = failure_of(ended)
+        answer = decode_answer(ended.answer) if code is None else TrainFailed(code)
+        if isinstance(answer, TrainFailed):
+            return answer
+        from ptkstore.adapters.sandbox.verify import is_sound  # heavy, and the child imports this package too
+
+        return answer if is_sound(answer, request, self._staging) else TrainFailed(BAD_OUTPUT)

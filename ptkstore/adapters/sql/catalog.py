@@ -1,0 +1,198 @@
+"""Engine, transactions and the journal as the key store sees it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, create_engine, event, func, insert, select, text
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.jobs import SqlJobs
+from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.ptks import SqlPtks, SqlSubscriptions, SqlVersions
+from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
+from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.ports.catalog import Notice
+
+_SETUP_LOCK = 0x70746B  # PostgreSQL advisory lock while tables are made
+
+
+class SqlUnitOfWork:
+    """One transaction on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.streams = SqlStreams(connection)
+        self.windows = SqlWindows(connection)
+        self.ledger = SqlLedger(connection)
+        self.ptks = SqlPtks(connection)
+        self.jobs = SqlJobs(connection)
+        self.versions = SqlVersions(connection)
+        self.subscriptions = SqlSubscriptions(connection)
+
+    def notify_owner(self, notice: Notice) -> None:
+        """Leave word for a team."""
+        self._connection.execute(
+            insert(t.notices).values(at=notice.at, team=notice.team, subject=notice.subject, code=notice.code)
+        )
+
+    def notices(self, team: str | None = None) -> Sequence[Notice]:
+        """Word left for a team, oldest first."""
+        query = select(t.notices).order_by(t.notices.c.number)
+        if team is not None:
+            query = query.where(t.notices.c.team == team)
+        return [Notice(r.at, r.team, r.subject, r.code) for r in self._connection.execute(query)]
+
+    def commit(self) -> None:
+        """Make it durable."""
+        self._connection.commit()
+
+
+class SqlCatalog:
+    """The catalog behind one SQLAlchemy engine.
+
+    SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction;
+    PostgreSQL runs READ COMMITTED with row locks. `url` is an SQLAlchemy URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = _engine(url)
+        with self._begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SETUP_LOCK})
+            t.metadata.create_all(connection)
+            known = {row.name: row.value for row in connection.execute(select(t.meta))}
+            if not known:
+                known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16)}
+                connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
+            connection.commit()
+        if known["schema_version"] != str(t.SCHEMA_VERSION):
+            raise Unavailable(
+                f"the catalog has schema {known['schema_version']}, this program needs {t.SCHEMA_VERSION}"
+            )
+        self._ledger_id = known["ledger_id"]
+
+    @contextmanager
+    def begin(self) -> Iterator[SqlUnitOfWork]:
+        """A transaction that is rolled back unless committed."""
+        with self._begin() as connection:
+            yield SqlUnitOfWork(connection)
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        try:
+            connection = self._engine.connect()
+        except (
+            DBAPIError
+        ) as error:  # SQLite says of a file that is no database what others say of a wrong query
+            raise Unavailable("the catalog does not answer") from error.orig
+        try:
+            connection.begin()
+            yield connection
+        except OperationalError as error:
+            raise Unavailable("the catalog did not finish a statement") from error.orig
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise Unavailable("the connection to the catalog was lost") from error.orig
+            raise
+        finally:
+            connection.close()
+
+    def journal_view(self) -> SqlJournalView:
+        """The journal, read afresh at each call."""
+        return SqlJournalView(self, self._ledger_id)
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SqlJournalView:
+    """What the key store compares its memory with; every call is a transaction of its own."""
+
+    def __init__(self, catalog: SqlCatalog, ledger_id: str) -> None:
+        self._catalog = catalog
+        self.ledger_id = ledger_id
+
+    def head(self, stream: str) -> int:
+        """The highest sequence, 0 when the journal is empty."""
+        with self._catalog._begin() as connection:
+            query = select(func.coalesce(func.max(t.journal.c.sequence), 0)).where(
+                t.journal.c.stream == stream
+            )
+            return int(connection.execute(query).scalar_one())
+
+    def digest_at(self, stream: str, sequence: int) -> str | None:
+        """The chained digest of an entry."""
+        with self._catalog._begin() as connection:
+            query = select(t.journal.c.digest).where(
+                t.journal.c.stream == stream, t.journal.c.sequence == sequence
+            )
+            return connection.execute(query).scalar_one_or_none()
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):  # the text may hold a password
+        raise InvalidRequest(
+            "the catalog's URL cannot be read; write sqlite:///… or postgresql://…"
+        ) from None
+    match parsed.get_backend_name():
+        case "sqlite":
+            return _sqlite(parsed)
+        case "postgresql":
+            return _postgresql(parsed)
+        case other:
+            raise InvalidRequest(f"the catalog is on sqlite or postgresql, not {other!r}")
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database and url.database != ":memory:":
+        try:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"the catalog's directory cannot be made: {error.strerror}") from error
+    engine = create_engine(
+        url, hide_parameters=True, connect_args={"timeout": 60.0, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN comes too late for a write lock
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        hide_parameters=True,
+        isolation_level="READ COMMITTED",
+        pool_pre_ping=True,
+        pool_size=5,
+    )

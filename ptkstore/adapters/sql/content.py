@@ -1,0 +1,106 @@
+"""Streams and PTKs as JSON text in the catalog."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.streams import (
+    Assurance,
+    Closing,
+    ColumnType,
+    Policy,
+    PrivacyUnit,
+    Relation,
+    Schema,
+    Stream,
+)
+
+
+def stream_text(stream: Stream) -> str:
+    """A stream as canonical JSON."""
+    policy = stream.policy
+    return canonical_json(
+        {
+            "name": stream.name,
+            "team": stream.team,
+            "columns": [[name, kind] for name, kind in stream.schema.columns],
+            "time_column": stream.schema.time_column,
+            "capacity": _loss(policy.capacity),
+            "window_seconds": policy.window // timedelta(seconds=1),
+            "origin": policy.origin.isoformat(),
+            "lateness_seconds": policy.lateness / timedelta(seconds=1),
+            "retention_windows": policy.retention_windows,
+            "n_max": policy.n_max,
+            "rows_per_window": policy.rows_per_window,
+            "accountant": policy.accountant,
+            "privacy_unit": policy.privacy_unit,
+            "relation": policy.relation,
+            "minimum_assurance": policy.minimum_assurance,
+            "closing": policy.closing,
+            "future_skew_seconds": policy.future_skew / timedelta(seconds=1),
+            "profile_share": str(policy.profile_share),
+            "test_share": str(policy.test_share),
+            "train_partitions": policy.train_partitions,
+        }
+    )
+
+
+def stream_of(text: str) -> Stream:
+    """The stream in a JSON text."""
+    c = json.loads(text)
+    policy = Policy(
+        capacity=Loss(*c["capacity"]),
+        window=timedelta(seconds=c["window_seconds"]),
+        origin=datetime.fromisoformat(c["origin"]).astimezone(UTC),
+        lateness=timedelta(seconds=c["lateness_seconds"]),
+        retention_windows=c["retention_windows"],
+        n_max=c["n_max"],
+        rows_per_window=c["rows_per_window"],
+        accountant=c["accountant"],
+        privacy_unit=PrivacyUnit(c["privacy_unit"]),
+        relation=Relation(c["relation"]),
+        minimum_assurance=Assurance(c["minimum_assurance"]),
+        closing=Closing(c["closing"]),
+        future_skew=timedelta(seconds=c["future_skew_seconds"]),
+        profile_share=Decimal(c["profile_share"]),
+        test_share=Decimal(c["test_share"]),
+        train_partitions=c["train_partitions"],
+    )
+    columns = tuple((name, ColumnType(kind)) for name, kind in c["columns"])
+    return Stream(c["name"], c["team"], Schema(columns, c["time_column"]), policy)
+
+
+def ptk_text(spec: PtkSpec) -> str:
+    """A PTK as canonical JSON."""
+    return canonical_json(
+        {
+            "ptk_id": spec.ptk_id,
+            "team": spec.team,
+            "name": spec.name,
+            "stream": spec.stream,
+            "estimator": spec.estimator,
+            "loss": _loss(spec.loss),
+            "event": spec.event,
+            "tables": spec.tables,
+            "target": spec.target,
+            "every": spec.every,
+            "assurance": spec.assurance,
+            "config": spec.config,
+            "description": spec.description,
+        }
+    )
+
+
+def ptk_of(text: str) -> PtkSpec:
+    """The PTK in a JSON text."""
+    c = json.loads(text)
+    return PtkSpec(**{**c, "loss": Loss(*c["loss"]), "assurance": Assurance(c["assurance"])})
+
+
+def _loss(loss: Loss) -> list[int]:
+    return [loss.epsilon_nano, loss.delta_atto]

@@ -1,0 +1,202 @@
+"""Jobs in SQL: claims, leases and fences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import LeaseLost, UnknownName
+
+_LIVE = (JobState.READY, JobState.OPENED)
+
+
+class SqlJobs:
+    """The job table; a claim raises the fence, and every later write must carry it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, job: Job) -> None:
+        """Create a job; one that exists is left as it is."""
+        if self._row(job.id) is not None:
+            return
+        values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
+        nested = self._connection.begin_nested()
+        try:
+            self._connection.execute(insert(t.jobs).values(**values))
+        except IntegrityError:  # somebody else added it meanwhile
+            nested.rollback()
+        else:
+            nested.commit()
+
+    def get(self, job_id: str) -> Job:
+        """`UnknownName` if there is none."""
+        row = self._row(job_id)
+        if row is None:
+            raise UnknownName("job", job_id)
+        return _job(row)
+
+    def lock(self, job_id: str) -> Job:
+        """Like `get`, holding the row until the transaction ends."""
+        row = self._row(job_id, lock=True)
+        if row is None:
+            raise UnknownName("job", job_id)
+        return _job(row)
+
+    def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
+        """Take a job that may be worked on now; None if it may not, or if somebody else is taking it."""
+        query = select(t.jobs).where(t.jobs.c.id == job_id, claimable(now))
+        row = self._connection.execute(query.with_for_update(skip_locked=True)).one_or_none()
+        if row is None:
+            return None
+        job = _job(row)
+        job = replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=now + lease)
+        self._connection.execute(
+            update(t.jobs)
+            .where(t.jobs.c.id == job_id)
+            .values(fence=job.fence, attempt=job.attempt, lease_until=job.lease_until)
+        )
+        return job
+
+    def held(self, job: Job) -> Job:
+        """The job, locked, if `job` still carries its newest fence."""
+        row = self._row(job.id, lock=True)
+        if row is None or row.fence != job.fence or row.state not in _LIVE:
+            raise LeaseLost(f"job {job.id} is in other hands")
+        return _job(row)
+
+    def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
+        """Keep the lease."""
+        self.held(job)
+        self._connection.execute(update(t.jobs).where(t.jobs.c.id == job.id).values(lease_until=now + lease))
+
+    def save(self, job: Job) -> None:
+        """Write what became of a held job and drop its lease."""
+        self._write(job, lease_until=None)
+
+    def mark_opened(self, job: Job) -> None:
+        """Record that rows are being opened; the lease stays."""
+        self._write(replace(job, state=JobState.OPENED, attempt=1), lease_until=job.lease_until)
+
+    def wake(self, job_id: str, due_at: datetime) -> None:
+        """Make an idle cursor ready. Locks any row, idle or not, so that a finishing worker looks again."""
+        row = self._row(job_id, lock=True)
+        if row is not None and row.state == JobState.IDLE:
+            values = {"state": JobState.READY, "due_at": due_at, "attempt": 0}
+            self._connection.execute(update(t.jobs).where(t.jobs.c.id == job_id).values(**values))
+
+    def due(self, now: datetime, limit: int) -> tuple[str, ...]:
+        """Ids of jobs that a worker could claim now."""
+        query = select(t.jobs.c.id).where(claimable(now)).order_by(t.jobs.c.due_at, t.jobs.c.id).limit(limit)
+        return tuple(self._connection.execute(query).scalars())
+
+    def busy(self, now: datetime, until: datetime) -> bool:
+        """Whether a job is being worked on, or could be claimed by `until`."""
+        leased = and_(t.jobs.c.state.in_(_LIVE), t.jobs.c.lease_until > now)
+        query = select(t.jobs.c.id).where(or_(leased, claimable(until))).limit(1)
+        return self._connection.execute(query).first() is not None
+
+    def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
+        """All jobs of one kind for a window, locked in one order."""
+        query = (
+            select(t.jobs)
+            .where(
+                t.jobs.c.stream == window.stream, t.jobs.c.window_index == window.index, t.jobs.c.kind == kind
+            )
+            .order_by(t.jobs.c.id)
+            .with_for_update()
+        )
+        return tuple(map(_job, self._connection.execute(query)))
+
+    def find(self, *, stream: str | None = None, ptk_id: str | None = None) -> tuple[Job, ...]:
+        """Jobs, for reading."""
+        query = select(t.jobs).order_by(t.jobs.c.id)
+        if stream is not None:
+            query = query.where(t.jobs.c.stream == stream)
+        if ptk_id is not None:
+            query = query.where(t.jobs.c.ptk_id == ptk_id)
+        return tuple(map(_job, self._connection.execute(query)))
+
+    def _row(self, job_id: str, *, lock: bool = False) -> Row[Any] | None:
+        query = select(t.jobs).where(t.jobs.c.id == job_id)
+        return self._connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+    def _write(self, job: Job, *, lease_until: datetime | None) -> None:
+        done = self._connection.execute(
+            update(t.jobs)
+            .where(t.jobs.c.id == job.id, t.jobs.c.fence == job.fence)
+            .values(
+                state=job.state,
+                outcome=job.outcome,
+                position=job.position,
+                due_at=job.due_at,
+                attempt=job.attempt,
+                lease_until=lease_until,
+            )
+        )
+        if done.rowcount != 1:
+            raise LeaseLost(f"job {job.id} is in other hands")
+
+
+def claimable(now: datetime) -> ColumnElement[bool]:
+    """Due, unleased, and nothing that must come first is unfinished.
+
+    A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
+    trainings are still to be queued, and for the last elected state to be in the lake. An expiry waits for
+    runs that hold a live lease on the window.
+    """
+    other = t.jobs.alias("other")
+    earlier = exists().where(
+        other.c.kind == JobKind.TRAIN,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.window_index < t.jobs.c.window_index,
+        other.c.state.in_(_LIVE),
+    )
+    unqueued = exists().where(
+        other.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
+        other.c.stream == t.jobs.c.stream,
+        other.c.window_index < t.jobs.c.window_index,
+        other.c.state.in_(_LIVE),
+    )
+    newest = (
+        select(func.coalesce(func.max(t.versions.c.number), 0))
+        .where(t.versions.c.ptk_id == other.c.ptk_id)
+        .correlate(other)
+        .scalar_subquery()
+    )
+    unplaced = exists().where(
+        other.c.kind == JobKind.PLACE, other.c.ptk_id == t.jobs.c.ptk_id, other.c.position < newest
+    )
+    busy = exists().where(
+        other.c.stream == t.jobs.c.stream,
+        other.c.window_index == t.jobs.c.window_index,
+        other.c.kind != JobKind.EXPIRE,
+        other.c.lease_until > now,
+    )
+    return and_(
+        t.jobs.c.state.in_(_LIVE),
+        t.jobs.c.due_at <= now,
+        or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
+        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~unqueued & ~unplaced),
+        or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
+    )
+
+
+def _job(row: Row[Any]) -> Job:
+    values = dict(row._mapping)
+    outcome = values["outcome"]
+    return Job(
+        **{
+            **values,
+            "kind": JobKind(values["kind"]),
+            "state": JobState(values["state"]),
+            "outcome": None if outcome is None else Outcome(outcome),
+        }
+    )

@@ -1,0 +1,190 @@
+"""PTKs, versions and subscriptions in SQL."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.content import ptk_of, ptk_text
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.subscriptions import Subscription
+from ptkstore.errors import LateWriter, NameTaken, UnknownName
+
+
+class SqlPtks:
+    """Registered PTKs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, spec: PtkSpec) -> None:
+        """Register; an id is never used again for another PTK, so that its versions stay one history."""
+        known = self._connection.execute(
+            select(t.ptks.c.active, t.ptks.c.stream).where(t.ptks.c.ptk_id == spec.ptk_id).with_for_update()
+        ).one_or_none()
+        if known is not None and known.active:
+            raise NameTaken(f"PTK {spec.ptk_id!r} is registered already")
+        if known is not None:
+            raise NameTaken(
+                f"PTK {spec.ptk_id!r} was deregistered; its published versions keep the name, choose another"
+            )
+        try:
+            self._connection.execute(
+                insert(t.ptks).values(
+                    ptk_id=spec.ptk_id, team=spec.team, stream=spec.stream, active=1, content=ptk_text(spec)
+                )
+            )
+        except IntegrityError:
+            raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
+
+    def replace(self, spec: PtkSpec) -> None:
+        """Overwrite a registered PTK."""
+        self._connection.execute(
+            update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id).values(content=ptk_text(spec))
+        )
+
+    def remove(self, ptk_id: str) -> None:
+        """Deregister; published versions stay."""
+        self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == ptk_id).values(active=0))
+
+    def get(self, ptk_id: str) -> PtkSpec:
+        """`UnknownName` if it is not registered."""
+        query = select(t.ptks.c.content).where(t.ptks.c.ptk_id == ptk_id, t.ptks.c.active == 1)
+        content = self._connection.execute(query).scalar_one_or_none()
+        if content is None:
+            raise UnknownName("PTK", ptk_id)
+        return ptk_of(content)
+
+    def lock(self, ptk_id: str) -> PtkSpec | None:
+        """Serialise elections of one PTK."""
+        query = select(t.ptks.c.content, t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id).with_for_update()
+        row = self._connection.execute(query).one_or_none()
+        return ptk_of(row.content) if row is not None and row.active else None
+
+    def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs, by id."""
+        query = select(t.ptks.c.content).where(t.ptks.c.active == 1).order_by(t.ptks.c.ptk_id)
+        if stream is not None:
+            query = query.where(t.ptks.c.stream == stream)
+        if team is not None:
+            query = query.where(t.ptks.c.team == team)
+        return tuple(map(ptk_of, self._connection.execute(query).scalars()))
+
+
+class SqlVersions:
+    """Elected states."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, version: Version) -> None:
+        """The database refuses a second version of a job, and a number used before."""
+        try:
+            self._connection.execute(
+                insert(t.versions).values(
+                    ptk_id=version.ptk_id,
+                    number=version.number,
+                    job_id=version.job_id,
+                    draft_id=version.draft_id,
+                    window_index=version.window_index,
+                    elected_at=version.elected_at,
+                    manifest=version.manifest,
+                )
+            )
+        except IntegrityError:
+            raise LateWriter(
+                f"version {version.number} of {version.ptk_id} or another output of its run exists"
+            ) from None
+
+    def get(self, ptk_id: str, number: int) -> Version:
+        """`UnknownName` if there is none."""
+        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id, t.versions.c.number == number)
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            raise UnknownName("version", f"{ptk_id} v{number}")
+        return _version(row)
+
+    def latest(self, ptk_id: str) -> Version | None:
+        """The highest number."""
+        query = (
+            select(t.versions)
+            .where(t.versions.c.ptk_id == ptk_id)
+            .order_by(t.versions.c.number.desc())
+            .limit(1)
+        )
+        row = self._connection.execute(query).one_or_none()
+        return None if row is None else _version(row)
+
+    def of(self, ptk_id: str) -> tuple[Version, ...]:
+        """By number."""
+        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id).order_by(t.versions.c.number)
+        return tuple(map(_version, self._connection.execute(query)))
+
+    def draft_ids(self) -> frozenset[str]:
+        """Drafts that were elected."""
+        return frozenset(self._connection.execute(select(t.versions.c.draft_id)).scalars())
+
+
+class SqlSubscriptions:
+    """Subscriptions and dead letters."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, subscription: Subscription) -> None:
+        """Record a subscription."""
+        self._connection.execute(
+            insert(t.subscriptions).values(
+                id=subscription.id, ptk_id=subscription.ptk_id, endpoint=subscription.endpoint
+            )
+        )
+
+    def get(self, subscription_id: str) -> Subscription:
+        """`UnknownName` if there is none."""
+        query = select(t.subscriptions).where(t.subscriptions.c.id == subscription_id)
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            raise UnknownName("subscription", subscription_id)
+        return Subscription(row.id, row.ptk_id, row.endpoint)
+
+    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
+        """Of one PTK or all."""
+        query = select(t.subscriptions).order_by(t.subscriptions.c.id)
+        if ptk_id is not None:
+            query = query.where(t.subscriptions.c.ptk_id == ptk_id)
+        return tuple(Subscription(r.id, r.ptk_id, r.endpoint) for r in self._connection.execute(query))
+
+    def remove(self, subscription_id: str) -> None:
+        """Forget a subscription; its dead letters stay."""
+        self._connection.execute(delete(t.subscriptions).where(t.subscriptions.c.id == subscription_id))
+
+    def add_dead_letter(self, subscription_id: str, number: int, code: str, at: datetime) -> None:
+        """A version that could not be delivered; if it fails once more it stays one letter."""
+        letter = and_(t.dead_letters.c.subscription_id == subscription_id, t.dead_letters.c.number == number)
+        known = self._connection.execute(update(t.dead_letters).where(letter).values(code=code, at=at))
+        if not known.rowcount:
+            self._connection.execute(
+                insert(t.dead_letters).values(
+                    subscription_id=subscription_id, number=number, code=code, at=at
+                )
+            )
+
+    def dead_letters(self, subscription_id: str) -> tuple[tuple[int, str], ...]:
+        """Version numbers and codes."""
+        query = (
+            select(t.dead_letters.c.number, t.dead_letters.c.code)
+            .where(t.dead_letters.c.subscription_id == subscription_id)
+            .order_by(t.dead_letters.c.number)
+        )
+        return tuple((r.number, r.code) for r in self._connection.execute(query))
+
+
+def _version(row: Row[Any]) -> Version:
+    return Version(
+        row.ptk_id, row.number, row.job_id, row.draft_id, row.window_index, row.elected_at, row.manifest
+    )

@@ -1,0 +1,141 @@
+"""Streams, batches and windows in SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.content import stream_of, stream_text
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.errors import NameTaken, UnknownName
+from ptkstore.ports.catalog import Progress
+
+
+class SqlStreams:
+    """Streams, their progress and their batches."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, stream: Stream) -> None:
+        """Create a stream; equal content changes nothing."""
+        content = stream_text(stream)
+        query = select(t.streams.c.content).where(t.streams.c.name == stream.name)
+        known = self._connection.execute(query).scalar_one_or_none()
+        if known == content:
+            return
+        if known is not None:
+            raise NameTaken(
+                f"stream {stream.name!r} exists with another schema or policy; both are fixed at creation"
+            )
+        try:
+            self._connection.execute(
+                insert(t.streams).values(
+                    name=stream.name, content=content, closed_before=0, reached=stream.policy.origin
+                )
+            )
+        except IntegrityError:
+            raise NameTaken(f"stream {stream.name!r} was created by somebody else just now") from None
+
+    def get(self, name: str) -> Stream:
+        """`UnknownName` if there is none."""
+        return self._get(name, lock=False)
+
+    def lock(self, name: str) -> Stream:
+        """Like `get`, holding the stream's row until the transaction ends."""
+        return self._get(name, lock=True)
+
+    def all(self) -> tuple[Stream, ...]:
+        """By name."""
+        query = select(t.streams.c.content).order_by(t.streams.c.name)
+        return tuple(map(stream_of, self._connection.execute(query).scalars()))
+
+    def progress(self, name: str) -> Progress:
+        """How far the stream has come."""
+        query = select(t.streams.c.closed_before, t.streams.c.reached).where(t.streams.c.name == name)
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            raise UnknownName("stream", name)
+        return Progress(row.closed_before, row.reached)
+
+    def advance(self, name: str, progress: Progress) -> None:
+        """Move forward; the caller holds the lock."""
+        self._connection.execute(
+            update(t.streams)
+            .where(t.streams.c.name == name)
+            .values(closed_before=progress.closed_before, reached=progress.reached)
+        )
+
+    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:
+        """Commit a batch."""
+        self._connection.execute(
+            insert(t.batches).values(stream=name, batch_id=batch_id, token=token, closed_before=closed_before)
+        )
+
+    def knows_batch(self, name: str, batch_id: str) -> bool:
+        """Whether the batch was committed."""
+        query = select(t.batches.c.number).where(t.batches.c.stream == name, t.batches.c.batch_id == batch_id)
+        return self._connection.execute(query).scalar_one_or_none() is not None
+
+    def tokens_for(self, window: WindowId) -> tuple[str, ...]:
+        """Tokens of all batches that may hold rows of the window."""
+        query = (
+            select(t.batches.c.token)
+            .where(t.batches.c.stream == window.stream, t.batches.c.closed_before <= window.index)
+            .order_by(t.batches.c.number)
+        )
+        return tuple(self._connection.execute(query).scalars())
+
+    def _get(self, name: str, *, lock: bool) -> Stream:
+        query = select(t.streams.c.content).where(t.streams.c.name == name)
+        content = self._connection.execute(query.with_for_update() if lock else query).scalar_one_or_none()
+        if content is None:
+            raise UnknownName("stream", name)
+        return stream_of(content)
+
+
+class SqlWindows:
+    """Windows that have closed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, window: Window) -> None:
+        """Record a closed window."""
+        self._connection.execute(
+            insert(t.windows).values(
+                stream=window.id.stream,
+                index=window.id.index,
+                start=window.start,
+                end=window.end,
+                state=window.state,
+            )
+        )
+
+    def get(self, window: WindowId) -> Window:
+        """`UnknownName` if it has not closed."""
+        row = self._connection.execute(select(t.windows).where(*_is(window))).one_or_none()
+        if row is None:
+            raise UnknownName("closed window", str(window))
+        return _window(row)
+
+    def set_state(self, window: WindowId, state: WindowState) -> None:
+        """The caller holds the stream's lock."""
+        self._connection.execute(update(t.windows).where(*_is(window)).values(state=state))
+
+    def of(self, stream: str) -> tuple[Window, ...]:
+        """In order of time."""
+        query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
+        return tuple(map(_window, self._connection.execute(query)))
+
+
+def _is(window: WindowId) -> tuple[Any, ...]:
+    return (t.windows.c.stream == window.stream, t.windows.c.index == window.index)
+
+
+def _window(row: Row[Any]) -> Window:
+    return Window(WindowId(row.stream, row._mapping["index"]), row.start, row.end, WindowState(row.state))

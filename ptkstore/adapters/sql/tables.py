@@ -1,0 +1,232 @@
+"""Tables of the catalog; the constraints here are the belt under the ledger's rules (PAPERS F2-F4)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Dialect,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    event,
+    text,
+)
+
+SCHEMA_VERSION = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Instant(TypeDecorator[datetime]):
+    """A UTC time as whole microseconds: the same on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """To the database."""
+        return None if value is None else (value - _EPOCH) // timedelta(microseconds=1)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """From the database."""
+        return None if value is None else _EPOCH + timedelta(microseconds=int(value))
+
+
+metadata = MetaData()
+
+meta = Table(
+    "meta", metadata, Column("name", String, primary_key=True), Column("value", String, nullable=False)
+)
+
+streams = Table(
+    "stream",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("content", Text, nullable=False),
+    Column("closed_before", BigInteger, nullable=False),
+    Column("reached", Instant, nullable=False),
+)
+
+batches = Table(
+    "batch",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("stream", String, nullable=False),
+    Column("batch_id", String, nullable=False),
+    Column("token", String, nullable=False),
+    Column("closed_before", BigInteger, nullable=False),
+    UniqueConstraint("stream", "batch_id"),
+)
+
+windows = Table(
+    "window_",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("index", BigInteger, primary_key=True),
+    Column("start", Instant, nullable=False),
+    Column("end", Instant, nullable=False),
+    Column("state", String, nullable=False),
+    CheckConstraint('"start" < "end"'),
+)
+
+blocks = Table(
+    "block",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("capacity_epsilon_nano", BigInteger, nullable=False),
+    Column("capacity_delta_atto", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    CheckConstraint("capacity_epsilon_nano > 0 AND capacity_delta_atto >= 0"),
+    CheckConstraint("state IN ('active', 'retired', 'erased')"),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("key", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("ptk_id", String, nullable=False),
+    Column("lo", BigInteger, nullable=False),
+    Column("hi", BigInteger, nullable=False),
+    Column("epsilon_nano", BigInteger, nullable=False),
+    Column("delta_atto", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("nonce", String, nullable=False),
+    UniqueConstraint("key", "kind"),
+    CheckConstraint("sequence > 0"),
+    CheckConstraint("kind IN ('reserve', 'spend', 'release')"),
+    CheckConstraint("lo >= 0 AND lo < hi"),
+    CheckConstraint("epsilon_nano > 0 AND delta_atto >= 0"),
+    CheckConstraint(  # SQLite takes a text or a fraction for an integer, and finds any text above 0
+        "typeof(epsilon_nano) = 'integer' AND typeof(delta_atto) = 'integer' "
+        "AND typeof(sequence) = 'integer' AND typeof(lo) = 'integer' AND typeof(hi) = 'integer'"
+    ).ddl_if(dialect="sqlite"),
+)
+Index("journal_blocks", journal.c.stream, journal.c.lo, journal.c.hi)
+Index(  # a reservation ends once: spent or released, never both
+    "journal_one_end",
+    journal.c.key,
+    unique=True,
+    sqlite_where=text("kind <> 'reserve'"),
+    postgresql_where=text("kind <> 'reserve'"),
+)
+
+ptks = Table(
+    "ptk",
+    metadata,
+    Column("ptk_id", String, primary_key=True),
+    Column("team", String, nullable=False),
+    Column("stream", String, nullable=False),
+    Column("active", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+)
+
+jobs = Table(
+    "job",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("stream", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("window_index", BigInteger),
+    Column("ptk_id", String),
+    Column("subscription_id", String),
+    Column("reservation", String),
+    Column("n_rows", BigInteger, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("lease_until", Instant),
+    Column("outcome", String),
+)
+Index("job_due", jobs.c.state, jobs.c.due_at)
+Index("job_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index)
+
+versions = Table(
+    "version",
+    metadata,
+    Column("ptk_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("job_id", String, nullable=False, unique=True),
+    Column("draft_id", String, nullable=False, unique=True),
+    Column("window_index", BigInteger, nullable=False),
+    Column("elected_at", Instant, nullable=False),
+    Column("manifest", Text, nullable=False),
+    CheckConstraint("number > 0"),
+    ForeignKeyConstraint(["job_id"], ["job.id"]),
+)
+
+subscriptions = Table(
+    "subscription",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("ptk_id", String, nullable=False),
+    Column("endpoint", Text, nullable=False),
+)
+
+dead_letters = Table(
+    "dead_letter",
+    metadata,
+    Column("subscription_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("code", String, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+notices = Table(
+    "notice",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("at", Instant, nullable=False),
+    Column("team", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("code", String, nullable=False),
+)
+
+for _operation in ("UPDATE", "DELETE"):  # the journal only grows, whoever writes SQL
+    event.listen(
+        journal,
+        "after_create",
+        DDL(  # type: ignore[no-untyped-call]
+            f"CREATE TRIGGER journal_no_{_operation.lower()} BEFORE {_operation} ON journal "
+            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+        ).execute_if(dialect="sqlite"),
+    )
+event.listen(
+    journal,
+    "after_create",
+    # INSERT OR REPLACE deletes what is in its way and tells no DELETE trigger
+    DDL(  # type: ignore[no-untyped-call]
+        "CREATE TRIGGER journal_no_replace BEFORE INSERT ON journal WHEN EXISTS (SELECT 1 FROM journal WHERE "
+        "(stream = NEW.stream AND sequence = NEW.sequence) OR "
+        "(key = NEW.key AND (kind = NEW.kind OR (kind <> 'reserve' AND NEW.kind <> 'reserve')))) "
+        "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+    ).execute_if(dialect="sqlite"),
+)
+event.listen(
+    journal,
+    "after_create",
+    DDL(  # type: ignore[no-untyped-call]
+        "CREATE FUNCTION journal_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$; "
+        "CREATE TRIGGER journal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON journal "
+        "FOR EACH STATEMENT EXECUTE FUNCTION journal_append_only()"
+    ).execute_if(dialect="postgresql"),
+)

@@ -1,0 +1,46 @@
+"""Secrets and signatures of Standard Webhooks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+
+from ptkstore.errors import InvalidRequest
+
+PREFIX = "whsec_"
+SECRET_BYTES = 32  # the specification asks for 24 to 64
+
+
+def new_secret() -> str:
+    """A signing secret of a subscription, from the system's cryptographic source."""
+    return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii")
+
+
+def signed_headers(secret: str, message_id: str, sent_at: datetime, body: bytes) -> Mapping[str, str]:
+    """The three headers of one attempt; `sent_at` must know its time zone.
+
+    Raises
+    ------
+    InvalidRequest
+        When the secret is none of ours.
+    """
+    sent_at = sent_at.astimezone(UTC)
+    signature = signer(secret).sign(message_id, sent_at, body.decode("utf-8"))
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(sent_at.timestamp())),
+        "webhook-signature": signature,
+    }
+
+
+def signer(secret: str) -> Webhook:
+    """Signs and verifies with a `whsec_` secret; a wrong one is never repeated in the error."""
+    try:
+        return Webhook(secret)
+    except (binascii.Error, EmptyWebhookSecretError, ValueError):
+        raise InvalidRequest(f"a signing secret is {PREFIX!r} followed by base64") from None

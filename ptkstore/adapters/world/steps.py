@@ -1,0 +1,45 @@
+"""Structured logs: ids, steps and fixed codes, nothing else (PAPERS F6, F9)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logging() -> None:
+    """Write one JSON object per line to standard error."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+class LoggedSteps:
+    """Logs every durable step of a job."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger("ptkstore")
+
+    def reached(self, step: str, job_id: str) -> None:
+        """One line per step."""
+        self._log.info("step", step=step, job=job_id)
+
+
+class SilentSteps:
+    """Says nothing, for programs that speak for themselves."""
+
+    def reached(self, step: str, job_id: str) -> None:
+        """Nothing."""
+
+
+def log_code(event: str, job_id: str, code: str) -> None:
+    """One line with a fixed code; messages of errors are not logged."""
+    structlog.get_logger("ptkstore").warning(event, job=job_id, code=code)

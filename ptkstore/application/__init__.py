@@ -1,0 +1,1 @@
+"""Use cases: one module, one verb. They never call each other."""

@@ -1,0 +1,32 @@
+"""Claim a job, and put it off when its work could not be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from ptkstore.domain.jobs import Job, backoff
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.world import Clock, Steps
+
+_FIRST_WAIT = timedelta(milliseconds=500)
+_LONGEST_WAIT = timedelta(minutes=1)
+
+
+def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, steps: Steps) -> Job | None:
+    """Take the job if it may be worked on now; None if there is nothing to do. A hint may come late or twice."""
+    with begin() as uow:
+        job = uow.jobs.claim(job_id, clock.now(), lease)
+        uow.commit()
+    if job is not None:
+        steps.reached("claimed", job.id)
+    return job
+
+
+def put_off(job: Job, *, begin: Begin, clock: Clock) -> None:
+    """Give a claimed job back, to be tried again after a wait that grows with its attempts."""
+    with begin() as uow:
+        held = uow.jobs.held(job)
+        wait = backoff(held.attempt, first=_FIRST_WAIT, most=_LONGEST_WAIT)
+        uow.jobs.save(replace(held, due_at=clock.now() + wait))
+        uow.commit()

@@ -1,0 +1,70 @@
+"""Let a window go: no run may open it, its key and its files are destroyed (PAPERS F5, F14)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptkstore.domain.blocks import blocks_of
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.ledger import BudgetRequest, EntryKind
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.world import Clock, Steps
+
+
+def expire_window(
+    job: Job, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging, steps: Steps
+) -> None:
+    """Expire one window; repeatable at any point.
+
+    Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
+    spent. An elected state is DP output, has a key of its own and outlives the window.
+    """
+    window = WindowId(job.stream, job.window_index or 0)
+    with begin() as uow:
+        stream = uow.streams.lock(job.stream)
+        uow.jobs.held(job)
+        if uow.windows.get(window).state is not WindowState.EXPIRED:
+            _end_runs(uow, window, clock)
+        elected = uow.versions.draft_ids()
+        uow.commit()
+    steps.reached("expiring", job.id)
+    keys.destroy_window(window)
+    steps.reached("key-destroyed", job.id)
+    raw.delete_window(window)
+    for draft_id in {*staging.drafts(), *keys.draft_ids()}:  # a run may have died before it wrote its draft
+        if draft_id.startswith(f"{window.stream}.{window.index}.") and draft_id not in elected:
+            keys.destroy_draft(draft_id)
+            staging.delete(draft_id)
+    steps.reached("files-deleted", job.id)
+    with begin() as uow:
+        uow.streams.lock(job.stream)
+        held = uow.jobs.held(job)
+        uow.windows.set_state(window, WindowState.EXPIRED)
+        uow.ledger.erase(job.stream, blocks_of(window, stream.policy))
+        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
+        uow.commit()
+    steps.reached("expired", job.id)
+
+
+def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:
+    now = clock.now()
+    planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
+    for spec in () if planned else uow.ptks.find(stream=window.stream):
+        if window.index % spec.every == 0:
+            uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "expired"))
+    for kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN):
+        for run in uow.jobs.of_window(window, kind):
+            if run.state is JobState.ENDED:
+                continue
+            history = uow.ledger.history(run.reservation) if run.reservation else ()
+            if len(history) == 1:
+                entry = history[0]
+                request = BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
+                uow.ledger.append(request, EntryKind.RELEASE, {})
+            uow.jobs.save(replace(run, state=JobState.ENDED, outcome=Outcome.EXPIRED))
+            if run.ptk_id is not None:
+                team = run.ptk_id.partition(".")[0]
+                uow.notify_owner(Notice(now, team, f"{run.ptk_id} window {window.index}", "expired"))

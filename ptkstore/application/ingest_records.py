@@ -1,0 +1,99 @@
+"""Ingest a table of events: check it, seal the rows per window, commit the batch."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ptkstore.application import tables
+from ptkstore.domain.columns import ROW_ID
+from ptkstore.domain.windows import WindowId, expired_before
+from ptkstore.errors import Conflict, InvalidRequest, WindowGone
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import RawZone
+from ptkstore.ports.world import Clock
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReply:
+    """What became of a batch. The counts are private: they are for its producer and kept nowhere (PAPERS F6)."""
+
+    batch_id: str
+    accepted: int
+    refused: dict[str, int]
+    repeated: bool = False
+
+
+def ingest_records(
+    stream_name: str,
+    table: pa.Table,
+    batch_id: str | None = None,
+    *,
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+    raw: RawZone,
+) -> IngestReply:
+    """Store the rows of `table` that may enter; a repeated `batch_id` stores nothing twice.
+
+    Rows become visible by one transaction at the end: before it, files of an unknown token count for nothing. Nothing
+    about the rows, not even which windows they touch, enters the catalog.
+
+    Raises
+    ------
+    SchemaMismatch
+        The table does not have the declared columns; nothing is stored.
+    """
+    if batch_id is None:
+        batch_id = secrets.token_hex(16)
+    elif not 1 <= len(batch_id) <= 200 or not batch_id.isprintable():
+        raise InvalidRequest("a batch id has 1 to 200 printable characters")
+    token = secrets.token_hex(16)
+    with begin() as uow:
+        stream = uow.streams.get(stream_name)
+        if uow.streams.knows_batch(stream_name, batch_id):
+            return IngestReply(batch_id, 0, {}, repeated=True)
+    rows, exact = tables.conform(table, stream.schema)
+    indices = tables.window_indices(rows, stream.schema, stream.policy)
+    identity = pa.array([*_row_ids(rows.num_rows)], type=pa.binary(16))
+    rows = rows.append_column(ROW_ID, identity)
+    for _ in range(_TRIES):  # a window may close while the rows are written
+        with begin() as uow:
+            closed_before = uow.streams.progress(stream_name).closed_before
+        accepted, refusals = tables.refuse(
+            rows, exact, indices, stream.schema, stream.policy, closed_before=closed_before, now=clock.now()
+        )
+        touched = np.unique(indices[accepted])
+        try:
+            for index in touched.tolist():
+                window = WindowId(stream_name, index)
+                chosen = rows.filter(pa.array(accepted & (indices == index)))
+                raw.write_batch(window, token, chosen, keys.sealing_key(window))
+        except WindowGone:
+            continue
+        with begin() as uow:
+            uow.streams.lock(stream_name)
+            if uow.streams.knows_batch(stream_name, batch_id):
+                return IngestReply(batch_id, 0, {}, repeated=True)
+            progress = uow.streams.progress(stream_name)
+            if progress.closed_before == closed_before:
+                uow.streams.add_batch(stream_name, batch_id, token, closed_before)
+                uow.commit()
+                return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
+        for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
+            raw.delete_window(
+                WindowId(stream_name, index)
+            )  # written after its expiry looked: of no use, without a key
+    raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
+
+
+def _row_ids(count: int) -> list[bytes]:
+    """Random 128-bit ids: the privacy unit 'record' is hashed by them (PAPERS P7)."""
+    entropy = secrets.token_bytes(16 * count)
+    return [entropy[i : i + 16] for i in range(0, len(entropy), 16)]

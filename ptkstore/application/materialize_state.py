@@ -1,0 +1,74 @@
+"""Show the next placed state in the online feature store."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import datetime
+
+import pyarrow.parquet as pq
+
+from ptkstore.application.versions import files_of
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.snapshots import Version
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.features import FeatureStore, PublishedState
+from ptkstore.ports.objects import Lake
+from ptkstore.ports.world import Clock, Steps
+
+
+def materialize_state(
+    job: Job, *, begin: Begin, clock: Clock, lake: Lake, features: FeatureStore, steps: Steps
+) -> None:
+    """Stage the PTK's next placed version out of sight, flip to it, then let its subscribers be told.
+
+    A deregistered PTK shows nothing any more: its views are taken away here, by a job, so that no crash leaves them.
+    Its subscribers still hear of what the lake got.
+    """
+    ptk_id = str(job.ptk_id)
+    with begin() as uow:
+        registered = uow.ptks.lock(ptk_id) is not None
+        placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
+        version = uow.versions.get(ptk_id, job.position + 1) if placed > job.position else None
+    if not registered:
+        features.withdraw(ptk_id)
+    elif version is not None:
+        state = published_state(version, lake)
+        features.stage(state)
+        steps.reached("staged-online", job.id)
+        features.flip(state)
+        steps.reached("flipped", job.id)
+    position = job.position if version is None else version.number
+    with begin() as uow:
+        left = (
+            registered and uow.ptks.lock(ptk_id) is None
+        )  # deregistered meanwhile: withdraw in another round
+        held = uow.jobs.held(job)
+        behind = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position > position
+        state_after = JobState.READY if behind or left else JobState.IDLE
+        uow.jobs.save(replace(held, position=position, state=state_after, attempt=0))
+        for subscription in uow.subscriptions.of(ptk_id):
+            uow.jobs.wake(job_id(JobKind.NOTIFY, subscription.id), clock.now())
+        uow.commit()
+    steps.reached("flip-committed", job.id)
+
+
+def published_state(version: Version, lake: Lake) -> PublishedState:
+    """A version as the feature store shows it, read back from the lake and verified."""
+    files = files_of(version, lake)
+    content = version.content
+    tables = {name.rsplit("-", 1)[0]: pq.read_table(io.BytesIO(data)) for name, data in files.items()}
+    return PublishedState(
+        ptk_id=version.ptk_id,
+        version=version.number,
+        tables=tables,
+        keys={name: tuple(content["schema"][name]["keys"]) for name in tables},
+        as_of=datetime.fromisoformat(content["newest_contributing_window"]["end"]),
+        published_at=version.elected_at,
+        epsilon=content["guarantee"]["epsilon"],
+        delta=content["guarantee"]["delta"],
+        manifest_url=lake.manifest_url(version.ptk_id, version.number),
+        sha256=version.sha256,
+        owner=version.ptk_id.partition(".")[0],
+        description=content["family"],
+    )

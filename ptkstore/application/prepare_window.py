@@ -1,0 +1,72 @@
+"""Have the rows of a closed window assigned to its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ptkstore.application.ticks import Ticks
+from ptkstore.domain.blocks import part_bounds
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.training import Preparer, PrepareRequest
+from ptkstore.ports.world import Clock, Steps
+
+
+def prepare_window(
+    job: Job,
+    *,
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+    preparer: Preparer,
+    keep_alive: Callable[[], None],
+    ticks: Ticks,
+    steps: Steps,
+) -> None:
+    """Let a short-lived process write the parts, and plan the allocation: no row is ever read here (PAPERS F10).
+
+    A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
+    """
+    window = WindowId(job.stream, job.window_index or 0)
+    with begin() as uow:
+        stream = uow.streams.get(job.stream)
+        tokens = uow.streams.tokens_for(window)
+        if uow.windows.get(window).state is not WindowState.CLOSED:  # it has left its retention meanwhile
+            uow.jobs.save(replace(uow.jobs.held(job), state=JobState.ENDED, outcome=Outcome.EXPIRED))
+            uow.commit()
+            return
+    request = PrepareRequest(
+        window=window,
+        tokens=tokens,
+        schema=stream.schema,
+        part_bounds=part_bounds(stream.policy),
+        window_key=keys.sealing_key(window),
+        split_key=keys.split_key(window.stream),
+    )
+    try:
+        preparer.prepare(request, keep_alive)
+    finally:
+        ticks.wait()  # when it failed is as private as when it ended well
+    steps.reached("parts-written", job.id)
+    with begin() as uow:
+        uow.streams.lock(job.stream)
+        held = uow.jobs.held(job)
+        if uow.windows.get(window).state is WindowState.CLOSED:
+            uow.windows.set_state(window, WindowState.PREPARED)
+            allocate = job_id(JobKind.ALLOCATE, window)
+            uow.jobs.add(
+                Job(
+                    allocate,
+                    JobKind.ALLOCATE,
+                    job.stream,
+                    JobState.READY,
+                    clock.now(),
+                    window_index=window.index,
+                )
+            )
+        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
+        uow.commit()
+    steps.reached("prepared", job.id)

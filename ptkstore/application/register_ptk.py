@@ -1,0 +1,145 @@
+"""Register a PTK, or say why it cannot be served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ptkstore.application.allocate_window import demand_of
+from ptkstore.application.estimators import spec_of
+from ptkstore.domain.allocation import Infeasible, allocate
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
+from ptkstore.domain.ledger import BudgetRequest, EntryKind
+from ptkstore.domain.losses import NO_LOSS, Loss
+from ptkstore.domain.ptks import PtkSpec, columns_of, ptk_id_of, windows_between
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import PtkRejected
+from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.world import Clock
+
+
+def register_ptk(
+    *,
+    team: str,
+    name: str,
+    stream: str,
+    estimator: Mapping[str, Any],
+    target: float,
+    train_frequency: str,
+    config: Mapping[str, Any] | None = None,
+    description: str = "",
+    begin: Begin,
+    clock: Clock,
+    features: FeatureStore,
+) -> str:
+    """Register a PTK and return its id; those registered before it are not disturbed.
+
+    Raises
+    ------
+    InvalidRequest
+        A name, epsilon, domain, column or frequency is not right.
+    PtkRejected
+        The stream's policy has no room beside the registered PTKs, or wants more assurance.
+    NameTaken
+        The id was used before.
+    """
+    ptk_id = ptk_id_of(team, name)
+    with begin() as uow:
+        owner = uow.streams.lock(stream)
+        spec = spec_of(
+            ptk_id=ptk_id,
+            stream=stream,
+            schema=owner.schema,
+            estimator=estimator,
+            target=target,
+            every=windows_between(owner.policy, train_frequency),
+            config=config or {},
+            description=description,
+        )
+        features.check_names(ptk_id, columns_of(spec))
+        _check_policy(spec, uow.ptks.find(stream=stream), owner.policy)
+        uow.ptks.add(spec)
+        for kind in (JobKind.PLACE, JobKind.FLIP):
+            uow.jobs.add(cursor(kind, stream, ptk_id, clock.now()))
+        uow.commit()
+    return ptk_id
+
+
+def update_ptk(
+    ptk_id: str,
+    *,
+    estimator: Mapping[str, Any] | None = None,
+    target: float | None = None,
+    config: Mapping[str, Any] | None = None,
+    description: str | None = None,
+    begin: Begin,
+    features: FeatureStore,
+) -> PtkSpec:
+    """Change a PTK from the next window on; reserved trainings keep their reservation."""
+    with begin() as uow:
+        known = uow.ptks.get(ptk_id)
+        owner = uow.streams.lock(known.stream)
+        known = uow.ptks.get(ptk_id)
+        spec = spec_of(
+            ptk_id=ptk_id,
+            stream=known.stream,
+            schema=owner.schema,
+            estimator=known.estimator if estimator is None else estimator,
+            target=known.target if target is None else target,
+            every=known.every,
+            config=known.config if config is None else config,
+            description=known.description if description is None else description,
+        )
+        features.check_names(ptk_id, columns_of(spec))
+        others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
+        _check_policy(spec, others, owner.policy)
+        uow.ptks.replace(spec)
+        uow.commit()
+    return spec
+
+
+def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
+    """Stop training a PTK and have its views taken away; unopened reservations are released, versions stay."""
+    with begin() as uow:
+        stream = uow.ptks.get(ptk_id).stream
+    with begin() as uow:
+        uow.streams.lock(stream)
+        spec = uow.ptks.lock(ptk_id)
+        if spec is None:
+            return
+        uow.ptks.remove(ptk_id)
+        for job in uow.jobs.find(ptk_id=ptk_id):
+            _release(uow, uow.jobs.lock(job.id))
+        uow.jobs.wake(job_id(JobKind.FLIP, ptk_id), clock.now())
+        uow.notify_owner(Notice(clock.now(), spec.team, ptk_id, "deregistered"))
+        uow.commit()
+
+
+def _release(uow: UnitOfWork, job: Job) -> None:
+    history = uow.ledger.history(job.reservation) if job.reservation else ()
+    if job.kind is JobKind.TRAIN and job.state is JobState.READY and len(history) == 1:
+        entry = history[0]
+        request = BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
+        uow.ledger.append(request, EntryKind.RELEASE, {})
+        uow.jobs.save(replace(job, state=JobState.ENDED, outcome=Outcome.WITHDRAWN))
+
+
+def _check_policy(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) -> None:
+    if not spec.assurance.at_least(policy.minimum_assurance):
+        raise PtkRejected(
+            f"{spec.ptk_id}: assurance {spec.assurance.value!r} is below the stream's least, "
+            f"{policy.minimum_assurance.value!r}"
+        )
+    plan = allocate([demand_of(p, policy) for p in (*others, spec)], policy.capacity, policy.n_max)
+    if isinstance(plan, Infeasible):
+        taken = sum((p.loss for p in others), NO_LOSS)
+        left = Loss(
+            max(policy.capacity.epsilon_nano - taken.epsilon_nano, 0),
+            max(policy.capacity.delta_atto - taken.delta_atto, 0),
+        )
+        raise PtkRejected(
+            f"{spec.ptk_id} asks for {spec.loss} per window; beside {len(others)} registered PTKs "
+            f"the policy has {left} left. A PTK within these fits."
+        )

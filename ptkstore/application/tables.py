@@ -1,0 +1,178 @@
+"""Check a table of events against a stream's schema and say which rows may enter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ptkstore.domain.streams import ColumnType, Policy, Schema
+from ptkstore.errors import SchemaMismatch
+
+TIME = pa.timestamp("us", tz="UTC")
+ARROW: dict[ColumnType, pa.DataType] = {
+    ColumnType.INT64: pa.int64(),
+    ColumnType.FLOAT64: pa.float64(),
+    ColumnType.STRING: pa.string(),
+    ColumnType.BOOL: pa.bool_(),
+    ColumnType.TIMESTAMP: TIME,
+}
+WINDOWS_AHEAD = 4_000  # a row further than this beyond the first open window is a mistake in its time
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Why rows were refused, with counts; for their producer only (PAPERS F6)."""
+
+    counts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All refused rows."""
+        return sum(self.counts.values())
+
+
+def empty_table(schema: Schema) -> pa.Table:
+    """No rows, with the declared columns and types."""
+    return pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema.columns]).empty_table()
+
+
+def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+    """`table` with exactly the declared columns, in the declared order and types, and which rows fit them exactly.
+
+    A value that its column cannot hold exactly becomes null, and its row is one of those that do not fit.
+
+    Raises
+    ------
+    SchemaMismatch
+        For a missing or undeclared column, or one of another kind than declared. The message names columns and
+        types, never values.
+    """
+    declared = [name for name, _ in schema.columns]
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:  # its text holds the name
+        raise SchemaMismatch("a column's name is not UTF-8") from None
+    if len(set(names)) != len(names):
+        raise SchemaMismatch("the table names a column twice")
+    if missing := [name for name in declared if name not in names]:
+        raise SchemaMismatch(f"missing columns: {', '.join(missing)}")
+    if unknown := sorted(set(names) - set(declared)):
+        raise SchemaMismatch(
+            f"unknown columns: {', '.join(unknown)}; the stream declares {', '.join(declared)}"
+        )
+    columns, exact = [], np.ones(table.num_rows, dtype=bool)
+    for name, kind in schema.columns:
+        column, fits = _cast(table[name], name, kind)
+        columns.append(column)
+        exact &= fits
+    return pa.table(columns, names=declared), exact
+
+
+def _cast(
+    column: pa.ChunkedArray, name: str, kind: ColumnType
+) -> tuple[pa.ChunkedArray, npt.NDArray[np.bool_]]:
+    given = column.type
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if not _castable(given, kind):
+        raise SchemaMismatch(f"column {name!r} is {given}, but the stream declares {kind}")
+    column = column.cast(given)
+    if kind is ColumnType.TIMESTAMP and given.tz is None:
+        column = pc.assume_timezone(column, "UTC")
+    # Nanoseconds are cut to microseconds; what does not fit into microseconds at all is no time.
+    cut = kind is ColumnType.TIMESTAMP and given.unit == "ns"
+    try:
+        return column.cast(ARROW[kind], safe=not cut), np.ones(len(column), dtype=bool)
+    except pa.ArrowInvalid:  # some row does not fit; which one is told row by row
+        cast = column.cast(ARROW[kind], safe=False)
+        back = cast.cast(column.type, safe=False)
+        fits = pc.fill_null(pc.equal(back, column), True).to_numpy(zero_copy_only=False)
+        same_sign = _same_sign(column, cast) if kind is ColumnType.INT64 else fits
+        fits = fits & same_sign
+        return pc.if_else(pa.array(fits), cast, pa.scalar(None, ARROW[kind])), fits
+
+
+def _same_sign(column: pa.ChunkedArray, cast: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """An unsigned integer above the signed range comes back from a cast and yet has become negative."""
+    zero = pa.scalar(0, cast.type)
+    if not pa.types.is_unsigned_integer(column.type):
+        return np.ones(len(column), dtype=bool)
+    return np.asarray(
+        pc.fill_null(pc.greater_equal(cast, zero), True).to_numpy(zero_copy_only=False), dtype=bool
+    )
+
+
+def _castable(given: pa.DataType, kind: ColumnType) -> bool:
+    types = pa.types
+    match kind:
+        case ColumnType.INT64:
+            return bool(types.is_integer(given) or types.is_null(given))
+        case ColumnType.FLOAT64:
+            return bool(types.is_integer(given) or types.is_floating(given) or types.is_null(given))
+        case ColumnType.STRING:
+            return bool(types.is_string(given) or types.is_large_string(given) or types.is_null(given))
+        case ColumnType.BOOL:
+            return bool(types.is_boolean(given) or types.is_null(given))
+        case ColumnType.TIMESTAMP:
+            return bool(types.is_timestamp(given))
+
+
+def window_indices(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArray[np.int64]:
+    """The window of each row; rows without a time get the lowest integer."""
+    stamps = table[schema.time_column]
+    micros = pc.fill_null(stamps.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
+    origin = (policy.origin - _EPOCH) // timedelta(microseconds=1)
+    length = policy.window // timedelta(microseconds=1)
+    lowest = np.iinfo(np.int64).min
+    safe = np.where(micros == lowest, origin, np.clip(micros, lowest // 2, np.iinfo(np.int64).max // 2))
+    return np.where(micros == lowest, lowest, (safe - origin) // length)
+
+
+def refuse(
+    table: pa.Table,
+    exact: npt.NDArray[np.bool_],
+    indices: npt.NDArray[np.int64],
+    schema: Schema,
+    policy: Policy,
+    *,
+    closed_before: int,
+    now: datetime,
+) -> tuple[npt.NDArray[np.bool_], Refusals]:
+    """Which rows may enter, and why the others may not; a row's fate depends on that row and public times alone."""
+    stamps = table[schema.time_column]
+    latest = pa.scalar(now + policy.future_skew, type=TIME)
+    late = pc.fill_null(pc.greater(stamps, latest), False).to_numpy(zero_copy_only=False)
+    reasons = [
+        ("not-exact", ~exact),
+        ("time-missing", stamps.is_null().to_numpy()),
+        ("time-before-origin", indices < 0),
+        ("time-in-future", late),
+        ("too-far-ahead", indices >= closed_before + WINDOWS_AHEAD),
+        ("late", (indices >= 0) & (indices < closed_before)),
+        ("missing-value", _any(table, schema, missing=True)),
+        ("not-finite", _any(table, schema, missing=False)),
+    ]
+    accepted = np.ones(table.num_rows, dtype=bool)
+    counts: dict[str, int] = {}
+    for reason, refused in reasons:
+        hit = refused & accepted
+        if hit.any():
+            counts[reason] = int(hit.sum())
+        accepted &= ~refused
+    return accepted, Refusals(counts)
+
+
+def _any(table: pa.Table, schema: Schema, *, missing: bool) -> npt.NDArray[np.bool_]:
+    hit = np.zeros(table.num_rows, dtype=bool)
+    for name, kind in schema.columns:
+        if missing:
+            hit |= table[name].is_null().to_numpy()
+        elif kind is ColumnType.FLOAT64:
+            hit |= ~pc.fill_null(pc.is_finite(table[name]), True).to_numpy(zero_copy_only=False)
+    return hit

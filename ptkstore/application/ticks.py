@@ -1,0 +1,26 @@
+"""Wait for the clock's next tick, so that no duration shows how many rows there were (PAPERS F6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ptkstore.domain.jobs import next_tick
+from ptkstore.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Multiples of `every` on the clock; work that reads rows occupies its worker until the next one."""
+
+    clock: Clock
+    every: timedelta
+    pause: Callable[[float], None]
+
+    def wait(self) -> datetime:
+        """Return at the next tick, and which it is: nothing logged or stored afterwards tells more."""
+        now = self.clock.now()
+        tick = next_tick(now, self.every)
+        self.pause((tick - now).total_seconds())
+        return tick

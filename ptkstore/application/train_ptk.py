@@ -1,0 +1,261 @@
+"""Run one training: spend, open the rows, train apart, elect the output (PAPERS F2, F3, F3a)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ptkstore.application.estimators import event_of
+from ptkstore.application.ticks import Ticks
+from ptkstore.application.versions import files_of
+from ptkstore.domain.blocks import FIRST_TRAIN, HASH_RANGE, block_number, part_bounds, share_of
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.ledger import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.snapshots import Draft, Version, canonical_json, manifest_of
+from ptkstore.domain.streams import Assurance, Policy, Stream
+from ptkstore.domain.windows import Window, WindowId, WindowState, start_of
+from ptkstore.errors import LeaseLost, WindowGone
+from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.keys import JournalView, KeyStore
+from ptkstore.ports.objects import Lake, RawZone, Staging
+from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
+from ptkstore.ports.world import Clock, Steps
+
+MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A training whose loss is spent: from here on the rows may be read."""
+
+    job: Job
+    spec: PtkSpec
+    stream: Stream
+    window: Window
+    spend: Entry
+    previous: Version | None
+
+
+def train_ptk(
+    job: Job,
+    *,
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+    journal: JournalView,
+    raw: RawZone,
+    staging: Staging,
+    lake: Lake,
+    trainer: Trainer,
+    keep_alive: Callable[[], None],
+    ticks: Ticks,
+    steps: Steps,
+) -> None:
+    """Train one PTK on one window; at most one output of its reservation is ever elected.
+
+    The loss is spent before the key is asked for. Only a run of a library estimator whose lease was lost is run again
+    under the same spend; every other end of a run that opened rows keeps the loss and publishes nothing.
+    """
+    previous = _previous_version(job, begin)
+    previous_state = _state_files(previous, lake)  # before the loss is spent: the lake may not answer
+    opened = _spend(job, previous, begin, clock)
+    if opened is None:
+        return
+    steps.reached("spent", job.id)
+    try:
+        key = keys.opening_key(opened.window.id, journal)
+    except WindowGone:
+        _end(opened, Outcome.EXPIRED, begin, clock)
+        return
+    steps.reached("opened", job.id)
+    draft_id = f"{job.stream}.{opened.window.id.index}.{secrets.token_hex(16)}"
+    low, high = _hash_range(opened.stream.policy, job)
+    request = TrainRequest(
+        estimator=opened.spec.estimator,
+        epsilon=opened.spend.loss.spendable_epsilon,
+        delta=opened.spend.loss.spendable_delta,
+        part_url=raw.part_url(opened.window.id, FIRST_TRAIN + job.partition),
+        hash_low=low,
+        hash_high=high,
+        window_key=key,
+        draft_id=draft_id,
+        draft_key=keys.draft_key(draft_id),
+        previous_state=previous_state if opened.previous else None,
+    )
+    try:
+        result = trainer.train(request, keep_alive)
+        leaves_at = ticks.wait()
+        if isinstance(result, TrainFailed):
+            _end(opened, Outcome.FAILED, begin, clock, result.code)
+        else:
+            steps.reached("trained", job.id)
+            if _elect(opened, result, leaves_at, begin, clock):
+                steps.reached("elected", job.id)
+                return
+    except LeaseLost:
+        pass  # somebody else runs it now; what was drafted here never leaves
+    staging.delete(draft_id)
+    keys.destroy_draft(draft_id)
+
+
+def _previous_version(job: Job, begin: Begin) -> Version | None:
+    """The PTK's last version; claims of a PTK come one after the other, so it stays the last while this job is held."""
+    with begin() as uow:
+        return uow.versions.latest(str(job.ptk_id))
+
+
+def _spend(job: Job, previous: Version | None, begin: Begin, clock: Clock) -> Opened | None:
+    with begin() as uow:
+        stream = uow.streams.lock(job.stream)
+        spec = uow.ptks.lock(str(job.ptk_id))
+        held = uow.jobs.held(job)
+        window = uow.windows.get(WindowId(job.stream, job.window_index or 0))
+        history = uow.ledger.history(str(job.reservation))
+        outcome = _hopeless(held, window, spec)
+        if outcome is not None or spec is None:
+            if len(history) == 1:
+                uow.ledger.append(_request(history[0]), EntryKind.RELEASE, {})
+            _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
+            uow.commit()
+            return None
+        if held.state is JobState.READY:
+            event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
+            spend = uow.ledger.append(_request(history[0]), EntryKind.SPEND, event)
+            uow.jobs.mark_opened(held)
+        else:
+            spend = history[-1]
+            if event_of(spec.estimator, spend.loss) != dict(
+                spend.event
+            ):  # another trainer than the one paid for
+                _finish(uow, held, Outcome.FAILED, clock.now(), None)
+                uow.commit()
+                return None
+        uow.commit()
+    return Opened(job, spec, stream, window, spend, _continuable(previous, spec))
+
+
+def _hopeless(job: Job, window: Window, spec: PtkSpec | None) -> Outcome | None:
+    if spec is None:
+        return Outcome.WITHDRAWN
+    if window.state is not WindowState.PREPARED:
+        return Outcome.EXPIRED
+    if job.state is JobState.OPENED and (
+        spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS
+    ):
+        return Outcome.FAILED
+    return None
+
+
+def _request(entry: Entry) -> BudgetRequest:
+    return BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
+
+
+def _continuable(previous: Version | None, spec: PtkSpec) -> Version | None:
+    if previous is None or not same_model(previous.content["config"], spec.estimator):
+        return None
+    return previous
+
+
+def _hash_range(policy: Policy, job: Job) -> tuple[int, int]:
+    """The keyed hashes of a Bernoulli sample with rate n / N_public inside the job's partition (PAPERS P7)."""
+    part = FIRST_TRAIN + job.partition
+    bounds = part_bounds(policy)
+    low = bounds[part - 1]
+    high = low + job.n_rows * HASH_RANGE // policy.rows_per_window
+    whole = job.n_rows >= int(share_of(policy, part) * policy.rows_per_window)
+    return low, bounds[part] if whole else min(high, bounds[part])
+
+
+def _state_files(previous: Version | None, lake: Lake) -> Mapping[str, bytes] | None:
+    if previous is None:
+        return None
+    files = files_of(previous, lake)
+    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
+    return {**tables, "state.json": canonical_json(previous.content["state"]).encode()}
+
+
+def _end(opened: Opened, outcome: Outcome, begin: Begin, clock: Clock, code: str | None = None) -> None:
+    with begin() as uow:
+        _finish(uow, uow.jobs.held(opened.job), outcome, clock.now(), code)
+        uow.commit()
+
+
+def _finish(uow: UnitOfWork, job: Job, outcome: Outcome, now: datetime, code: str | None) -> None:
+    uow.jobs.save(replace(job, state=JobState.ENDED, outcome=outcome))
+    team = str(job.ptk_id).partition(".")[0]
+    uow.notify_owner(Notice(now, team, f"{job.ptk_id} window {job.window_index}", code or outcome.value))
+
+
+def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, clock: Clock) -> bool:
+    """Make the draft the PTK's next version, in one fenced transaction; False if the PTK was withdrawn meanwhile."""
+    job = opened.job
+    with begin() as uow:
+        spec = uow.ptks.lock(str(job.ptk_id))
+        held = uow.jobs.held(job)
+        if spec is None:
+            _finish(uow, held, Outcome.WITHDRAWN, clock.now(), None)
+            uow.commit()
+            return False
+        latest = uow.versions.latest(spec.ptk_id)
+        number = latest.number + 1 if latest else 1
+        manifest = _manifest(opened, draft, number, leaves_at)
+        uow.versions.add(
+            Version(spec.ptk_id, number, job.id, draft.draft_id, opened.window.id.index, leaves_at, manifest)
+        )
+        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.PUBLISHED))
+        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), leaves_at)
+        uow.commit()
+    return True
+
+
+def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) -> str:
+    spec, policy, window = opened.spec, opened.stream.policy, opened.window.id
+    span = {
+        "index": window.index,
+        "start": start_of(policy, window.index).isoformat(),
+        "end": start_of(policy, window.index + 1).isoformat(),
+    }
+    before: Mapping[str, Any] = opened.previous.content if opened.previous else {}
+    block = block_number(window, FIRST_TRAIN + opened.job.partition)
+    loss = opened.spend.loss
+    return manifest_of(
+        ptk_id=spec.ptk_id,
+        number=number,
+        files=draft.files,
+        state=draft.state,
+        schema=spec.tables,
+        family=spec.family,
+        target=spec.target,
+        config=spec.estimator,
+        blocks=[
+            *before.get("blocks", []),
+            {
+                "stream": opened.stream.name,
+                "number": block,
+                "epsilon_nano": loss.epsilon_nano,
+                "delta_atto": loss.delta_atto,
+            },
+        ],
+        oldest_window=before.get("oldest_contributing_window", span),
+        newest_window=span,
+        guarantee={
+            "epsilon": loss.epsilon,
+            "delta": loss.delta,
+            "event": opened.spend.event,
+            "privacy_unit": policy.privacy_unit,
+            "relation": policy.relation,
+            "accountant": policy.accountant,
+            "assurance": spec.assurance,
+        },
+        planned={
+            "rows_per_window": policy.rows_per_window,
+            "n": opened.job.n_rows,
+            "rate": opened.job.n_rows / policy.rows_per_window,
+        },
+        decision="elected",
+        published_at=leaves_at,
+    )

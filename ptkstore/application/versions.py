@@ -1,0 +1,23 @@
+"""Read a version back from the lake, held against what was elected."""
+
+from __future__ import annotations
+
+from ptkstore.domain.snapshots import Version
+from ptkstore.errors import CorruptObject
+from ptkstore.ports.objects import Lake
+
+
+def files_of(version: Version, lake: Lake) -> dict[str, bytes]:
+    """The files of a version, each verified by a manifest that is the elected one.
+
+    Raises
+    ------
+    CorruptObject
+        The lake's manifest, or a file, is not what the catalog elected.
+    """
+    manifest, files = lake.read_version(version.ptk_id, version.number)
+    if manifest != version.content:
+        raise CorruptObject(
+            f"the manifest of version {version.number} of {version.ptk_id} is not the elected one"
+        )
+    return files

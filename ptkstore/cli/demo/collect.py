@@ -1,0 +1,212 @@
+"""What a run of the demo found out: lookups through plain Feast, the report, the table on the screen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rich.table import Table
+
+from ptkstore.cli.demo import report, truth
+from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
+from ptkstore.cli.output import console
+from ptkstore.domain.blocks import FIRST_TRAIN, STRIDE, share_of
+from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.ledger import EntryKind
+from ptkstore.domain.windows import start_of
+from ptkstore.errors import Unavailable, UnknownName
+from ptkstore.sdk import Store
+from ptkstore.settings import Settings
+
+STREAM = "taxi"
+
+
+@dataclass(frozen=True)
+class Input:
+    """The rows of this run and what they are called."""
+
+    table: pa.Table
+    source: str
+    start: datetime
+    rows_a_day: int
+    days: int
+
+
+def example(name: str) -> Path:
+    """One of the examples: in a checkout, or as the wheel carries it."""
+    here = Path(__file__).resolve()
+    for folder in (here.parents[3] / "examples", here.parent / "examples"):
+        if (folder / name).is_dir():
+            return folder / name
+    raise UnknownName("example", name)
+
+
+def lookups(store: Store, given: Input) -> tuple[Lookup, ...]:
+    """A few features as a consumer who knows only Feast reads them, beside their true values."""
+    hours, zones = [0, 4, 8, 12, 18], [79, 132, 161, 237]
+    asks = [
+        ("taxi.speed_by_hour", "taxi__speed_by_hour", "hour", hours, ("count", "speed_mph_mean")),
+        ("taxi.speed_by_zone", "taxi__speed_by_zone", "pickup_zone_id", zones, ("count", "speed_mph_mean")),
+        ("taxi.long_trip_counts", "taxi__long_trip_counts__hour", "hour", hours, ("p_true",)),
+        (
+            "taxi.long_trip_counts",
+            "taxi__long_trip_counts__pickup_zone_id",
+            "pickup_zone_id",
+            zones,
+            ("p_true",),
+        ),
+    ]
+    answers = _ask_feast(
+        store.service.feast_repo,
+        [
+            {"features": [f"{view}:{name}" for name in names], "entities": [{key: value} for value in values]}
+            for _, view, key, values, names in asks
+        ],
+    )
+    found: list[Lookup] = []
+    for (ptk_id, view, key, values, names), answer in zip(asks, answers, strict=True):
+        rows = [
+            Lookup(ptk_id, view, {key: value}, name, answer[name][i])
+            for name in names
+            for i, value in enumerate(values)
+        ]
+        found += _with_truth(store, given, ptk_id, rows)
+    return tuple(found)
+
+
+def _ask_feast(repo: Path, asks: list[dict[str, Any]]) -> list[dict[str, list[Any]]]:
+    done = subprocess.run(
+        [sys.executable, str(example("feast_consumer") / "look_up.py"), str(repo)],
+        input=json.dumps(asks),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        raise Unavailable("the Feast consumer did not answer; try again with: ptk lookup")
+    answers: list[dict[str, list[Any]]] = json.loads(done.stdout)
+    return answers
+
+
+def _with_truth(store: Store, given: Input, ptk_id: str, rows: list[Lookup]) -> list[Lookup]:
+    ptk = store.ptk(ptk_id)
+    oldest = datetime.fromisoformat(ptk.oldest_contributing_window["start"])
+    if oldest < given.start:  # days of an earlier run count too, and their rows are gone
+        return rows
+    policy = next(s.policy for s in store.service.streams() if s.name == STREAM)
+    return truth.true_values(
+        given.table,
+        rows,
+        estimator=ptk.config,
+        start=oldest.astimezone(UTC),
+        end=datetime.fromisoformat(ptk.newest_contributing_window["end"]).astimezone(UTC),
+        train_share=float(share_of(policy, FIRST_TRAIN)),
+    )
+
+
+def report_of(
+    store: Store,
+    given: Input,
+    ptk_ids: Sequence[str],
+    deliveries: Deliveries,
+    lookups: tuple[Lookup, ...],
+    errors: tuple[Any, ...],
+    started: datetime,
+    began: float,
+) -> report.Report:
+    """All that the run reports, from the catalog, the ledger and what was measured."""
+    service = store.service
+    with service.begin() as uow:
+        stream = uow.streams.get(STREAM)
+        journal = uow.ledger.journal(STREAM)
+        jobs = uow.jobs.find(stream=STREAM)
+        closed = len(uow.windows.of(STREAM))
+    blocks = service.budget(STREAM)
+    summaries, points = [], []
+    for spec in (s for s in service.ptks(stream=STREAM) if s.ptk_id in ptk_ids):
+        versions = service.versions(spec.ptk_id)
+        spent = sum(
+            e.loss.epsilon_nano for e in journal if e.ptk_id == spec.ptk_id and e.kind is EntryKind.SPEND
+        )
+        granted = sum(j.n_rows for j in jobs if j.ptk_id == spec.ptk_id and j.kind is JobKind.TRAIN)
+        summaries.append(
+            PtkSummary(spec.ptk_id, spec.name, spec.family, len(versions), spent / 10**9, granted)
+        )
+        points += [
+            VersionPoint(
+                spec.ptk_id,
+                v.number,
+                datetime.fromisoformat(v.content["newest_contributing_window"]["end"]),
+                datetime.fromisoformat(v.content["published_at"]),
+            )
+            for v in versions
+        ]
+    return report.Report(
+        source=given.source,
+        started=started,
+        windows_closed=closed,
+        ptks=tuple(summaries),
+        max_block_epsilon=max((b.spent.epsilon for b in blocks), default=0.0),
+        epsilon_g=stream.policy.capacity.epsilon,
+        delta_g=stream.policy.capacity.delta,
+        deliveries=deliveries,
+        lookups=lookups,
+        raw_files_remaining=len(service.raw.files(STREAM)),
+        seconds=round(time.monotonic() - began, 1),
+        blocks=tuple(_block(b, stream.policy) for b in blocks),
+        versions=tuple(points),
+        errors=errors,
+    )
+
+
+def _block(block: Any, policy: Any) -> BlockBudget:
+    window, part = divmod(block.number, STRIDE)
+    names = {0: "profile", 1: "test"}
+    return BlockBudget(
+        start_of(policy, window),
+        names.get(part, f"train {part - FIRST_TRAIN + 1}"),
+        block.capacity.epsilon,
+        block.spent.epsilon,
+        block.reserved.epsilon,
+    )
+
+
+def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> None:
+    """Print the report's main lines."""
+    console.print(f"\n[bold]{made.source}[/]: {made.windows_closed} windows closed in {made.seconds:g} s")
+    table = Table(
+        title="What a consumer reads through Feast, beside the truth (never published)", title_justify="left"
+    )
+    for column in ("view", "entity", "feature"):
+        table.add_column(column, overflow="fold")
+    for column in ("value", "true value"):
+        table.add_column(column, justify="right")
+    for row in made.lookups:
+        entity = ", ".join(f"{k}={v}" for k, v in row.entity.items())
+        table.add_row(row.view, entity, row.feature, _number(row.value), _number(row.true_value))
+    console.print(table)
+    versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g} in all)" for p in made.ptks)
+    console.print(f"published: {versions}")
+    console.print(
+        f"most spent of any block: epsilon {made.max_block_epsilon:g} of {made.epsilon_g:g}; "
+        f"webhooks: {made.deliveries.verified} of {made.deliveries.sent} verified; "
+        f"raw files left: {made.raw_files_remaining}"
+    )
+    console.print(f"report with true values, do not share: {paths[0]} and {paths[1]}", soft_wrap=True)
+    console.print(
+        f"look around: ptk list --home {settings.root}; serve it: ptk up --home {settings.root}",
+        soft_wrap=True,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"

@@ -1,0 +1,266 @@
+"""The demo: trips in, private features out, on real parts, with a progress bar."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.cli.demo import collect, report, trips, truth
+from ptkstore.cli.demo.records import Deliveries
+from ptkstore.cli.machine import running
+from ptkstore.cli.output import said
+from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.windows import start_of
+from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
+from ptkstore.sdk import Store, load_repository
+from ptkstore.settings import Settings, load_settings
+from ptkstore.wiring import Service
+
+STREAM = collect.STREAM
+TEAM = "taxi"
+DEFAULT_DAYS = 5
+DAY = timedelta(days=1)
+LATENESS = timedelta(hours=1)
+ROWS_A_DAY = 40_000  # the policy's public estimate for generated trips
+ROWS_A_DAY_IN_FILES = 10_000  # and for files: the operator's round number, not counted from the rows
+GENERATED_START = date(2026, 1, 5)
+PATIENCE_SECONDS = 180.0
+LOOPBACK = "127.0.0.0/8"
+
+
+def run_demo(
+    data: Path | None,
+    home: Path | None,
+    target: Path | None,
+    days: int = DEFAULT_DAYS,
+    *,
+    quiet: bool = False,
+) -> report.Report:
+    """Run the whole chain for some more days of trips; see `ptk demo --help`.
+
+    Parameters
+    ----------
+    data : Path or None
+        A Parquet file of real trips; generated ones if None.
+    home : Path or None
+        The store's directory; a second run in the same one goes on with the next days.
+    target : Path or None
+        Where to write the report, which holds true values: outside the home.
+    days : int
+        How many days, one window each.
+    quiet : bool
+        Leave the table of results out; progress goes to standard error in any case.
+    """
+    began = time.monotonic()
+    started = datetime.now(UTC)
+    settings = _settings(home)
+    target = target or Path("demo-report.json")
+    report.check_target(target, settings.root)
+    if data is not None and not data.is_file():
+        raise UnknownName("file", str(data))
+    with running(settings), Store(Service(settings)) as store, _progress(days) as step:
+        step("reading trips")
+        given = _input(data, _next_day(store), days)
+        step("creating the stream and applying the team's repository")
+        _create_stream(store, given)
+        repository = load_repository(collect.example("taxi_team"))
+        store.apply(repository)
+        ptk_ids = [f"{repository.team}.{ptk.name}" for ptk in repository.ptks]
+        step("finishing what an interrupted run left")
+        _wait(lambda: _settled(store), "the work of an interrupted run", settings)
+        with _receiver(store, settings, ptk_ids) as (receiver, subscriptions):
+            for number in range(days):
+                _one_day(store, given, number, ptk_ids, subscriptions, step)
+            step("letting the last window expire")
+            store.close_windows(STREAM, given.start + (days + 1) * DAY)
+            _wait(lambda: not store.service.raw.files(STREAM), "expiry", settings)
+            deliveries = _deliveries(receiver, ptk_ids, store)
+        step("looking features up with plain Feast")
+        lookups = collect.lookups(store, given)
+        step("measuring error against epsilon on the demo's own input")
+        errors = tuple(truth.error_by_epsilon(given.table))
+        made = collect.report_of(store, given, ptk_ids, deliveries, lookups, errors, started, began)
+        step("done")
+    paths = report.write(made, target, settings.root)
+    if not quiet:
+        collect.tell(made, paths, settings)
+    return made
+
+
+def _settings(home: Path | None) -> Settings:
+    settings = load_settings(home)
+    networks = tuple(
+        dict.fromkeys((*settings.webhook_networks, LOOPBACK))
+    )  # the demo's receiver listens there
+    return settings.model_copy(update={"webhook_networks": networks})
+
+
+def _next_day(store: Store) -> datetime | None:
+    with store.service.begin() as uow:
+        for stream in uow.streams.all():
+            if stream.name == STREAM:
+                return start_of(stream.policy, uow.streams.progress(STREAM).closed_before)
+    return None
+
+
+def _input(data: Path | None, next_day: datetime | None, days: int) -> collect.Input:
+    if data is None:
+        first = next_day.date() if next_day else GENERATED_START
+        table = trips.generate(ROWS_A_DAY * days, days=days, seed=first.toordinal(), start=first)
+        return collect.Input(table, trips.GENERATED, _midnight(first), ROWS_A_DAY, days)
+    table = trips.load(data)
+    first, _ = trips.period(table)
+    start = next_day or _midnight(first)
+    chosen = _between(table, start, start + days * DAY)
+    if not chosen.num_rows:
+        raise InvalidRequest(
+            f"{data.name} has no trips from {start.date()} on, where this home goes on; use another --home"
+        )
+    return collect.Input(chosen, data.name, start, ROWS_A_DAY_IN_FILES, days)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _between(table: pa.Table, start: datetime, end: datetime) -> pa.Table:
+    times = table[trips.TIME_COLUMN]
+    kind = times.type
+    inside = pc.and_(pc.greater_equal(times, pa.scalar(start, kind)), pc.less(times, pa.scalar(end, kind)))
+    return table.filter(inside)
+
+
+def _create_stream(store: Store, given: collect.Input) -> None:
+    if any(stream.name == STREAM for stream in store.service.streams()):
+        return
+    store.create_stream(
+        STREAM,
+        team=TEAM,
+        schema=trips.COLUMNS,
+        time_column=trips.TIME_COLUMN,
+        epsilon=1.0,
+        delta=1e-6,
+        window="1d",
+        origin=given.start,
+        lateness="1h",
+        retention=1,
+        rows_per_window=given.rows_a_day,
+        n_max=10 * given.rows_a_day,
+        closing="operator",
+    )
+
+
+def _one_day(
+    store: Store,
+    given: collect.Input,
+    number: int,
+    ptk_ids: Sequence[str],
+    subscriptions: dict[str, str],
+    step: Any,
+) -> None:
+    start = given.start + number * DAY
+    step(f"day {number + 1} of {given.days}: ingesting")
+    store.ingest(STREAM, _between(given.table, start, start + DAY), f"{given.source} {start.date()}")
+    step(f"day {number + 1} of {given.days}: window closed; training, publishing, notifying")
+    store.close_windows(STREAM, start + DAY + LATENESS)
+    _wait(
+        lambda: _told(store, ptk_ids, subscriptions, start),
+        f"the states of {start.date()}",
+        store.service.settings,
+    )
+
+
+def _settled(store: Store) -> bool:
+    """Whether no window of an earlier run still waits for its trainings."""
+    with store.service.begin() as uow:
+        return all(
+            job.state is JobState.ENDED
+            for job in uow.jobs.find(stream=STREAM)
+            if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN)
+        )
+
+
+def _told(store: Store, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
+    """Whether every training of the window has ended and every version so far was flipped and told."""
+    with store.service.begin() as uow:
+        policy = uow.streams.get(STREAM).policy
+        window = (start - policy.origin) // policy.window
+        jobs = {job.id: job for job in uow.jobs.find(stream=STREAM)}
+        for ptk_id in ptk_ids:
+            training = jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
+            if training is None or training.state is not JobState.ENDED:
+                return False
+            latest = uow.versions.latest(ptk_id)
+            if (
+                latest is not None
+                and jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position < latest.number
+            ):
+                return False
+    return True
+
+
+def _wait(ready: Any, what: str, settings: Settings) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not ready():
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"waited {PATIENCE_SECONDS:g} s for {what}; the logs are in {settings.root / 'log'}"
+            )
+        time.sleep(0.1)
+
+
+@contextmanager
+def _receiver(
+    store: Store, settings: Settings, ptk_ids: Sequence[str]
+) -> Iterator[tuple[WebhookReceiver, dict[str, str]]]:
+    """A subscriber of every PTK; what an interrupted run left subscribed is ended first."""
+    folder = settings.root / "demo"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    known = folder / "subscriptions.json"
+    for subscription_id in json.loads(known.read_text()) if known.exists() else ():
+        try:
+            store.unsubscribe(subscription_id)
+        except UnknownName:
+            continue
+    with WebhookReceiver(folder / "received.jsonl") as receiver:
+        made = {}
+        for ptk_id in ptk_ids:
+            subscribed = store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id))
+            made[ptk_id] = subscribed.id
+            known.write_text(json.dumps(list(made.values())))
+            receiver.trust(subscribed.secret)
+        yield receiver, made
+        for subscription_id in made.values():
+            store.unsubscribe(subscription_id)
+        known.unlink()
+
+
+def _deliveries(receiver: WebhookReceiver, ptk_ids: Sequence[str], store: Store) -> Deliveries:
+    calls = receiver.calls
+    verified = {call.webhook_id for call in calls if call.verified and call.status is not None}
+    sent = {call.webhook_id for call in calls}
+    return Deliveries(len(sent), len(verified), len(sent - verified))
+
+
+@contextmanager
+def _progress(days: int) -> Iterator[Any]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=said, transient=False) as progress:
+        task = progress.add_task("starting redis, workers, relay and schedule", total=6 + 2 * days)
+
+        def step(text: str) -> None:
+            if not said.is_terminal:
+                said.print(text)
+            progress.update(task, description=text, advance=1)
+
+        yield step

@@ -1,0 +1,43 @@
+"""All processes of the service on one machine, kept running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ptkstore.adapters.processes import Command, RedisServer, Supervisor
+from ptkstore.settings import Settings
+
+PROCESSES = ("worker", "relay", "schedule")
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[Supervisor]:
+    """A real redis-server unless `PTK_REDIS_URL` names one, workers, relay and schedule; all end with this block."""
+    with Supervisor(settings.root) as supervisor:
+        redis = None if settings.redis_url else RedisServer(settings.root, supervisor=supervisor).start()
+        for name in PROCESSES:
+            supervisor.run(
+                Command(name, (sys.executable, "-m", f"workers.{name}"), env=environment(settings), tier=2)
+            )
+        try:
+            yield supervisor
+        finally:
+            for name in PROCESSES:
+                supervisor.remove(name)
+            if redis is not None:
+                redis.stop()
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The environment in which a child process finds the same settings."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PTK_")}
+    for name in settings.model_fields_set:
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        env[f"PTK_{name.upper()}"] = ",".join(value) if isinstance(value, tuple) else str(value)
+    env["PTK_HOME"] = str(settings.root)
+    return env

@@ -1,0 +1,147 @@
+"""The command `ptk`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptkstore.adapters.world import configure_logging
+from ptkstore.cli import ledger, ptks, streams
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.settings import load_settings, shown
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Share what sensitive event streams know, as differentially private feature models.",
+)
+app.add_typer(streams.stream_app, name="stream")
+app.add_typer(ledger.ledger_app, name="ledger")
+app.command("ingest")(streams.ingest)
+app.command("close")(streams.close)
+app.command("plan")(ptks.plan)
+app.command("apply")(ptks.apply)
+app.command("list")(ptks.list_ptks)
+app.command("show")(ptks.show)
+app.command("versions")(ptks.versions)
+app.command("lookup")(ptks.lookup)
+app.command("featurize")(ptks.featurize)
+app.command("budget")(ledger.budget)
+
+
+@app.command()
+@answers
+def demo(
+    data: Annotated[
+        Path | None, typer.Option(help="Parquet file of TLC trips; generated trips otherwise.")
+    ] = None,
+    home: Home = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Report JSON, with a page beside it; outside the home.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=60, help="How many days, one window each.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Run the main job end to end on real parts: trips in, private features out, looked up through Feast."""
+    from ptkstore.cli.demo.run import run_demo
+
+    made = run_demo(data, home, report, days, quiet=as_json)
+    if as_json:
+        print_json(made.to_json())
+
+
+@app.command()
+@answers
+def up(home: Home = None) -> None:
+    """Run every process of the service on this machine until interrupted."""
+    from ptkstore.cli.machine import running
+
+    settings = load_settings(home)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with running(settings) as supervisor:
+        names = ", ".join(status.name for status in supervisor.status())
+        console.print(
+            f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C"
+        )
+        stop.wait()
+
+
+@app.command()
+@answers
+def work(home: Home = None, as_json: AsJson = False) -> None:
+    """Do all due work in this process, once; `ptk up` does it for good."""
+    with opened(home) as store:
+        done = store.work_until_idle()
+    if as_json:
+        print_json({"jobs": done})
+    else:
+        console.print(f"{done} jobs done")
+
+
+@app.command()
+@answers
+def subscribe(
+    ptk_id: str,
+    endpoint: Annotated[str, typer.Option(help="The URL that takes signed webhooks.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
+    with opened(home) as store:
+        made = store.subscribe_to_ptk(ptk_id, endpoint)
+    if as_json:
+        print_json(vars(made))
+    else:
+        console.print(
+            f"{made.id} hears of every new version of {ptk_id}\nsecret, shown this once: {made.secret}"
+        )
+
+
+@app.command()
+@answers
+def subscriptions(home: Home = None, as_json: AsJson = False) -> None:
+    """List subscriptions, how far each has heard, and dead letters."""
+    with opened(home) as store, store.service.begin() as uow:
+        rows = [
+            {
+                "subscription": s.id,
+                "ptk": s.ptk_id,
+                "endpoint": s.endpoint,
+                "heard_of_version": uow.jobs.get(f"notify/{s.id}").position,
+                "dead_letters": ", ".join(f"v{number}" for number, _ in uow.subscriptions.dead_letters(s.id)),
+            }
+            for s in uow.subscriptions.of()
+        ]
+    print_rows(
+        rows,
+        as_json=as_json,
+        title="Subscriptions",
+        nothing="no subscriptions yet; see: ptk subscribe --help",
+    )
+
+
+@app.command()
+@answers
+def config(home: Home = None, as_json: AsJson = False) -> None:
+    """Print the settings with their sources, secrets masked."""
+    rows = [
+        {"name": s.name, "value": s.value, "source": s.source, "meaning": s.description}
+        for s in shown(load_settings(home))
+    ]
+    print_rows(rows, as_json=as_json, title="Settings", nothing="")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    configure_logging()
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What every command prints: tables for people, JSON for programs, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ptkstore.errors import InvalidRequest, PtkStoreError
+from ptkstore.sdk import Store, connect
+
+Home = Annotated[
+    Path | None, typer.Option("--home", help="The store's directory; PTK_HOME or .ptk by default.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+REFUSED, WRONG_USE = 1, 2
+# piped, a table is as wide as it needs to be
+console = Console() if sys.stdout.isatty() else Console(width=200)
+said = Console(stderr=True)  # progress and errors
+_P = ParamSpec("_P")
+
+
+def answers(command: Callable[_P, None]) -> Callable[_P, None]:
+    """Turn an error of the store into one line on standard error and the right exit code."""
+
+    @wraps(command)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except PtkStoreError as error:
+            if kwargs.get("as_json"):
+                print_json({"error": {"code": error.code, "message": str(error)}})
+            else:
+                said.print(
+                    f"[bold red]{error.code}[/]: {escape(str(error))}", highlight=False, soft_wrap=True
+                )
+            raise typer.Exit(WRONG_USE if isinstance(error, InvalidRequest) else REFUSED) from None
+
+    return run
+
+
+def opened(home: Path | None) -> Store:
+    """The store in `home`."""
+    return connect(home)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=str) + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str, nothing: str) -> None:
+    """Rows as a table, or as a JSON list."""
+    if as_json:
+        print_json(list(rows))
+        return
+    if not rows:
+        console.print(nothing)
+        return
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in rows[0]:
+        table.add_column(
+            column, overflow="fold", justify="left" if isinstance(rows[0][column], str) else "right"
+        )
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    console.print(table)
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else escape(str(value))

@@ -1,0 +1,210 @@
+"""Commands about PTKs: plan, apply, list, show, versions, lookups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.streams import read_table
+from ptkstore.domain.ptks import split_ptk_id
+from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import featurize as featurize_tables
+from ptkstore.sdk import load_repository
+
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
+_MARKS = {"register": "[green]+ register[/]", "update": "[yellow]~ update[/]", "keep": "  keep"}
+
+
+@answers
+def plan(folder: Folder = Path("."), home: Home = None, as_json: AsJson = False) -> None:
+    """Show what `apply` would change, and what epsilon it would reserve per window."""
+    _change(folder, home, as_json=as_json, apply_it=False)
+
+
+@answers
+def apply(folder: Folder = Path("."), home: Home = None, as_json: AsJson = False) -> None:
+    """Register or update the PTKs that a team's repository declares."""
+    _change(folder, home, as_json=as_json, apply_it=True)
+
+
+def _change(folder: Path, home: Path | None, *, as_json: bool, apply_it: bool) -> None:
+    repository = load_repository(folder)
+    with opened(home) as store:
+        changes = store.apply(repository) if apply_it else store.plan(repository)
+    if as_json:
+        print_json([vars(change) for change in changes])
+        return
+    for change in changes:
+        console.print(
+            f"{_MARKS[change.action]} {change.ptk_id}  epsilon {change.epsilon:g}, delta {change.delta:g} a window"
+        )
+    if not changes:
+        console.print("the repository declares no PTK")
+
+
+@answers
+def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
+    """List registered PTKs."""
+    with opened(home) as store:
+        rows = [
+            {
+                "ptk": spec.ptk_id,
+                "family": spec.family,
+                "stream": spec.stream,
+                "epsilon": spec.loss.epsilon,
+                "delta": spec.loss.delta,
+                "tau": spec.target,
+                "assurance": spec.assurance.value,
+                "versions": len(store.service.versions(spec.ptk_id)),
+            }
+            for spec in store.service.ptks()
+        ]
+    print_rows(rows, as_json=as_json, title="PTKs", nothing="no PTKs yet; see: ptk apply --help")
+
+
+@answers
+def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+    """Show the newest published version of a PTK, its trainings and the word left for its owner."""
+    team, _ = split_ptk_id(ptk_id)
+    with opened(home) as store:
+        service = store.service
+        with service.begin() as uow:
+            spec = uow.ptks.get(ptk_id)
+            jobs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.window_index is not None]
+            notices = [n for n in uow.notices(team) if n.subject.split()[0] == ptk_id]
+        published = service.versions(ptk_id)
+    detail: dict[str, Any] = {
+        "ptk": ptk_id,
+        "family": spec.family,
+        "description": spec.description,
+        "stream": spec.stream,
+        "tau": spec.target,
+        "assurance": spec.assurance.value,
+        "config": spec.estimator["params"],
+        "newest": published[-1].content if published else None,
+        "trainings": [
+            {
+                "window": j.window_index,
+                "state": j.state.value,
+                "outcome": j.outcome.value if j.outcome else None,
+            }
+            for j in sorted(jobs, key=lambda j: j.window_index or 0)
+        ],
+        "notices": [{"at": n.at.isoformat(), "subject": n.subject, "code": n.code} for n in notices],
+    }
+    if as_json:
+        print_json(detail)
+        return
+    newest = detail.pop("newest")
+    tables = {name: detail.pop(name) for name in ("trainings", "notices")}
+    for key, value in detail.items():
+        console.print(f"[bold]{key}[/]: {escape(str(value))}", highlight=False)
+    if newest:
+        console.print(
+            f"[bold]newest version[/]: {newest['version']}, guarantee {newest['guarantee']}", highlight=False
+        )
+    for name, rows in tables.items():
+        print_rows(rows, as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+
+
+@answers
+def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+    """List the published versions of a PTK."""
+    split_ptk_id(ptk_id)
+    with opened(home) as store:
+        rows = [
+            {
+                "version": v.number,
+                "newest_window_end": v.content["newest_contributing_window"]["end"],
+                "published_at": v.content["published_at"],
+                "epsilon": v.content["guarantee"]["epsilon"],
+                "delta": v.content["guarantee"]["delta"],
+                "manifest_sha256": v.sha256,
+            }
+            for v in store.service.versions(ptk_id)
+        ]
+    print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing="nothing published yet")
+
+
+@answers
+def lookup(
+    features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
+    keys: Annotated[list[str], typer.Argument(help="Join keys as name=value.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look features up online through Feast."""
+    with opened(home) as store:
+        references = _references(features, store.service.ptks())
+        entity = dict(_key(key) for key in keys)
+        answer = store.look_up(references, [entity])[0]
+    if as_json:
+        print_json(answer)
+        return
+    print_rows(
+        [{"feature": k, "value": v} for k, v in answer.items()],
+        as_json=False,
+        title="",
+        nothing="no features",
+    )
+
+
+@answers
+def featurize(
+    ptk_id: str,
+    file: Path,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append the features of a published PTK to a table."""
+    import pyarrow.parquet as pq
+
+    with opened(home) as store:
+        ptk = store.ptk(ptk_id)
+    table = next(iter(featurize_tables([read_table(file)], [ptk])))
+    try:
+        pq.write_table(table, output)
+    except OSError as error:
+        raise InvalidRequest(
+            f"{output} cannot be written: {error.strerror or type(error).__name__}"
+        ) from None
+    if as_json:
+        print_json({"output": str(output), "columns": table.column_names})
+    else:
+        console.print(f"{output}: {', '.join(table.column_names)}")
+
+
+def _references(text: str, ptks: Any) -> list[str]:
+    head, colon, names = text.partition(":")
+    view, at, version = head.partition("@")
+    spec = next((p for p in ptks if view in (p.ptk_id, p.ptk_id.replace(".", "__"))), None)
+    if spec is not None:
+        if len(spec.tables) > 1:
+            tables = ", ".join(f"{spec.ptk_id.replace('.', '__')}__{table}" for table in spec.tables)
+            raise InvalidRequest(f"{spec.ptk_id} has several tables; name a view: {tables}")
+        (form,) = spec.tables.values()
+        view = spec.ptk_id.replace(".", "__")
+        columns = [name for name, _ in form["columns"] if name not in form["keys"]]
+    else:
+        columns = []
+    wanted = names.split(",") if colon else columns
+    if not wanted:
+        raise InvalidRequest(f"name the features, as {head}:feature,...")
+    return [f"{view}{at}{version}:{name.strip()}" for name in wanted]
+
+
+def _key(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidRequest(f"{text!r}: write join keys as name=value")
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+    return name, parsed if isinstance(parsed, int | str | bool) else value

@@ -1,0 +1,1 @@
+"""Rules without input, output, clock or randomness."""

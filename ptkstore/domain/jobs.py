@@ -1,0 +1,101 @@
+"""Jobs: SQL holds them; a lease and a fence decide who may work, never a message (PAPERS F8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+
+class JobKind(StrEnum):
+    """What a job does. The first four end; the last three are cursors over versions and go idle."""
+
+    PREPARE = "prepare"
+    ALLOCATE = "allocate"
+    TRAIN = "train"
+    EXPIRE = "expire"
+    PLACE = "place"
+    FLIP = "flip"
+    NOTIFY = "notify"
+
+
+CURSORS = (JobKind.PLACE, JobKind.FLIP, JobKind.NOTIFY)
+
+
+class JobState(StrEnum):
+    """A ready job wants work; an opened one has opened rows; an idle cursor has caught up; an ended job is over."""
+
+    READY = "ready"
+    OPENED = "opened"
+    IDLE = "idle"
+    ENDED = "ended"
+
+
+class Outcome(StrEnum):
+    """How a job ended; fixed codes that depend on no row."""
+
+    DONE = "done"
+    PUBLISHED = "published"
+    REFUSED = "refused"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A unit of work, or a cursor over the versions of one PTK (`position` is the last one done).
+
+    `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
+    of a training.
+    """
+
+    id: str
+    kind: JobKind
+    stream: str
+    state: JobState
+    due_at: datetime
+    window_index: int | None = None
+    ptk_id: str | None = None
+    subscription_id: str | None = None
+    reservation: str | None = None
+    n_rows: int = 0
+    partition: int = 0
+    position: int = 0
+    fence: int = 0
+    attempt: int = 0
+    lease_until: datetime | None = None
+    outcome: Outcome | None = None
+
+
+def job_id(kind: JobKind, *names: object) -> str:
+    """The one id of this work: asking for it twice gives the same job."""
+    return "/".join((kind.value, *map(str, names)))
+
+
+def cursor(
+    kind: JobKind, stream: str, ptk_id: str, now: datetime, *, subscription_id: str | None = None
+) -> Job:
+    """A cursor that has nothing to do yet."""
+    return Job(
+        job_id(kind, subscription_id or ptk_id),
+        kind,
+        stream,
+        JobState.IDLE,
+        now,
+        ptk_id=ptk_id,
+        subscription_id=subscription_id,
+    )
+
+
+def backoff(attempt: int, *, first: timedelta, most: timedelta) -> timedelta:
+    """The wait before the next try: doubling from `first`, at most `most`."""
+    doublings: int = min(max(attempt - 1, 0), 30)
+    return min(first * (1 << doublings), most)
+
+
+def next_tick(now: datetime, tick: timedelta) -> datetime:
+    """The next multiple of `tick` on the clock: results leave on ticks, so that durations do not show (PAPERS F6)."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return epoch + -(-(now - epoch) // tick) * tick

@@ -1,0 +1,115 @@
+"""Integer privacy losses: charges rounded up, capacities rounded down (PAPERS F4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from typing import Self
+
+from ptkstore.errors import InvalidRequest
+
+NANO = 10**9
+ATTO = 10**18
+MIN_EPSILON = Decimal("1e-6")
+MAX_EPSILON = Decimal(10)
+MAX_DELTA = Decimal("1e-2")
+
+
+def checked_epsilon(value: object, what: str = "epsilon") -> Decimal:
+    """`value` as an exact decimal, or `InvalidRequest` unless it is a number in [1e-6, 10]."""
+    number = _decimal(value, what)
+    if not MIN_EPSILON <= number <= MAX_EPSILON:
+        raise InvalidRequest(f"{what} must lie in [1e-6, 10], not {number:.6g}")
+    return number
+
+
+def checked_delta(value: object, what: str = "delta") -> Decimal:
+    """`value` as an exact decimal, or `InvalidRequest` unless it is a number in [0, 1e-2]."""
+    number = _decimal(value, what)
+    if not 0 <= number <= MAX_DELTA:
+        raise InvalidRequest(f"{what} must lie in [0, 1e-2], not {number:.6g}")
+    return number
+
+
+def _decimal(value: object, what: str) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise InvalidRequest(f"{what} must be a number, not {type(value).__name__}")
+    # numpy's float64 is a float, but its repr is no number
+    number = Decimal(float.__repr__(value)) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        raise InvalidRequest(f"{what} must be finite")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A privacy loss in whole nano-epsilon and atto-delta; adding is exact, in any order."""
+
+    epsilon_nano: int
+    delta_atto: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epsilon_nano < 0 or self.delta_atto < 0:
+            raise InvalidRequest("a privacy loss is never negative")
+
+    @classmethod
+    def charge(cls, epsilon: object, delta: object = 0) -> Self:
+        """The loss that is charged for (epsilon, delta): rounded up."""
+        return cls(
+            int((checked_epsilon(epsilon) * NANO).to_integral_value(ROUND_CEILING)),
+            int((checked_delta(delta) * ATTO).to_integral_value(ROUND_CEILING)),
+        )
+
+    @classmethod
+    def capacity(cls, epsilon: object, delta: object = 0) -> Self:
+        """The most a block may lose under (epsilon, delta): rounded down."""
+        return cls(
+            int((checked_epsilon(epsilon) * NANO).to_integral_value(ROUND_FLOOR)),
+            int((checked_delta(delta) * ATTO).to_integral_value(ROUND_FLOOR)),
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """In nats, for reading; decisions use the integers."""
+        return self.epsilon_nano / NANO
+
+    @property
+    def delta(self) -> float:
+        """A probability, for reading; decisions use the integers."""
+        return self.delta_atto / ATTO
+
+    @property
+    def spendable_epsilon(self) -> float:
+        """The largest float a trainer may be handed: never above the exact amount."""
+        return _at_most(self.epsilon_nano, NANO)
+
+    @property
+    def spendable_delta(self) -> float:
+        """The largest float a trainer may be handed: never above the exact amount."""
+        return _at_most(self.delta_atto, ATTO)
+
+    def __str__(self) -> str:
+        """Exact, so that what is said to be left may be asked for."""
+        epsilon, delta = Decimal(self.epsilon_nano).scaleb(-9), Decimal(self.delta_atto).scaleb(-18)
+        return f"epsilon {epsilon.normalize():f}, delta {delta.normalize()}"
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon_nano + other.epsilon_nano, self.delta_atto + other.delta_atto)
+
+    def __sub__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon_nano - other.epsilon_nano, self.delta_atto - other.delta_atto)
+
+    def fits(self, capacity: Loss) -> bool:
+        """Whether this loss stays within `capacity` in both coordinates."""
+        return self.epsilon_nano <= capacity.epsilon_nano and self.delta_atto <= capacity.delta_atto
+
+
+def _at_most(amount: int, unit: int) -> float:
+    """The largest float that is no more than amount / unit."""
+    nearest = amount / unit
+    return nearest if Fraction(nearest) <= Fraction(amount, unit) else math.nextafter(nearest, 0.0)
+
+
+NO_LOSS = Loss(0, 0)

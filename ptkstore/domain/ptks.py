@@ -1,0 +1,95 @@
+"""PTKs: what a team registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.streams import Assurance, Policy, checked_name
+from ptkstore.errors import InvalidRequest
+
+_FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class PtkSpec:
+    """One registered PTK.
+
+    `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
+    `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
+    ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is tau,
+    in the unit of the PTK's own evaluation.
+    """
+
+    ptk_id: str
+    team: str
+    name: str
+    stream: str
+    estimator: Mapping[str, Any]
+    loss: Loss
+    event: Mapping[str, Any]
+    tables: Mapping[str, Any]
+    target: float
+    every: int = 1
+    assurance: Assurance = Assurance.LIBRARY
+    config: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+    @property
+    def family(self) -> str:
+        """The class name of the estimator."""
+        return str(self.estimator["family"])
+
+
+def ptk_id_of(team: str, name: str) -> str:
+    """`<team>.<name>`, both checked."""
+    return f"{checked_name('team', team)}.{checked_name('PTK', name)}"
+
+
+def split_ptk_id(ptk_id: str) -> tuple[str, str]:
+    """Team and name of an id, or `InvalidRequest`."""
+    team, dot, name = ptk_id.partition(".")
+    if not dot:
+        raise InvalidRequest(f"PTK id {ptk_id!r} must be <team>.<name>")
+    return checked_name("team", team), checked_name("PTK", name)
+
+
+def duration(text: str) -> timedelta:
+    """A span such as '90s', '15m', '6h' or '1d'."""
+    match = _FREQUENCY.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+    if match is None or not int(match[1]):
+        raise InvalidRequest(f"{text!r} is no duration; write for example '15m', '6h' or '1d'")
+    try:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        raise InvalidRequest(f"{text!r} is too long") from None
+
+
+def windows_between(policy: Policy, train_frequency: str) -> int:
+    """How many windows lie between two trainings; a frequency must be a whole number of window lengths."""
+    span = duration(train_frequency)
+    if span % policy.window:
+        raise InvalidRequest(
+            f"train frequency {train_frequency!r} must be a multiple of the window length {policy.window}"
+        )
+    return span // policy.window
+
+
+def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:
+    """The columns of each table that the PTK will release."""
+    return {table: tuple(name for name, _ in form["columns"]) for table, form in spec.tables.items()}
+
+
+def same_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two estimators differ in their losses alone, so that one can continue from the other's state."""
+    return _without_loss(one) == _without_loss(other)
+
+
+def _without_loss(estimator: Mapping[str, Any]) -> dict[str, Any]:
+    params = {k: v for k, v in estimator["params"].items() if k not in ("epsilon", "delta")}
+    return {"family": estimator["family"], "params": params}

@@ -1,0 +1,130 @@
+"""The error taxonomy: parents say who should act.
+
+    PtkStoreError
+    ├── InvalidRequest     the caller fixes the request
+    │   ├── UnknownName        no such stream, PTK, subscription or window
+    │   └── SchemaMismatch     a table does not have the declared columns
+    ├── Refused            policy said no; the reason says what would fit
+    │   ├── PtkRejected        the PTK cannot be served beside the others
+    │   ├── BudgetDenied       a block has no room for the loss
+    │   └── WindowGone         the window has left its retention
+    ├── Conflict           refresh and redo
+    │   ├── NameTaken          the name exists with other content
+    │   ├── LeaseLost          another worker holds the job now
+    │   └── LateWriter         the catalog moved on while this was prepared
+    ├── Unavailable        wait and retry
+    ├── OutcomeUnknown     look before acting
+    └── InvariantBroken    page someone
+        ├── CatalogBehind      the catalog lacks spends it should hold
+        └── CorruptObject      stored bytes differ from their hash
+
+Every class carries a fixed `code`; messages name public things only (ids, columns, limits), never rows, values or
+counts.
+"""
+
+
+class PtkStoreError(Exception):
+    """Base of all errors of the service."""
+
+    code = "error"
+
+
+class InvalidRequest(PtkStoreError):
+    """The request can never succeed as it is; the message says what would be right."""
+
+    code = "invalid-request"
+
+
+class UnknownName(InvalidRequest):
+    """Nothing is registered under this name."""
+
+    code = "unknown-name"
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"there is no {kind} {name!r}")
+        self.kind = kind
+        self.name = name
+
+
+class SchemaMismatch(InvalidRequest):
+    """A table does not have the columns or types that the stream declares."""
+
+    code = "schema-mismatch"
+
+
+class Refused(PtkStoreError):
+    """Policy said no; the message says what was asked and what is left."""
+
+    code = "refused"
+
+
+class PtkRejected(Refused):
+    """The PTK cannot be served beside those registered before it."""
+
+    code = "ptk-rejected"
+
+
+class BudgetDenied(Refused):
+    """At least one block has no room for the loss."""
+
+    code = "budget-denied"
+
+
+class WindowGone(Refused):
+    """The window has left its retention; its rows and its key no longer exist."""
+
+    code = "window-gone"
+
+
+class Conflict(PtkStoreError):
+    """Someone else changed the same thing; refresh and redo."""
+
+    code = "conflict"
+
+
+class NameTaken(Conflict):
+    """The name exists with other content."""
+
+    code = "name-taken"
+
+
+class LeaseLost(Conflict):
+    """Another worker holds the job now; nothing this worker does counts any more."""
+
+    code = "lease-lost"
+
+
+class LateWriter(Conflict):
+    """The catalog moved on while this was prepared."""
+
+    code = "late-writer"
+
+
+class Unavailable(PtkStoreError):
+    """A part does not answer; wait and retry."""
+
+    code = "unavailable"
+
+
+class OutcomeUnknown(PtkStoreError):
+    """A write may or may not have happened; look before acting."""
+
+    code = "outcome-unknown"
+
+
+class InvariantBroken(PtkStoreError):
+    """Something that must always hold does not; page someone."""
+
+    code = "invariant-broken"
+
+
+class CatalogBehind(InvariantBroken):
+    """The catalog lacks spends that the key store saw: it is a restored backup or a copy, and opens nothing."""
+
+    code = "catalog-behind"
+
+
+class CorruptObject(InvariantBroken):
+    """Stored bytes differ from the hash recorded for them."""
+
+    code = "corrupt-object"

@@ -1,0 +1,295 @@
+"""The catalog: SQL of everything but rows and keys, one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.jobs import Job, JobKind
+from ptkstore.domain.ledger import BlockLedger, BudgetRequest, Entry, EntryKind
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.windows import Window, WindowId, WindowState
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stream's event time has come: all windows below `closed_before` are closed."""
+
+    closed_before: int
+    reached: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something an owner should know; fixed codes, public subjects."""
+
+    at: datetime
+    team: str
+    subject: str
+    code: str
+
+
+class Streams(Protocol):
+    """Streams, their progress and the batches they took."""
+
+    def add(self, stream: Stream) -> None:
+        """Create a stream; equal content changes nothing, other content under the name is `NameTaken`."""
+        ...
+
+    def get(self, name: str) -> Stream:
+        """`UnknownName` if there is none."""
+        ...
+
+    def lock(self, name: str) -> Stream:
+        """Like `get`; until the transaction ends nobody else passes here for this stream."""
+        ...
+
+    def all(self) -> tuple[Stream, ...]:
+        """By name."""
+        ...
+
+    def progress(self, name: str) -> Progress:
+        """How far the stream has come."""
+        ...
+
+    def advance(self, name: str, progress: Progress) -> None:
+        """Move forward; the caller holds the lock."""
+        ...
+
+    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:
+        """Commit a batch whose rows belong to windows from `closed_before` on."""
+        ...
+
+    def knows_batch(self, name: str, batch_id: str) -> bool:
+        """Whether the batch was committed."""
+        ...
+
+    def tokens_for(self, window: WindowId) -> tuple[str, ...]:
+        """Tokens of all batches that may hold rows of the window, in order of arrival."""
+        ...
+
+
+class Windows(Protocol):
+    """Windows that have closed."""
+
+    def add(self, window: Window) -> None:
+        """Record a closed window."""
+        ...
+
+    def get(self, window: WindowId) -> Window:
+        """`UnknownName` if it has not closed."""
+        ...
+
+    def set_state(self, window: WindowId, state: WindowState) -> None:
+        """The caller holds the stream's lock."""
+        ...
+
+    def of(self, stream: str) -> tuple[Window, ...]:
+        """In order of time."""
+        ...
+
+
+class Ledger(Protocol):
+    """Blocks and the journal; writers hold the stream's lock, and a stale one fails on a database constraint."""
+
+    def add_blocks(self, stream: str, blocks: BlockRange, capacity: Loss) -> None:
+        """Create the blocks of a window."""
+        ...
+
+    def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
+        """Blocks with what is reserved and spent, all of the stream by default."""
+        ...
+
+    def erase(self, stream: str, blocks: BlockRange) -> None:
+        """Mark blocks whose rows are gone; what they spent stays."""
+        ...
+
+    def history(self, key: str) -> tuple[Entry, ...]:
+        """All entries of one reservation, oldest first."""
+        ...
+
+    def append(self, request: BudgetRequest, kind: EntryKind, event: dict[str, object]) -> Entry:
+        """Write the next entry of the stream's journal."""
+        ...
+
+    def journal(self, stream: str) -> tuple[Entry, ...]:
+        """All entries, in sequence."""
+        ...
+
+
+class Ptks(Protocol):
+    """Registered PTKs."""
+
+    def add(self, spec: PtkSpec) -> None:
+        """Register; `NameTaken` if the id exists."""
+        ...
+
+    def replace(self, spec: PtkSpec) -> None:
+        """Overwrite a registered PTK."""
+        ...
+
+    def remove(self, ptk_id: str) -> None:
+        """Deregister; published versions stay."""
+        ...
+
+    def get(self, ptk_id: str) -> PtkSpec:
+        """`UnknownName` if it is not registered."""
+        ...
+
+    def lock(self, ptk_id: str) -> PtkSpec | None:
+        """Serialise elections of one PTK; None once it was deregistered."""
+        ...
+
+    def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs, by id."""
+        ...
+
+
+class Jobs(Protocol):
+    """Jobs and cursors; every write below carries the fence of its claim."""
+
+    def add(self, job: Job) -> None:
+        """Create a job; one that exists is left as it is."""
+        ...
+
+    def get(self, job_id: str) -> Job:
+        """`UnknownName` if there is none."""
+        ...
+
+    def lock(self, job_id: str) -> Job:
+        """Like `get`; until the transaction ends nobody else writes this job."""
+        ...
+
+    def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
+        """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None."""
+        ...
+
+    def held(self, job: Job) -> Job:
+        """The job, locked; `LeaseLost` if somebody claimed it after `job` was read."""
+        ...
+
+    def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
+        """Keep the lease; `LeaseLost` as above."""
+        ...
+
+    def save(self, job: Job) -> None:
+        """Write state, outcome, position and due time of a held job and drop its lease."""
+        ...
+
+    def mark_opened(self, job: Job) -> None:
+        """Record that rows are being opened, and count attempts from here; the lease stays."""
+        ...
+
+    def wake(self, job_id: str, due_at: datetime) -> None:
+        """Make an idle cursor ready; a ready one is left as it is."""
+        ...
+
+    def due(self, now: datetime, limit: int) -> tuple[str, ...]:
+        """Ids of jobs that a worker could claim now, most urgent first."""
+        ...
+
+    def busy(self, now: datetime, until: datetime) -> bool:
+        """Whether a job is being worked on by anybody, or could be claimed by `until`."""
+        ...
+
+    def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
+        """All jobs of one kind for a window, locked."""
+        ...
+
+    def find(self, *, stream: str | None = None, ptk_id: str | None = None) -> tuple[Job, ...]:
+        """Jobs, for reading."""
+        ...
+
+
+class Versions(Protocol):
+    """Elected states."""
+
+    def add(self, version: Version) -> None:
+        """The database refuses a second version of a job, and a number used before."""
+        ...
+
+    def get(self, ptk_id: str, number: int) -> Version:
+        """`UnknownName` if there is none."""
+        ...
+
+    def latest(self, ptk_id: str) -> Version | None:
+        """The highest number."""
+        ...
+
+    def of(self, ptk_id: str) -> tuple[Version, ...]:
+        """By number."""
+        ...
+
+    def draft_ids(self) -> frozenset[str]:
+        """Drafts that were elected."""
+        ...
+
+
+class Subscriptions(Protocol):
+    """Subscriptions, dead letters and notices."""
+
+    def add(self, subscription: Subscription) -> None:
+        """Record a subscription."""
+        ...
+
+    def get(self, subscription_id: str) -> Subscription:
+        """`UnknownName` if there is none."""
+        ...
+
+    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
+        """Of one PTK or all."""
+        ...
+
+    def remove(self, subscription_id: str) -> None:
+        """Forget a subscription; its dead letters stay."""
+        ...
+
+    def add_dead_letter(self, subscription_id: str, number: int, code: str, at: datetime) -> None:
+        """A version that could not be delivered within the retry schedule."""
+        ...
+
+    def dead_letters(self, subscription_id: str) -> tuple[tuple[int, str], ...]:
+        """Version numbers and codes."""
+        ...
+
+
+class UnitOfWork(Protocol):
+    """One transaction; what is not committed has not happened."""
+
+    @property
+    def streams(self) -> Streams: ...  # noqa: D102
+    @property
+    def windows(self) -> Windows: ...  # noqa: D102
+    @property
+    def ledger(self) -> Ledger: ...  # noqa: D102
+    @property
+    def ptks(self) -> Ptks: ...  # noqa: D102
+    @property
+    def jobs(self) -> Jobs: ...  # noqa: D102
+    @property
+    def versions(self) -> Versions: ...  # noqa: D102
+    @property
+    def subscriptions(self) -> Subscriptions: ...  # noqa: D102
+
+    def notify_owner(self, notice: Notice) -> None:
+        """Leave word for a team."""
+        ...
+
+    def notices(self, team: str | None = None) -> Sequence[Notice]:
+        """Word left for a team, oldest first."""
+        ...
+
+    def commit(self) -> None:
+        """Make it durable; on return it survives a crash."""
+        ...
+
+
+Begin = Callable[[], AbstractContextManager[UnitOfWork]]

@@ -1,0 +1,59 @@
+"""The online feature store, seen from a publisher and from a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedState:
+    """One version as the feature store shows it.
+
+    `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the end of the newest contributing
+    window: the event time of every row.
+    """
+
+    ptk_id: str
+    version: int
+    tables: Mapping[str, pa.Table]
+    keys: Mapping[str, tuple[str, ...]]
+    as_of: datetime
+    published_at: datetime
+    epsilon: float
+    delta: float
+    manifest_url: str
+    sha256: str
+    owner: str
+    description: str
+
+
+class FeatureStore(Protocol):
+    """Versioned views: staged out of sight, flipped in one step, read by anyone."""
+
+    def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
+        """`InvalidRequest` unless every table and column (by table) has a name that can be served."""
+        ...
+
+    def stage(self, state: PublishedState) -> None:
+        """Write all rows of a version where no reader looks yet; repeatable."""
+        ...
+
+    def flip(self, state: PublishedState) -> None:
+        """Make a staged version the one that readers get, `ptk_state` last; repeatable, also after a crash half way."""
+        ...
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """One mapping of feature name to value (None where nothing was released) per entity row.
+
+        Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature.
+        """
+        ...
+
+    def withdraw(self, ptk_id: str) -> None:
+        """Take the views of a deregistered PTK away; repeatable."""
+        ...

@@ -1,0 +1,79 @@
+"""The key store: keys of windows, drafts, streams and subscriptions, apart from everything they open."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ptkstore.domain.windows import WindowId
+
+
+class JournalView(Protocol):
+    """The part of a stream's journal that the key store compares its own memory with."""
+
+    @property
+    def ledger_id(self) -> str:
+        """The identity given to the catalog when it was created."""
+        ...
+
+    def head(self, stream: str) -> int:
+        """The highest sequence of the stream's journal, 0 when empty; read afresh."""
+        ...
+
+    def digest_at(self, stream: str, sequence: int) -> str | None:
+        """The chained digest of an entry, None if there is none; read afresh."""
+        ...
+
+
+class KeyStore(Protocol):
+    """Every key is a file of its own, never in SQL or in backups; destroying it is final (PAPERS F10, F14)."""
+
+    def create_stream(self, stream: str) -> None:
+        """Make the stream's split key, once; a repeated call changes nothing."""
+        ...
+
+    def split_key(self, stream: str) -> bytes:
+        """The stream's 32-byte key of the hash that assigns privacy units to parts, for the stream's life (PAPERS P7).
+
+        Raises `UnknownName` for a stream that was never created.
+        """
+        ...
+
+    def sealing_key(self, window: WindowId) -> bytes:
+        """The window's 32-byte key for those who write or partition rows; made at first use.
+
+        Raises `WindowGone` when the key was destroyed.
+        """
+        ...
+
+    def opening_key(self, window: WindowId, journal: JournalView) -> bytes:
+        """The window's key for a run whose spend is in `journal`.
+
+        Remembers the journal's head and its digest durably before it answers. Raises `CatalogBehind` when the
+        journal does not contain the head remembered last or has another id (PAPERS F3b), `WindowGone` when the key
+        was destroyed.
+        """
+        ...
+
+    def destroy_window(self, window: WindowId) -> None:
+        """Unlink and sync the window's key for ever; repeatable; a destroyed key is never made anew."""
+        ...
+
+    def draft_key(self, draft_id: str) -> bytes:
+        """The 32-byte key of a draft in staging; made at first use, `WindowGone` once destroyed."""
+        ...
+
+    def destroy_draft(self, draft_id: str) -> None:
+        """Destroy a draft's key; repeatable."""
+        ...
+
+    def draft_ids(self) -> tuple[str, ...]:
+        """The drafts that have a key, written or not, sorted."""
+        ...
+
+    def put_secret(self, subscription_id: str, secret: str) -> None:
+        """Keep a subscription's signing secret."""
+        ...
+
+    def secret(self, subscription_id: str) -> str:
+        """The signing secret of a subscription; `UnknownName` if there is none."""
+        ...

@@ -1,0 +1,94 @@
+"""Where files lie: the encrypted raw zone, the encrypted staging area in it, and the lake for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.windows import WindowId
+
+
+class RawZone(Protocol):
+    """Raw rows, one folder per window, each file encrypted with the window's key and bound to its own name."""
+
+    def write_batch(self, window: WindowId, token: str, rows: pa.Table, key: bytes) -> None:
+        """Store the rows of one ingest for one window; durable on return; a repeated token replaces nothing."""
+        ...
+
+    def read_batches(self, window: WindowId, tokens: Sequence[str], key: bytes) -> Iterator[pa.Table]:
+        """The stored rows of those tokens that have any in this window, in the order of `tokens`.
+
+        What is asked of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
+        meanwhile.
+        """
+        ...
+
+    def write_part(self, window: WindowId, part: int, rows: pa.Table, key: bytes) -> None:
+        """Store all rows of one part; a repeated call replaces the file whole."""
+        ...
+
+    def part_url(self, window: WindowId, part: int) -> str:
+        """Where a part's file lies, for a run that holds the key."""
+        ...
+
+    def read_part(self, url: str, key: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there."""
+        ...
+
+    def delete_batches(self, window: WindowId) -> None:
+        """Delete the ingested files of a window whose parts are written; repeatable."""
+        ...
+
+    def delete_window(self, window: WindowId) -> None:
+        """Delete every file of a window; repeatable."""
+        ...
+
+    def files(self, stream: str | None = None) -> tuple[str, ...]:
+        """Names of all files of rows that exist, for the operator."""
+        ...
+
+
+class Staging(Protocol):
+    """Outputs of runs before election, encrypted with a key per draft, bound to draft and file name."""
+
+    def write(self, draft_id: str, files: Mapping[str, bytes], key: bytes) -> None:
+        """Store a draft whole; durable on return."""
+        ...
+
+    def read(self, draft_id: str, names: Sequence[str], key: bytes) -> dict[str, bytes]:
+        """The decrypted files of a draft; `CorruptObject` if one was changed, `UnknownName` if it is gone."""
+        ...
+
+    def delete(self, draft_id: str) -> None:
+        """Delete a draft's files; repeatable."""
+        ...
+
+    def drafts(self) -> tuple[str, ...]:
+        """The ids of all drafts that exist."""
+        ...
+
+
+class Lake(Protocol):
+    """Published states for everyone: written once, manifest last, verified by hash on every read."""
+
+    def put_version(self, version: Version, files: Mapping[str, bytes]) -> None:
+        """Place a version: content files first, manifest last, each created exclusively; repeatable.
+
+        Raises `InvariantBroken` if the place holds other bytes.
+        """
+        ...
+
+    def holds(self, version: Version) -> bool:
+        """Whether this very manifest is in its place."""
+        ...
+
+    def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
+        """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
+        ...
+
+    def manifest_url(self, ptk_id: str, number: int) -> str:
+        """The public address of a version's manifest."""
+        ...

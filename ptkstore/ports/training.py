@@ -1,0 +1,76 @@
+"""Where rows are opened: one short-lived process per training or preparation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.streams import Schema
+from ptkstore.domain.windows import WindowId
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """All that a training process gets to know.
+
+    Rows of `part_url` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
+    written to staging as `draft_id`, encrypted with `draft_key`. `previous_state` holds the files of the PTK's last
+    released state, verified, by the names they had when they were written (`<table>.parquet`, `state.json`).
+    """
+
+    estimator: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    part_url: str
+    hash_low: int
+    hash_high: int
+    window_key: bytes = field(repr=False)
+    draft_id: str
+    draft_key: bytes = field(repr=False)
+    previous_state: Mapping[str, bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainFailed:
+    """The run gave no draft; `code` is one of a fixed set and says nothing about rows."""
+
+    code: str
+
+
+class Trainer(Protocol):
+    """Runs one training in a process of its own with limits on time and memory."""
+
+    def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+        """Train, calling `keep_alive` about once a second; if that raises, the process is killed first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareRequest:
+    """All that a preparing process gets to know.
+
+    The rows that the batches `tokens` hold of `window`, in the columns of `schema`, are opened with `window_key`. Each
+    goes to the first part whose bound in `part_bounds` lies above its id's hash under `split_key`. Every part gets a
+    file, one without rows too.
+    """
+
+    window: WindowId
+    tokens: tuple[str, ...]
+    schema: Schema
+    part_bounds: tuple[int, ...]
+    window_key: bytes = field(repr=False)
+    split_key: bytes = field(repr=False)
+
+
+class Preparer(Protocol):
+    """Writes a window's parts in a process of its own with limits on time and memory."""
+
+    def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
+        """Write the parts, calling `keep_alive` as `Trainer` does; repeatable.
+
+        Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
+        anything about rows.
+        """
+        ...

@@ -1,0 +1,7 @@
+"""The Python client, with the PTK paper's names."""
+
+from ptkstore.sdk.declarations import PTK, Repository, load_repository
+from ptkstore.sdk.featurizing import Ptk, featurize
+from ptkstore.sdk.store import Store, connect
+
+__all__ = ["PTK", "Ptk", "Repository", "Store", "connect", "featurize", "load_repository"]

@@ -1,0 +1,126 @@
+"""PTKs as a team's repository declares them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptkstore.domain.streams import checked_name
+from ptkstore.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class PTK:
+    """One feature model of a team.
+
+    Parameters
+    ----------
+    name : str
+        `[a-z][a-z0-9_]*` without `__`; the PTK's id becomes `<team>.<name>`.
+    stream : str
+        The stream it is trained on.
+    estimator : ptklib estimator
+        What is trained; its `epsilon` and `delta` are the loss of one training.
+    target : float
+        tau, in the unit of the estimator's evaluation.
+    every : str
+        The time between two trainings, a multiple of the stream's window, for example '1d'.
+    description : str
+        One line for those who look for features.
+    """
+
+    name: str
+    stream: str
+    estimator: Any
+    target: float
+    every: str = "1d"
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A team's repository: its name and the PTKs it declares."""
+
+    team: str
+    ptks: tuple[PTK, ...]
+
+
+def estimator_spec(estimator: Any) -> Mapping[str, Any]:
+    """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
+    to_spec = getattr(estimator, "to_spec", None)
+    if to_spec is None:
+        raise InvalidRequest(
+            f"{type(estimator).__name__} is no ptklib estimator; this version trains ptklib's families only, "
+            "since a team's own code needs a sandbox"
+        )
+    try:
+        spec: Mapping[str, Any] = to_spec()
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from error
+    return spec
+
+
+def load_repository(folder: Path) -> Repository:
+    """Read `team.toml` and run `ptks.py` of a team's repository.
+
+    Raises
+    ------
+    InvalidRequest
+        A file is missing, does not run, or declares a name twice.
+    """
+    folder = folder.resolve()
+    try:
+        team = checked_name("team", tomllib.loads((folder / "team.toml").read_text())["team"])
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidRequest(
+            f'{folder} needs a team.toml with: team = "<name>" ({type(error).__name__})'
+        ) from error
+    source = folder / "ptks.py"
+    if not source.is_file():
+        raise InvalidRequest(f"{folder} needs a ptks.py that declares PTK(...) objects")
+    spec = importlib.util.spec_from_file_location(f"_team_{team}", source)
+    if spec is None or spec.loader is None:
+        raise InvalidRequest(f"{source} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    with _on_path(folder):
+        try:
+            spec.loader.exec_module(module)
+        except _TEAM_ERRORS as error:
+            raise InvalidRequest(f"{source} does not run: {type(error).__name__}: {error}") from error
+    ptks = tuple(value for value in vars(module).values() if isinstance(value, PTK))
+    names = [ptk.name for ptk in ptks]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidRequest(f"{source} declares twice: {', '.join(twice)}")
+    return Repository(team, ptks)
+
+
+# What a repository's own code may raise while it is read; `sys.exit` there must not look like success.
+_TEAM_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    SystemExit,
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

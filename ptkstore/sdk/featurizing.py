@@ -1,0 +1,88 @@
+"""Published PTKs in hand, and tables featurized with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ptklib.base import DPEstimator
+    from ptklib.state import ReleasedState
+
+
+@dataclass(frozen=True)
+class Ptk:
+    """One published version: the paper's `struct ptk`.
+
+    `model_state` is DP output or public and may be kept for ever; `guarantee` says what the last training lost.
+    """
+
+    id: str
+    version: int
+    model_state: ReleasedState
+    config: Mapping[str, Any]
+    tau: float
+    oldest_contributing_window: Mapping[str, Any]
+    newest_contributing_window: Mapping[str, Any]
+    guarantee: Mapping[str, Any]
+
+    @cached_property
+    def estimator(self) -> DPEstimator:
+        """The fitted estimator of this state, made once."""
+        from ptklib.base import DPEstimator
+
+        return DPEstimator.from_state(self.model_state)
+
+
+def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:
+    """A version from its verified manifest and files."""
+    from ptklib.state import ReleasedState
+
+    tables = {name.rsplit("-", 1)[0]: data for name, data in files.items()}
+    return Ptk(
+        id=manifest["ptk_id"],
+        version=manifest["version"],
+        model_state=ReleasedState.from_parts(tables, manifest["state"]),
+        config=manifest["config"],
+        tau=manifest["tau"],
+        oldest_contributing_window=manifest["oldest_contributing_window"],
+        newest_contributing_window=manifest["newest_contributing_window"],
+        guarantee=manifest["guarantee"],
+    )
+
+
+def featurize(targetset_iter: Iterable[Any], ptks: Sequence[Ptk]) -> Iterator[pa.Table]:
+    """Yield each table of `targetset_iter` with the features of every PTK appended.
+
+    New columns are named `<team>__<name>__<feature>`; keys outside a PTK's domain get its declared defaults.
+
+    Parameters
+    ----------
+    targetset_iter : iterable of pyarrow Table or pandas DataFrame
+        With the columns that the PTKs' estimators take keys from.
+    ptks : sequence of Ptk
+        As `Store.ptk` returns them.
+    """
+    import pyarrow as pa
+
+    from ptklib.exceptions import SchemaError
+
+    for target in targetset_iter:
+        table = target if isinstance(target, pa.Table) else pa.Table.from_pandas(target, preserve_index=False)
+        featurized = table
+        for ptk in ptks:
+            try:
+                values = ptk.estimator.transform(table)
+            except SchemaError as error:
+                raise InvalidRequest(f"PTK {ptk.id}: {error}") from error
+            for column, name in enumerate(ptk.estimator.get_feature_names_out()):
+                featurized = featurized.append_column(
+                    f"{ptk.id.replace('.', '__')}__{name}", pa.array(values[:, column])
+                )
+        yield featurized

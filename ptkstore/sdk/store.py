@@ -1,0 +1,366 @@
+"""The store as its users see it, in this process and on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.ptks import PtkSpec, duration, split_ptk_id, windows_between
+from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.sdk.declarations import PTK, Repository, estimator_spec
+from ptkstore.sdk.featurizing import Ptk, ptk_of
+
+if TYPE_CHECKING:
+    from ptkstore.application.ingest_records import IngestReply
+    from ptkstore.wiring import Service
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """A new subscription; `secret` is shown this once and verifies the signatures of its messages."""
+
+    id: str
+    ptk_id: str
+    endpoint: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What `plan` would do to one PTK: `register`, `update` or `keep`."""
+
+    action: str
+    ptk_id: str
+    epsilon: float
+    delta: float
+
+
+def connect(target: str | Path | None = None) -> Store:
+    """Open the store in `target`, a home directory; by default `PTK_HOME`, else `.ptk`.
+
+    Raises
+    ------
+    InvalidRequest
+        `target` is the URL of a remote store; this version has no HTTP API yet.
+    """
+    if isinstance(target, str) and "://" in target:
+        raise InvalidRequest("this version opens a home directory on this machine; it has no HTTP API yet")
+    from ptkstore.settings import load_settings
+    from ptkstore.wiring import Service
+
+    return Store(Service(load_settings(target)))
+
+
+class Store:
+    """Streams, PTKs, subscriptions and lookups; every method is one transaction or one read.
+
+    Use as a context manager, or call `close`.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def service(self) -> Service:
+        """The use cases behind this client."""
+        return self._service
+
+    # streams
+
+    def create_stream(
+        self,
+        name: str,
+        *,
+        team: str,
+        schema: Mapping[str, str],
+        time_column: str,
+        epsilon: float,
+        delta: float = 0.0,
+        window: str = "1d",
+        origin: datetime | str | None = None,
+        lateness: str | None = None,
+        retention: int = 1,
+        rows_per_window: int = 10_000,
+        n_max: int = 1_000_000,
+        train_partitions: int = 1,
+        accountant: str = "basic",
+        privacy_unit: str = "record",
+        minimum_assurance: str = "library",
+        closing: str = "clock",
+    ) -> None:
+        """Create a stream; repeating it with equal content changes nothing.
+
+        Parameters
+        ----------
+        schema : mapping of column name to 'int64', 'float64', 'string', 'bool' or 'timestamp'
+        epsilon, delta : float
+            What every block may lose in all, (epsilon_g, delta_g).
+        window, lateness : str
+            Durations such as '1d', '6h' or '15m'.
+        origin : datetime or ISO text in UTC
+            Where the first window starts; by default the start of the present UTC day. Earlier rows are refused.
+        retention : int
+            How many further windows a closed window's rows are kept.
+        rows_per_window, n_max : int
+            Public estimate of a window's rows, and planning bound. No row is dropped because of them.
+        closing : 'clock' or 'operator'
+            Who closes windows; an operator gives the event time, as backfills do.
+        """
+        policy = Policy(
+            capacity=Loss.capacity(epsilon, delta),
+            window=duration(window),
+            origin=self._midnight() if origin is None else utc(origin),
+            lateness=duration(lateness) if lateness else duration("1s") * 0,
+            retention_windows=retention,
+            n_max=n_max,
+            rows_per_window=rows_per_window,
+            accountant=accountant,
+            privacy_unit=_choice(PrivacyUnit, privacy_unit, "privacy unit"),
+            minimum_assurance=_choice(Assurance, minimum_assurance, "assurance"),
+            closing=_choice(Closing, closing, "closing"),
+            train_partitions=train_partitions,
+        )
+        columns = tuple((column, _choice(ColumnType, kind, "column type")) for column, kind in schema.items())
+        self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
+
+    def ingest(self, stream: str, table: Any, batch_id: str | None = None) -> IngestReply:
+        """Store the rows of a pyarrow Table or pandas DataFrame; a repeated `batch_id` stores nothing twice."""
+        import pyarrow as pa
+
+        if not isinstance(table, pa.Table):
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        return self._service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+
+    def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
+        """Close the windows that have ended when event time stands at `until`, now by default; returns how many."""
+        return len(self._service.close_windows(stream, None if until is None else utc(until)))
+
+    # PTKs
+
+    def register_ptk(
+        self,
+        train_dp: Any,
+        eval: Callable[..., float] | None = None,
+        train_frequency: str = "1d",
+        *,
+        name: str,
+        stream: str,
+        target: float,
+        config: Mapping[str, Any] | None = None,
+        team: str | None = None,
+        description: str = "",
+    ) -> str:
+        """Register a PTK and return its id; a ptklib estimator stands for both `train_dp` and `eval`.
+
+        Raises
+        ------
+        PtkRejected
+            The stream's policy has no room for it; the message says what is left.
+        """
+        if eval is not None:
+            raise InvalidRequest(
+                "a ptklib estimator brings its own eval; functions of your own need a sandbox"
+            )
+        return self._service.register_ptk(
+            team=team or self._owner(stream),
+            name=name,
+            stream=stream,
+            estimator=estimator_spec(train_dp),
+            target=target,
+            train_frequency=train_frequency,
+            config=config,
+            description=description,
+        )
+
+    def deregister_ptk(self, ptk_id: str) -> None:
+        """Stop training a PTK and take its views away; its versions stay in the lake."""
+        self._service.deregister_ptk(ptk_id)
+
+    def update_ptk_config(self, ptk_id: str, config: Mapping[str, Any]) -> None:
+        """Change estimator parameters from the next window on; a changed model starts without the previous state."""
+        known = self._spec(ptk_id)
+        estimator = {"family": known.family, "params": {**known.estimator["params"], **config}}
+        self._service.update_ptk(ptk_id, estimator=estimator)
+
+    def update_ptk_performance_target(self, ptk_id: str, tau: float) -> None:
+        """Change tau from the next window on."""
+        self._service.update_ptk(ptk_id, target=tau)
+
+    def plan(self, repository: Repository) -> tuple[Change, ...]:
+        """What `apply` would do, and what each PTK would cost per window."""
+        return tuple(self._change(repository.team, ptk) for ptk in repository.ptks)
+
+    def apply(self, repository: Repository) -> tuple[Change, ...]:
+        """Register or update what a team's repository declares; repeatable."""
+        changes = self.plan(repository)
+        for change, ptk in zip(changes, repository.ptks, strict=True):
+            spec = estimator_spec(ptk.estimator)
+            if change.action == "register":
+                self._service.register_ptk(
+                    team=repository.team,
+                    name=ptk.name,
+                    stream=ptk.stream,
+                    estimator=spec,
+                    target=ptk.target,
+                    train_frequency=ptk.every,
+                    description=ptk.description,
+                )
+            elif change.action == "update":
+                self._service.update_ptk(
+                    change.ptk_id, estimator=spec, target=ptk.target, description=ptk.description
+                )
+        return changes
+
+    def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:
+        """A published PTK, newest by default, every byte verified.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK or version, or none published yet.
+        """
+        split_ptk_id(ptk_id)
+        if version is None:
+            version = max((v.number for v in self._service.versions(ptk_id)), default=0)
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise InvalidRequest("a version is a whole number")
+        if version < 1:
+            raise UnknownName("published version of PTK", ptk_id)
+        return ptk_of(*self._service.ptk_version(ptk_id, version))
+
+    # subscriptions and lookups
+
+    def subscribe_to_ptk(self, ptk_id: str, rpc_endpoint: str) -> Subscribed:
+        """Have every new version told to `rpc_endpoint` by a signed webhook; the secret is returned this once."""
+        subscription, secret = self._service.subscribe_to_ptk(ptk_id, rpc_endpoint)
+        return Subscribed(subscription.id, ptk_id, rpc_endpoint, secret)
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription."""
+        self._service.unsubscribe(subscription_id)
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """Tell subscribers of the newest version once more; returns how many will be told."""
+        return self._service.notify_new_ptk_state(ptk_id)
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Online lookup through Feast, `view:feature` for the newest version and `view@vN:feature` for a pinned one."""
+        return self._service.look_up(features, entities)
+
+    # work and reports
+
+    def work_until_idle(self) -> int:
+        """Do all due work in this process; a running service (`ptk up`) does it by itself."""
+        return self._service.work_until_idle()
+
+    def budget(self, stream: str) -> list[dict[str, Any]]:
+        """Per block: window, part, state, capacity, reserved and spent epsilon and delta."""
+        return budget_rows(self._service, stream)
+
+    def close(self) -> None:
+        """Give connections back."""
+        self._service.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _midnight(self) -> datetime:
+        return self._service.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def _owner(self, stream: str) -> str:
+        for known in self._service.streams():
+            if known.name == stream:
+                return known.team
+        raise UnknownName("stream", stream)
+
+    def _spec(self, ptk_id: str) -> PtkSpec:
+        for spec in self._service.ptks():
+            if spec.ptk_id == ptk_id:
+                return spec
+        raise UnknownName("PTK", ptk_id)
+
+    def _change(self, team: str, ptk: PTK) -> Change:
+        ptk_id = f"{team}.{ptk.name}"
+        spec = estimator_spec(ptk.estimator)
+        known = {p.ptk_id: p for p in self._service.ptks(team=team)}.get(ptk_id)
+        if known is None:
+            action = "register"
+        elif (known.stream, known.every) != (ptk.stream, self._every(ptk)):
+            raise InvalidRequest(
+                f"PTK {ptk_id} is trained on {known.stream!r} every {known.every} windows; stream and frequency "
+                "are fixed, so declare a PTK of another name"
+            )
+        else:
+            same = (known.estimator, known.target, known.description) == (spec, ptk.target, ptk.description)
+            action = "keep" if same else "update"
+        try:
+            declared = ptk.estimator.declared_loss()  # what registration will charge
+        except ValueError as error:
+            raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+        loss = Loss.charge(declared.epsilon, declared.delta)
+        return Change(action, ptk_id, loss.epsilon, loss.delta)
+
+    def _every(self, ptk: PTK) -> int | None:
+        """How many windows lie between two trainings; None on a stream that does not exist."""
+        policies = {stream.name: stream.policy for stream in self._service.streams()}
+        return windows_between(policies[ptk.stream], ptk.every) if ptk.stream in policies else None
+
+
+def budget_rows(service: Service, stream: str) -> list[dict[str, Any]]:
+    """The ledger of a stream, one row per block."""
+    from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, STRIDE, TEST
+
+    names = {PROFILE: "profile", TEST: "test"}
+    rows = []
+    for block in service.budget(stream):
+        window, part = divmod(block.number, STRIDE)
+        rows.append(
+            {
+                "block": block.number,
+                "window": window,
+                "part": names.get(part, f"train-{part - FIRST_TRAIN}"),
+                "state": block.state.value,
+                "capacity_epsilon": block.capacity.epsilon,
+                "reserved_epsilon": block.reserved.epsilon,
+                "spent_epsilon": block.spent.epsilon,
+                "capacity_delta": block.capacity.delta,
+                "spent_delta": block.spent.delta,
+            }
+        )
+    return rows
+
+
+def utc(value: datetime | str) -> datetime:
+    """A time in UTC; text is ISO 8601, and without an offset means UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidRequest(
+                f"{value!r} is no ISO 8601 time, such as 2026-01-05 or 2026-01-05T06:00:00"
+            ) from None
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidRequest("the time lies outside the years 1 to 9999") from None
+
+
+_Choice = TypeVar("_Choice", Assurance, Closing, ColumnType, PrivacyUnit)
+
+
+def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidRequest(f"unknown {what} {value!r}; choose from {', '.join(kind)}") from None

@@ -1,0 +1,150 @@
+"""Typed settings: read once from the environment, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from ptkstore.errors import InvalidRequest
+
+_MASK = "****"
+_SHOWN_OPTIONS = {"host", "port", "dbname", "sslmode", "virtual_host", "db"}
+
+
+class Settings(BaseSettings):
+    """Where things live and how patient the service is; every field is `PTK_<NAME>` in the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="PTK_", frozen=True, extra="ignore")
+
+    home: Path = Field(Path(".ptk"), description="everything embedded lives here")
+    database_url: str | None = Field(
+        None, description="catalog and Feast registry; SQLite in the home by default"
+    )
+    lake_url: str | None = Field(None, description="published states; <home>/lake by default")
+    raw_url: str | None = Field(None, description="raw zone; <home>/raw by default")
+    redis_url: str | None = Field(None, description="broker; a redis-server started in the home by default")
+    online_store: Literal["auto", "redis", "sqlite"] = Field(
+        "auto", description="where Feast keeps online rows; auto: Redis if PTK_REDIS_URL is set, else a file"
+    )
+    webhook_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="private networks that webhooks may reach, comma separated, for example 127.0.0.0/8"
+    )
+    publish_tick_seconds: float = Field(
+        2.0, ge=0.001, le=600, description="states leave on multiples of this (F6)"
+    )
+    lease_seconds: float = Field(60.0, ge=2, le=3600, description="how long a silent worker keeps a job")
+    train_timeout_seconds: float = Field(600.0, gt=0, le=86_400, description="the longest training")
+    train_memory_mib: int = Field(4096, ge=512, description="the most memory of a training process")
+    worker_concurrency: int = Field(2, ge=1, le=64, description="jobs that a worker runs at once")
+
+    @field_validator("webhook_networks", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
+    @model_validator(mode="after")
+    def _patient(self) -> Self:
+        if 3 * self.publish_tick_seconds > self.lease_seconds:
+            raise ValueError("PTK_LEASE_SECONDS must be at least three times PTK_PUBLISH_TICK_SECONDS")
+        return self
+
+    @property
+    def catalog_url(self) -> str:
+        """The SQLAlchemy URL of the catalog."""
+        return self.database_url or f"sqlite:///{self.root / 'catalog.db'}"
+
+    @property
+    def online_in_redis(self) -> bool:
+        """Whether Feast's online rows lie in Redis."""
+        return self.online_store == "redis" or (self.online_store == "auto" and self.redis_url is not None)
+
+    @property
+    def root(self) -> Path:
+        """The home as an absolute path."""
+        return self.home.expanduser().absolute()
+
+    @property
+    def lake(self) -> str:
+        """The lake's URL or path."""
+        return self.lake_url or str(self.root / "lake")
+
+    @property
+    def raw(self) -> str:
+        """The raw zone's URL or path."""
+        return self.raw_url or str(self.root / "raw")
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a silent worker keeps a job."""
+        return timedelta(seconds=self.lease_seconds)
+
+    @property
+    def tick(self) -> timedelta:
+        """States leave on multiples of this."""
+        return timedelta(seconds=self.publish_tick_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting as `ptk config` prints it."""
+
+    name: str
+    value: str
+    source: str
+    description: str
+
+
+def load_settings(home: Path | str | None = None) -> Settings:
+    """Settings from the environment; `home` given in code wins.
+
+    Raises
+    ------
+    InvalidRequest
+        A variable does not parse; the message names it, not its value.
+    """
+    try:
+        return Settings() if home is None else Settings(home=Path(home))
+    except ValidationError as error:
+        names = ", ".join(f"PTK_{'_'.join(map(str, e['loc'])).upper()} ({e['msg']})" for e in error.errors())
+        raise InvalidRequest(f"settings that cannot be used: {names}") from None
+
+
+def shown(settings: Settings) -> tuple[Shown, ...]:
+    """All settings with their sources, secrets masked."""
+    rows = []
+    for name, field in Settings.model_fields.items():
+        value = getattr(settings, name)
+        if name.endswith("_url") and value:
+            value = _masked(value)
+        source = "environment or argument" if name in settings.model_fields_set else "default"
+        rows.append(
+            Shown(f"PTK_{name.upper()}", "" if value is None else str(value), source, field.description or "")
+        )
+    return tuple(rows)
+
+
+def _masked(url: str) -> str:
+    scheme, sep, rest = url.partition("://")
+    if not sep:
+        return url
+    rest, query, options = rest.partition("?")
+    credentials, at, place = rest.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    hidden = f"{user}:{_MASK}" if colon else _MASK  # without a colon the whole may be a token
+    return f"{scheme}://{hidden if at else ''}{at}{place}{query}{_masked_options(options)}"
+
+
+def _masked_options(options: str) -> str:
+    pairs = (option.partition("=") for option in options.split("&"))
+    return "&".join(
+        f"{name}{eq}{value if name in _SHOWN_OPTIONS else _MASK if eq else ''}" for name, eq, value in pairs
+    )

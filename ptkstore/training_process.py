@@ -1,0 +1,69 @@
+"""The program that opens rows: guard, read one order, train or prepare, answer.
+
+It composes its own adapters, as `ptkstore.wiring` does for the other programs, and lives for one order.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ptkstore.adapters.sandbox import guard
+from ptkstore.adapters.sandbox.protocol import (
+    MEMORY_LIMIT,
+    ROWS_CORRUPT,
+    ROWS_GONE,
+    Order,
+    decode_order,
+    encode_answer,
+)
+from ptkstore.domain.snapshots import Draft
+from ptkstore.errors import CorruptObject, WindowGone
+from ptkstore.ports.training import PrepareRequest, TrainFailed
+
+
+def main(answer_fd: int) -> None:
+    """Serve one order. An error that has no code of its own ends the process: its text must go nowhere."""
+    guard.die_with_parent()
+    guard.keep_secrets()
+    os.set_inheritable(answer_fd, False)
+    order = decode_order(sys.stdin.buffer.read())
+    if not guard.parent_is(order.parent):
+        return
+    os.environ.update(order.storage)  # read by fsspec when it is first imported
+    answer = _answer(order)
+    with os.fdopen(answer_fd, "wb") as pipe:
+        pipe.write(encode_answer(answer))
+
+
+def _answer(order: Order) -> Draft | TrainFailed | None:
+    try:
+        return _done(order)
+    except MemoryError:
+        return TrainFailed(MEMORY_LIMIT)
+    except WindowGone:
+        return TrainFailed(ROWS_GONE)
+    except CorruptObject:
+        return TrainFailed(ROWS_CORRUPT)
+
+
+def _done(order: Order) -> Draft | None:
+    # Imported here: by now the process is guarded, and want of memory while importing has its code too. The
+    # libraries of the estimators take seconds, and a preparation goes without them.
+    from ptkstore.adapters.keys import AesGcmSealer, split_hash
+    from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+
+    sealer = AesGcmSealer()
+    raw = FsspecRawZone(order.raw_url, sealer)
+    if isinstance(order.request, PrepareRequest):
+        from ptkstore.adapters.sandbox.preparing import prepare
+
+        prepare(order.request, raw, split_hash)
+        return None
+    from ptkstore.adapters.sandbox.training import train
+
+    return train(order.request, raw, FsspecStaging(order.staging_url, sealer))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

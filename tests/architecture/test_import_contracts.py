@@ -1,0 +1,125 @@
+"""The import rules of pyproject.toml hold, and break when they should.
+
+The rules are checked on a small tree with the project's room names, so that a rule which sees nothing is
+found even while the project itself has no fault.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import REPOSITORY
+
+# The smallest tree with the rooms: what each module imports.
+ROOMS = {
+    "ptklib/__init__.py": "",
+    "ptklib/exceptions.py": "",
+    "ptklib/mechanisms/__init__.py": "def draw():\n    import opendp",
+    "ptklib/accounting/__init__.py": "import dp_accounting",
+    "ptklib/base.py": "import sklearn\nimport ptklib.mechanisms",
+    "ptklib/counts.py": "import ptklib.base",
+    "ptklib/statistics.py": "import ptklib.base",
+    "ptkstore/__init__.py": "def __getattr__(name):\n    from ptkstore import sdk",
+    "ptkstore/errors.py": "",
+    "ptkstore/domain/__init__.py": "import ptkstore.errors",
+    "ptkstore/ports/__init__.py": "import ptkstore.domain",
+    "ptkstore/application/__init__.py": "import ptkstore.ports\nimport ptklib.base",
+    "ptkstore/adapters/__init__.py": "",
+    "ptkstore/adapters/sql/__init__.py": "import sqlalchemy\nimport ptkstore.ports",
+    "ptkstore/adapters/feast/__init__.py": "def load():\n    import feast",
+    "ptkstore/wiring.py": "import ptkstore.adapters.sql\nimport ptkstore.application",
+    "ptkstore/cli/__init__.py": "import typer\nimport ptkstore.wiring",
+    "ptkstore/sdk/__init__.py": "import httpx\nimport ptkstore.errors",
+    "workers/__init__.py": "",
+    "workers/app.py": "import celery\nimport ptkstore.wiring",
+}
+
+
+def lint(tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run the project's import rules on a tree."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    for name, text in ROOMS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return tmp_path
+
+
+def test_the_project_keeps_its_import_rules():
+    result = lint(REPOSITORY)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_imports_that_point_down_are_kept(tree: Path):
+    result = lint(tree)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "broken"),
+    [
+        ("ptklib/base.py", "import ptkstore.errors", "workers > ptkstore > ptklib"),
+        ("ptkstore/wiring.py", "def later():\n    import workers.app", "workers > ptkstore > ptklib"),
+        ("ptkstore/domain/rules.py", "import ptkstore.ports", "Rooms of the service"),
+        ("ptkstore/application/use.py", "def f():\n    import ptkstore.adapters.sql", "Rooms of the service"),
+        (
+            "ptkstore/ports/hints.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ptkstore.wiring",
+            "Rooms of the service",
+        ),
+        ("ptkstore/sdk/output.py", "import ptkstore.cli", "Rooms of the service"),
+        ("ptkstore/errors.py", "import ptkstore", "Rooms of the service"),
+        ("ptkstore/utils.py", "", "Rooms of the service"),
+        ("ptklib/trees.py", "import ptklib.counts", "PTK families are independent"),
+        ("ptklib/exceptions.py", "import ptklib.base", "Rooms of the library"),
+        ("ptklib/helpers.py", "", "Rooms of the library"),
+        ("ptkstore/adapters/feast/rows.py", "import ptkstore.adapters.sql", "Adapter rooms"),
+        ("ptkstore/domain/a.py", "import ptkstore.domain.b\n", "No import cycle"),
+        ("ptklib/counts.py", "def noise():\n    import opendp.prelude", "OpenDP only"),
+        ("ptklib/mechanisms/spend.py", "import dp_accounting.pld", "dp-accounting only"),
+        ("ptkstore/application/fit.py", "import sklearn.base", "scikit-learn and SciPy only"),
+        ("ptkstore/application/wake.py", "import celery", "Celery only"),
+        ("workers/publish.py", "def f():\n    import feast", "Feast only"),
+        ("ptkstore/adapters/feast/registry.py", "import sqlalchemy.orm", "SQL only"),
+        ("workers/notify.py", "import httpx", "HTTP clients only"),
+        ("ptkstore/adapters/sql/seal.py", "import cryptography.fernet", "Cryptography only"),
+        ("ptklib/base.py", "import fsspec", "Object stores only"),
+        ("workers/queue.py", "import redis", "Redis only"),
+        ("ptkstore/wiring.py", "import pydantic_settings", "pydantic-settings only"),
+        ("ptkstore/cli/serve.py", "import uvicorn", "HTTP server only"),
+        ("workers/bars.py", "import rich.progress", "Terminal and charts only"),
+        ("ptkstore/wiring.py", "import psutil", "Tools of the tests"),
+        ("ptkstore/adapters/feast/rows.py", "import dill", "Nothing that runs code"),
+    ],
+)
+def test_an_import_that_points_elsewhere_breaks_its_rule(tree: Path, module: str, text: str, broken: str):
+    if "cycle" in broken:
+        (tree / "ptkstore/domain/b.py").write_text("def back():\n    import ptkstore.domain.a\n")
+    (tree / module).write_text(text + "\n")
+
+    result = lint(tree)
+
+    assert result.returncode == 1, result.stdout + result.stderr
+    verdicts = [line for line in result.stdout.splitlines() if " BROKEN" in line]
+    assert [line for line in verdicts if broken in line], result.stdout

@@ -1,0 +1,142 @@
+"""Rules every module keeps that linters do not know."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import Module, folders_without_init, modules
+
+LINES = 450
+
+SERIALISERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+PICKLING = {"read_pickle", "to_pickle", "allow_pickle"}
+RANDOM = {"random", "numpy.random", "scipy.stats.sampling"}
+DRAWING = {"default_rng", "RandomState", "rvs"}
+
+# The demo makes up taxi trips: input data, as public as their seed; they protect nobody.
+MAKES_UP_DATA = Path("ptkstore/cli/demo/trips.py")
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Return every dotted name a module imports, the names it takes from modules included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).split(".")[-1] in {"import_module", "__import__"}
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            yield str(node.args[0].value)
+
+
+def mentioned(tree: ast.Module) -> Iterator[str]:
+    """Return names, attributes and keyword arguments that a module uses."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)):
+                yield name
+
+
+def within(name: str, banned: set[str]) -> bool:
+    """Tell whether `name` is one of the banned modules or lies in one."""
+    return any(name == module or name.startswith(f"{module}.") for module in banned)
+
+
+def runs_code_when_read(module: Module) -> list[str]:
+    """Return what makes a module read or write pickles or their kin."""
+    return [name for name in imported(module.tree) if within(name, SERIALISERS)] + [
+        name for name in mentioned(module.tree) if name in PICKLING
+    ]
+
+
+def draws_from_numpy(module: Module) -> list[str]:
+    """Return what makes a module draw from a generator that is not cryptographic."""
+    attributes = {
+        ast.unparse(node)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}
+    }
+    return [
+        *sorted(attributes),
+        *(name for name in imported(module.tree) if within(name, RANDOM)),
+        *(name for name in mentioned(module.tree) if name in DRAWING),
+    ]
+
+
+def too_long(module: Module) -> list[str]:
+    """Return the length of a module that holds more than one job."""
+    lines = module.text.count("\n")
+    return [f"{lines} lines"] if lines > LINES else []
+
+
+def by_path(rule: Callable[[Module], list[str]]) -> dict[str, list[str]]:
+    return {str(module.path): found for module in modules() if (found := rule(module))}
+
+
+def test_nothing_is_pickled():
+    assert by_path(runs_code_when_read) == {}
+
+
+def test_numpy_draws_the_demos_trips_and_the_starts_of_k_means_and_nothing_else():
+    # the starts come from a public seed, after the release: any k points would be as private
+    assert set(by_path(draws_from_numpy)) == {str(MAKES_UP_DATA), "ptklib/clustering/centres.py"}
+
+
+def test_no_module_is_longer_than_one_job():
+    assert by_path(too_long) == {}
+
+
+def test_every_folder_of_modules_is_a_package_so_that_the_import_rules_see_it():
+    assert list(folders_without_init()) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (runs_code_when_read, "import pickle"),
+        (runs_code_when_read, "def f():\n    from joblib import dump"),
+        (runs_code_when_read, "import importlib\nimportlib.import_module('marshal')"),
+        (runs_code_when_read, "import numpy as np\nnp.load('x', allow_pickle=True)"),
+        (runs_code_when_read, "import pandas\npandas.read_pickle('x')"),
+        (draws_from_numpy, "import random"),
+        (draws_from_numpy, "from random import gauss"),
+        (draws_from_numpy, "import numpy as np\nnoise = np.random.laplace(size=3)"),
+        (draws_from_numpy, "import numpy.random as r"),
+        (draws_from_numpy, "from numpy import random"),
+        (draws_from_numpy, "from numpy.random import default_rng"),
+        (draws_from_numpy, "from scipy import stats\nstats.norm.rvs(3)"),
+        (too_long, "\n" * (LINES + 1)),
+    ],
+)
+def test_a_rule_sees_what_it_is_for(rule: Callable[[Module], list[str]], text: str):
+    assert rule(Module(Path("ptklib/bad.py"), text))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (runs_code_when_read, "import json\nfrom ptklib import state"),
+        (draws_from_numpy, "import secrets\nfrom ptkstore.domain import randomness\nrandomised = 1"),
+        (too_long, "\n" * LINES),
+    ],
+)
+def test_a_rule_lets_good_code_pass(rule: Callable[[Module], list[str]], text: str):
+    assert rule(Module(Path("ptklib/good.py"), text)) == []
+
+
+def test_a_folder_without_init_is_seen(tmp_path: Path):
+    for folder in ("ptklib", "ptkstore/cli/demo", "workers"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "module.py").touch()
+    (tmp_path / "ptklib" / "__init__.py").touch()
+
+    assert list(folders_without_init(tmp_path)) == [Path("ptkstore/cli/demo"), Path("workers")]

@@ -1,0 +1,134 @@
+"""What importing a room really loads.
+
+Import rules read the source; this looks at ``sys.modules`` afterwards and sees what a vendor drags in, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import REPOSITORY, modules
+
+IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where it is not the distribution's name
+ONLY_PINNED = {"attrs"}  # for dp-accounting; rich and others load it
+
+ARRAYS = {"numpy"}
+TABLES = ARRAYS | {"pyarrow"}
+FRAMES = TABLES | {"pandas"}
+NOISE = {"cryptography"}  # the stream that exact noise is drawn from
+ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn"}
+HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
+LOGS = {"structlog", "rich"}  # as structlog's console renderer does
+# Feast drags its servers in; only the module that its room imports on first use may load it.
+FEAST = FRAMES | {"cryptography", "fastapi", "feast", "prometheus_client", "redis", "sqlalchemy", "uvicorn"}
+
+ADAPTERS: dict[str, set[str]] = {
+    "ptkstore.adapters.feast": TABLES,
+    "ptkstore.adapters.keys": ARRAYS | {"cryptography"},
+    "ptkstore.adapters.objects": TABLES | {"fsspec"},
+    "ptkstore.adapters.sandbox": TABLES,
+    "ptkstore.adapters.sql": TABLES | {"sqlalchemy"},
+    "ptkstore.adapters.webhooks": HTTP | {"ssrfguard", "standardwebhooks"},
+    "ptkstore.adapters.world": LOGS,
+}
+WIRED = TABLES | {"pydantic_settings"} | set().union(*ADAPTERS.values())
+
+
+def vendors() -> set[str]:
+    """Return the import names of everything the project declares as a dependency."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    declared = chain(project["dependencies"], *project["optional-dependencies"].values())
+    names = {re.split(r"[\[<>=~! ]", line)[0].replace("-", "_").lower() for line in declared}
+    return {IMPORT_NAMES.get(name, name) for name in names - ONLY_PINNED}
+
+
+# What importing the modules of a room may load; a module in it may have a line of its own. Who is not listed
+# may load no vendor. Feast, OpenDP and dp-accounting take seconds to import: they come when first needed.
+MAY_LOAD: dict[str, set[str]] = {
+    "ptklib.accounting": ARRAYS,
+    "ptklib.base": ESTIMATORS,
+    "ptklib.clustering": ESTIMATORS | {"rich"},  # scikit-learn's k-means loads a progress bar
+    "ptklib.counts": ESTIMATORS,
+    "ptklib.covariance": ESTIMATORS,
+    "ptklib.domains": FRAMES,
+    "ptklib.inputs": FRAMES,
+    "ptklib.gram": FRAMES,
+    "ptklib.lake": TABLES,
+    "ptklib.linear": ESTIMATORS,
+    "ptklib.mechanisms": ARRAYS | NOISE,
+    "ptklib.moments": ESTIMATORS,
+    "ptklib.partials": TABLES,
+    "ptklib.privacy": ARRAYS,
+    "ptklib.ptk": TABLES,
+    "ptklib.release": ARRAYS | NOISE,
+    "ptklib.shrinkage": ARRAYS,
+    "ptklib.spec": TABLES,
+    "ptklib.state": TABLES,
+    "ptklib.statistics": ESTIMATORS,
+    "ptklib.sums": ESTIMATORS,
+    "ptkstore.ports": TABLES,
+    "ptkstore.application": TABLES,
+    **ADAPTERS,
+    "ptkstore.adapters.feast.backends": FEAST,
+    "ptkstore.settings": {"pydantic_settings"},
+    "ptkstore.wiring": WIRED,
+    "ptkstore.sdk": TABLES,
+    "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
+    "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product
+    "workers": WIRED | {"celery", "redis"},
+}
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the importable modules under each line of the table, or else of each room."""
+    found: dict[str, list[str]] = {}
+    for module in modules():
+        lines = [line for line in MAY_LOAD if f"{module.name}.".startswith(f"{line}.")]
+        if not module.name.endswith(".__main__"):
+            found.setdefault(max(lines, key=len, default=module.room), []).append(module.name)
+    return found
+
+
+def loaded_by(names: list[str], cwd: Path = REPOSITORY) -> set[str]:
+    """Return the vendors in ``sys.modules`` of a new interpreter that imported modules of these names."""
+    code = "import importlib, json, sys\nfor name in sys.argv[1:]: importlib.import_module(name)\n"
+    code += "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *names],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    return set(json.loads(result.stdout)) & vendors()
+
+
+@pytest.mark.parametrize("room", sorted(groups()))
+def test_a_room_loads_only_its_vendors(room: str):
+    assert sorted(loaded_by(groups()[room]) - MAY_LOAD.get(room, set())) == []
+
+
+@pytest.mark.parametrize("package", ["ptklib", "ptkstore", "ptkstore.errors", "ptkstore.domain"])
+def test_importing_a_package_alone_loads_no_vendor(package: str):
+    assert loaded_by([package]) == set()
+
+
+def test_the_table_names_rooms_and_vendors_that_exist():
+    assert sorted(set(MAY_LOAD) - set(groups())) == []
+    assert sorted(set().union(*MAY_LOAD.values()) - vendors()) == []
+
+
+def test_a_vendor_that_a_vendor_drags_in_is_seen(tmp_path: Path):
+    (tmp_path / "room.py").write_text("import sklearn.base\n")
+
+    assert {"sklearn", "scipy", "numpy"} <= loaded_by(["room"], cwd=tmp_path)

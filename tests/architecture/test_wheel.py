@@ -1,0 +1,103 @@
+"""What the wheel holds, and that its base install is enough for the library and the client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import REPOSITORY, modules
+
+EXAMPLES = ("taxi_team", "feast_consumer")  # what the demo shows
+IN_WHEEL = "ptkstore/cli/demo/examples"
+
+
+def run(*command: str | Path, cwd: Path = REPOSITORY, env: dict[str, str] | None = None) -> str:
+    """Return what a command prints; fail with all of it if the command fails."""
+    result = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_module_and_nothing_of_the_tests(wheel: Path):
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")]
+    product = {name for name in names if not name.startswith(f"{IN_WHEEL}/")}
+
+    assert product == {module.path.as_posix() for module in modules()}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_wheel_carries_the_demos_examples(wheel: Path, example: str):
+    folder, inside = REPOSITORY / "examples" / example, f"{IN_WHEEL}/{example}/"
+    ours = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(inside)]
+        theirs = {name.removeprefix(inside): archive.read(name) for name in names}
+
+    assert ours
+    assert theirs == ours
+
+
+def test_the_wheel_offers_the_command(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        (entry_points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+
+        assert "ptk = ptkstore.cli.main:main" in archive.read(entry_points).decode()
+
+
+@pytest.mark.soak
+def test_a_base_install_fits_an_estimator_and_imports_the_client(wheel: Path, tmp_path: Path):
+    uv, python = REPOSITORY / ".uv/bin/uv", tmp_path / "venv/bin/python"
+    ours = {
+        "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(REPOSITORY / ".uv-cache")),
+        "UV_SYSTEM_CERTS": "1",
+    }
+    run(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", env=ours)
+    locked = ("--constraints", REPOSITORY / "requirements.lock")
+    run(uv, "pip", "install", "--quiet", "--python", python, *locked, wheel, env=ours)
+
+    fitted = run(
+        python,
+        "-c",
+        "import pandas, ptkstore, ptkstore.sdk\n"
+        "from ptklib import HistoricalStatistics\n"
+        "rows = pandas.DataFrame({'hour': [8] * 50, 'speed': [12.0] * 50})\n"
+        "estimator = HistoricalStatistics(['hour'], ['speed'], domains={'hour': range(24)},\n"
+        "                                 bounds={'speed': (0.0, 60.0)}, epsilon=1.0)\n"
+        "print(len(estimator.fit(rows).to_state().tables['statistics']))",
+        cwd=tmp_path,
+    )
+    absent = run(
+        python,
+        "-c",
+        "from importlib.util import find_spec\n"
+        "print([name for name in ('feast', 'celery', 'sqlalchemy', 'redis') if find_spec(name)])",
+        cwd=tmp_path,
+    )
+
+    assert fitted.strip() == "24"
+    assert absent.strip() == "[]"

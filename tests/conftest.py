@@ -1,0 +1,42 @@
+"""What all tests share: hypothesis profiles, a clean environment, the plugins, which tests count as real."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.measurements", "tests.services.plugin"]
+
+# A deadline would time the machine, not the code.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
+)
+
+SERVERS = {"redis_server", "postgres", "webhook_receiver"}
+KEPT = {"PTK_TEST_DATA"}  # where real data lie
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the hypothesis profile; forget the caller's `PTK_HOME` and its like."""
+    chosen = "soak" if config.option.markexpr == "soak" else "ci" if os.environ.get("CI") else "local"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", chosen))
+    for name in [name for name in os.environ if name.startswith("PTK_") and name not in KEPT]:
+        del os.environ[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as real whatever asks for a running server."""
+    for item in items:
+        if SERVERS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """Return the root of the source tree."""
+    return Path(__file__).resolve().parent.parent

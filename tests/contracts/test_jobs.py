@@ -1,0 +1,333 @@
+"""What every job table must do, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import LateWriter, LeaseLost, UnknownName
+from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job, version
+from tests.contracts.test_ledger import until_somebody_waits
+
+LATER = NOW + LEASE
+
+
+def saved(catalog: SqlCatalog, held: Job, **changes: Any) -> None:
+    with catalog.begin() as uow:
+        uow.jobs.save(replace(uow.jobs.held(held), **changes))
+        uow.commit()
+
+
+def finished(catalog: SqlCatalog, job_id: str) -> None:
+    held = claim(catalog, job_id)
+    assert held is not None
+    saved(catalog, held, state=JobState.ENDED, outcome=Outcome.DONE)
+
+
+class JobsContract:
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+        with SqlCatalog(url) as catalog:
+            yield catalog
+
+    def test_a_job_comes_back_as_it_was_added_and_is_added_once(self, catalog: SqlCatalog) -> None:
+        first = replace(job("train/a", JobKind.TRAIN, ptk_id=PTK), reservation="key", n_rows=7, partition=3)
+        add(catalog, first, replace(first, n_rows=8))
+        with catalog.begin() as uow:
+            assert uow.jobs.get("train/a") == first
+            with pytest.raises(UnknownName):
+                uow.jobs.get("train/b")
+
+    def test_of_many_workers_one_gets_the_job(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"))
+        with ThreadPoolExecutor(8) as pool:
+            claims = list(pool.map(lambda _: claim(catalog, "a"), range(24)))
+        (owner,) = [c for c in claims if c is not None]
+        assert (owner.fence, owner.attempt, owner.lease_until) == (1, 1, NOW + LEASE)
+
+    @pytest.mark.parametrize("seconds", [0, -1])
+    def test_a_job_is_claimed_when_its_time_has_come(self, catalog: SqlCatalog, seconds: int) -> None:
+        add(catalog, job("a"))
+        early = claim(catalog, "a", NOW + timedelta(seconds=seconds))
+        assert (early is not None) is (seconds == 0)
+
+    def test_a_lease_is_kept_until_its_end_and_then_handed_over(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"))
+        assert claim(catalog, "a") is not None
+        assert claim(catalog, "a", LATER - timedelta(microseconds=1)) is None
+        second = claim(catalog, "a", LATER)
+        assert second is not None
+        assert (second.fence, second.attempt) == (2, 2)
+
+    def test_an_extended_lease_is_not_handed_over(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"))
+        held = claim(catalog, "a")
+        assert held is not None
+        with catalog.begin() as uow:
+            uow.jobs.extend(held, NOW + timedelta(seconds=30), LEASE)
+            uow.commit()
+        assert claim(catalog, "a", LATER) is None
+        assert claim(catalog, "a", LATER + timedelta(seconds=30)) is not None
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda jobs, zombie: jobs.held(zombie),
+            lambda jobs, zombie: jobs.extend(zombie, LATER, LEASE),
+            lambda jobs, zombie: jobs.save(replace(zombie, state=JobState.ENDED)),
+            lambda jobs, zombie: jobs.mark_opened(zombie),
+        ],
+        ids=["held", "extend", "save", "mark_opened"],
+    )
+    def test_a_zombie_cannot_write(self, catalog: SqlCatalog, write: Callable[[Any, Job], object]) -> None:
+        add(catalog, job("a"))
+        zombie = claim(catalog, "a")
+        owner = claim(catalog, "a", LATER)
+        assert zombie is not None
+        with pytest.raises(LeaseLost), catalog.begin() as uow:
+            write(uow.jobs, zombie)
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.jobs.get("a") == owner
+
+    def test_nobody_holds_a_job_that_has_ended(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"))
+        held = claim(catalog, "a")
+        assert held is not None
+        saved(catalog, held, state=JobState.ENDED, outcome=Outcome.DONE)
+        assert claim(catalog, "a", LATER) is None
+        with pytest.raises(LeaseLost), catalog.begin() as uow:
+            uow.jobs.held(held)
+
+    def test_saving_drops_the_lease_and_opening_keeps_it(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"), job("b"))
+        a, b = claim(catalog, "a"), claim(catalog, "b")
+        assert a is not None
+        assert b is not None
+        saved(catalog, a, due_at=LATER)
+        with catalog.begin() as uow:
+            uow.jobs.mark_opened(uow.jobs.held(b))
+            uow.commit()
+        with catalog.begin() as uow:
+            assert (uow.jobs.get("a").lease_until, uow.jobs.get("a").state) == (None, JobState.READY)
+            assert (uow.jobs.get("b").lease_until, uow.jobs.get("b").state) == (LATER, JobState.OPENED)
+        assert claim(catalog, "a") is None  # not due
+        again = claim(catalog, "b", LATER)  # an opened job is handed over like a ready one
+        assert again is not None
+        assert again.state is JobState.OPENED
+
+    def test_due_jobs_come_in_the_order_of_their_times(self, catalog: SqlCatalog) -> None:
+        second = timedelta(seconds=1)
+        add(
+            catalog,
+            job("b", due_at=NOW - second),
+            job("a", due_at=NOW - second),
+            job("c", due_at=NOW - 2 * second),
+            job("later", due_at=NOW + second),
+            job("idle", state=JobState.IDLE),
+            job("ended", state=JobState.ENDED),
+            job("leased", due_at=NOW - 9 * second),
+        )
+        claim(catalog, "leased")
+        with catalog.begin() as uow:
+            assert uow.jobs.due(NOW, 10) == ("c", "a", "b")
+            assert uow.jobs.due(NOW, 2) == ("c", "a")
+            assert uow.jobs.due(LATER, 10) == ("leased", "c", "a", "b", "later")
+
+    def test_a_training_waits_for_earlier_trainings_of_its_ptk(self, catalog: SqlCatalog) -> None:
+        add(
+            catalog,
+            job("train/0", JobKind.TRAIN, window=0, ptk_id=PTK, due_at=LATER),
+            job("train/1", JobKind.TRAIN, window=1, ptk_id=PTK),
+            job("other", JobKind.TRAIN, window=1, ptk_id="taxi.other"),
+        )
+        assert claim(catalog, "train/1") is None
+        assert claim(catalog, "other") is not None
+        with catalog.begin() as uow:
+            assert "train/1" not in uow.jobs.due(LATER, 10)
+        held = claim(catalog, "train/0", LATER)
+        assert held is not None
+        saved(catalog, held, state=JobState.ENDED, outcome=Outcome.FAILED)
+        assert claim(catalog, "train/1") is not None
+
+    @pytest.mark.parametrize("kind", [JobKind.PREPARE, JobKind.ALLOCATE])
+    def test_a_training_waits_until_earlier_windows_have_their_trainings(
+        self, catalog: SqlCatalog, kind: JobKind
+    ) -> None:
+        add(catalog, job("first", kind, window=0), job("train/1", JobKind.TRAIN, window=1, ptk_id=PTK))
+        add(catalog, job("later", kind, window=2), job("elsewhere", kind, window=0, stream="bikes"))
+        assert claim(catalog, "train/1") is None
+        finished(catalog, "first")
+        assert claim(catalog, "train/1") is not None
+
+    def test_a_training_waits_until_the_last_state_is_in_the_lake(self, catalog: SqlCatalog) -> None:
+        place = job("place/a", JobKind.PLACE, window=None, ptk_id=PTK)
+        add(catalog, place, job("train/a", JobKind.TRAIN, ptk_id=PTK, state=JobState.ENDED))
+        add(catalog, job("train/b", JobKind.TRAIN, window=1, ptk_id=PTK))
+        with catalog.begin() as uow:
+            uow.versions.add(version(1))
+            uow.commit()
+        assert claim(catalog, "train/b") is None
+        held = claim(catalog, "place/a")
+        assert held is not None
+        saved(catalog, held, position=1, state=JobState.IDLE)
+        assert claim(catalog, "train/b") is not None
+
+    def test_expiry_waits_for_live_leases_on_its_window_only(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("run"), job("expire", JobKind.EXPIRE), job("elsewhere", window=1))
+        add(catalog, job("next", JobKind.EXPIRE, window=2))
+        claim(catalog, "run")
+        claim(catalog, "elsewhere")
+        assert claim(catalog, "next") is not None
+        assert claim(catalog, "expire") is None
+        assert claim(catalog, "expire", LATER) is not None
+
+    def test_waking_makes_an_idle_cursor_ready_and_leaves_others_alone(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("idle", state=JobState.IDLE), job("ready", due_at=LATER))
+        add(catalog, job("ended", state=JobState.ENDED))
+        with catalog.begin() as uow:
+            for name in ("idle", "ready", "ended", "unknown"):
+                uow.jobs.wake(name, NOW + timedelta(seconds=1))
+            uow.commit()
+        with catalog.begin() as uow:
+            state = {j.id: (j.state, j.due_at) for j in uow.jobs.find()}
+        assert state == {
+            "idle": (JobState.READY, NOW + timedelta(seconds=1)),
+            "ready": (JobState.READY, LATER),
+            "ended": (JobState.ENDED, NOW),
+        }
+
+    def test_a_window_lists_its_jobs_of_one_kind(self, catalog: SqlCatalog) -> None:
+        add(
+            catalog, job("b"), job("a"), job("x", window=1), job("y", JobKind.TRAIN), job("z", stream="bikes")
+        )
+        with catalog.begin() as uow:
+            found = uow.jobs.of_window(WindowId("taxi", 0), JobKind.PREPARE)
+        assert [one.id for one in found] == ["a", "b"]
+
+    def test_a_run_has_one_version_and_a_number_is_used_once(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("train/a", JobKind.TRAIN), job("train/b", JobKind.TRAIN))
+        with catalog.begin() as uow:
+            uow.versions.add(version(1))
+            uow.commit()
+        for again in (
+            version(2, draft_id="other"),
+            version(1, "train/b"),
+            version(2, "train/b", draft_id="draft-1"),
+        ):
+            with pytest.raises(LateWriter), catalog.begin() as uow:
+                uow.versions.add(again)
+        with catalog.begin() as uow:
+            assert uow.versions.of(PTK) == (version(1),)
+            assert uow.versions.draft_ids() == {"draft-1"}
+
+    def test_a_version_that_cannot_be_delivered_twice_is_one_dead_letter(self, catalog: SqlCatalog) -> None:
+        with catalog.begin() as uow:
+            uow.subscriptions.add_dead_letter("sub", 1, "timeout", NOW)
+            uow.subscriptions.add_dead_letter("sub", 1, "status-5xx", LATER)
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.subscriptions.dead_letters("sub") == ((1, "status-5xx"),)
+
+
+class TestJobsOnSqlite(JobsContract):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'catalog.db'}"
+
+
+class TestJobsOnPostgresql(JobsContract):
+    @pytest.fixture
+    def url(self, fresh_postgres_url: str) -> str:
+        return fresh_postgres_url
+
+    @pytest.fixture
+    def outsider(self, url: str) -> Iterator[Engine]:
+        engine = create_engine(url)
+        yield engine
+        engine.dispose()
+
+    @pytest.mark.parametrize("wake_first", [True, False])
+    def test_a_wake_is_never_lost_against_a_cursor_that_finishes(
+        self, catalog: SqlCatalog, outsider: Engine, wake_first: bool
+    ) -> None:
+        """The news is a position of `flip`; whoever comes second sees what the first has written."""
+        flip = job("flip", JobKind.FLIP, window=None, ptk_id=PTK)
+        add(catalog, flip, job("notify", JobKind.NOTIFY, window=None, ptk_id=PTK))
+        notifying, flipping = claim(catalog, "notify"), claim(catalog, "flip")
+        assert notifying is not None
+        assert flipping is not None
+        looked, woke = threading.Event(), threading.Event()
+
+        def waker() -> None:
+            with catalog.begin() as uow:
+                uow.jobs.save(replace(uow.jobs.held(flipping), position=1, state=JobState.IDLE))
+                if not wake_first:
+                    assert looked.wait(30)
+                uow.jobs.wake("notify", NOW)
+                woke.set()
+                if wake_first:
+                    until_somebody_waits(outsider)
+                uow.commit()
+
+        def finisher() -> None:
+            if wake_first:
+                assert woke.wait(30)
+            with catalog.begin() as uow:
+                held = uow.jobs.held(notifying)
+                behind = uow.jobs.get("flip").position > held.position
+                looked.set()
+                if not wake_first:
+                    until_somebody_waits(outsider)
+                uow.jobs.save(replace(held, state=JobState.READY if behind else JobState.IDLE))
+                uow.commit()
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(waker), pool.submit(finisher)]:
+                done.result(timeout=60)
+        assert claim(catalog, "notify") is not None
+
+    def test_a_job_that_somebody_is_taking_is_left_to_him_at_once(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a"))
+        with ThreadPoolExecutor(1) as pool, catalog.begin() as uow:
+            first = uow.jobs.claim("a", NOW, LEASE)
+            second = pool.submit(claim, catalog, "a")
+            try:
+                assert second.result(timeout=20) is None
+            finally:
+                uow.commit()
+        assert first is not None
+
+    def test_a_job_added_by_two_at_once_is_there_once_and_harms_neither(
+        self, catalog: SqlCatalog, outsider: Engine
+    ) -> None:
+        def second() -> None:
+            with catalog.begin() as uow:
+                uow.jobs.add(job("a", window=2))
+                uow.jobs.add(job("b"))
+                uow.commit()
+
+        with ThreadPoolExecutor(1) as pool:
+            with catalog.begin() as uow:
+                uow.jobs.add(job("a", window=1))
+                done = pool.submit(second)
+                until_somebody_waits(outsider)
+                uow.commit()
+            done.result(timeout=60)
+        with catalog.begin() as uow:
+            assert [(j.id, j.window_index) for j in uow.jobs.find()] == [("a", 1), ("b", 0)]

@@ -1,0 +1,120 @@
+"""The ledger as anyone with a database client reads it, and the rules it must keep by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+SQLITE = "sqlite:///"
+COLUMNS = "stream, sequence, key, kind, ptk_id, lo, hi, epsilon_nano, delta_atto, event, digest, nonce"
+JOURNAL = f"SELECT {COLUMNS} FROM journal ORDER BY stream, sequence"
+BLOCKS = "SELECT stream, number, capacity_epsilon_nano, capacity_delta_atto FROM block"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the journal."""
+
+    stream: str
+    sequence: int
+    key: str
+    kind: str
+    ptk_id: str
+    lo: int
+    hi: int
+    epsilon_nano: int
+    delta_atto: int
+    event: str
+    digest: str
+    nonce: str
+
+    @property
+    def promise(self) -> tuple[Any, ...]:
+        """What a spend or a release must repeat of its reservation."""
+        return (self.stream, self.ptk_id, self.lo, self.hi, self.epsilon_nano, self.delta_atto)
+
+
+@dataclass(frozen=True)
+class LedgerTables:
+    """All rows of the journal, and the capacity (epsilon, delta) of each (stream, block)."""
+
+    entries: tuple[Line, ...]
+    capacities: dict[tuple[str, int], tuple[int, int]]
+
+
+def read_ledger(database: str) -> LedgerTables:
+    """Read both tables in one transaction; `database` is an SQLAlchemy URL."""
+    if database.startswith(SQLITE):
+        path = database.removeprefix(SQLITE)
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as connection:
+            connection.execute("BEGIN")
+            return _tables(connection.execute(JOURNAL).fetchall(), connection.execute(BLOCKS).fetchall())
+    with psycopg.connect(database.replace("+psycopg", "")) as server:
+        server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return _tables(server.execute(JOURNAL).fetchall(), server.execute(BLOCKS).fetchall())
+
+
+def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
+    """Codes and places: gaps, digests that do not chain, ends without a reservation, overspent blocks."""
+    digests: dict[str, str] = defaultdict(lambda: "0" * 64)
+    sequences: dict[str, int] = defaultdict(int)
+    reserved: dict[str, Line] = {}
+    ended: set[str] = set()
+    taken: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for line in ledger.entries:
+        where = f"{line.stream}/{line.sequence}"
+        if line.sequence != sequences[line.stream] + 1:
+            yield "journal-gap", where
+        if _digest(digests[line.stream], line) != line.digest:
+            yield "journal-digest", where
+        sequences[line.stream], digests[line.stream] = line.sequence, line.digest
+        if line.kind == "reserve":
+            if line.key in reserved:
+                yield "journal-order", f"{where} reserves {line.key} again"
+            reserved[line.key] = line
+        elif line.key in ended or line.key not in reserved or reserved[line.key].promise != line.promise:
+            yield "journal-order", f"{where} ends {line.key}, which is not reserved so"
+        else:
+            ended.add(line.key)
+        sign = {"reserve": 1, "spend": 0, "release": -1}[line.kind]
+        for number in range(line.lo, line.hi):
+            block = (line.stream, number)
+            taken[block][0] += sign * line.epsilon_nano
+            taken[block][1] += sign * line.delta_atto
+            most = ledger.capacities.get(block, (0, 0))
+            if taken[block][0] > most[0] or taken[block][1] > most[1]:
+                yield "overspent", f"block {number} of {line.stream} by {where}"
+
+
+def _tables(entries: list[Any], blocks: list[Any]) -> LedgerTables:
+    return LedgerTables(
+        tuple(Line(*row) for row in entries),
+        {(stream, number): (epsilon, delta) for stream, number, epsilon, delta in blocks},
+    )
+
+
+def _digest(previous: str, line: Line) -> str:
+    content = [
+        previous,
+        line.stream,
+        line.sequence,
+        line.key,
+        line.kind,
+        line.ptk_id,
+        line.lo,
+        line.hi,
+        line.epsilon_nano,
+        line.delta_atto,
+        json.loads(line.event),
+        line.nonce,
+    ]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,180 @@
+"""The service as it runs: real Redis, Celery worker, relay and schedule, each to be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ptkstore.adapters.processes import Command, RedisServer, Supervisor
+from ptkstore.adapters.processes.supervisor import Patience
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.cli.machine import environment
+from ptkstore.domain.jobs import Job, JobState
+from ptkstore.sdk import Store
+from ptkstore.settings import Settings
+from ptkstore.wiring import Service
+from tests.faults import scenario
+from tests.faults.checker import Evidence, Subscriber, check
+from tests.faults.crashing_worker import FAULTS
+from tests.faults.strikes import Armed
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINING = "ptkstore.training_process"
+COMMANDS = {
+    "worker": "tests.faults.crashing_worker",
+    "relay": "workers.relay",
+    "schedule": "workers.schedule",
+}
+PATIENCE_SECONDS = 150.0
+LEASE_SECONDS = 3.0
+LOOK_EVERY_SECONDS = 0.1
+CHECK_EVERY_SECONDS = 1.0
+
+
+class Machine:
+    """What a test sees of a running service."""
+
+    def __init__(self, settings: Settings, supervisor: Supervisor, receiver: WebhookReceiver) -> None:
+        self.settings = settings
+        self.supervisor = supervisor
+        self.receiver = receiver
+        self.faults = Armed(settings.root.with_name("faults"))
+        self.store = Store(Service(settings))
+        self.subscribers: list[Subscriber] = []
+
+    def subscribe(self, ptk_id: str, name: str) -> None:
+        """A subscriber with a path of its own."""
+        subscribed = self.store.subscribe_to_ptk(ptk_id, self.receiver.endpoint(name))
+        self.receiver.trust(subscribed.secret)
+        self.subscribers.append(scenario.subscriber(name, ptk_id))
+
+    def close(self, first: int, last: int, *, seed: int = 0) -> None:
+        """Rows of these windows come in, and they close."""
+        for window in range(first, last + 1):
+            self.store.ingest(scenario.STREAM, scenario.rows(window, seed=seed), f"day {window}")
+        self.store.close_windows(scenario.STREAM, scenario.end_of(last))
+
+    def pid(self, name: str) -> int:
+        """The process of a supervised command, once it runs."""
+        self.wait_for(lambda: self._pid(name) is not None, f"{name} to run")
+        pid = self._pid(name)
+        assert pid is not None
+        return pid
+
+    def kill(self, name: str) -> None:
+        """kill -9 a supervised command; the supervisor starts it again."""
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def kill_a_pool_process(self) -> bool:
+        """kill -9 one of the processes in which the worker runs jobs; False if there is none just now."""
+        worker = self._pid("worker")
+        children = [] if worker is None else _children(worker)
+        pool = [child for child in children if TRAINING not in _command(child)]
+        if pool:
+            with suppress(psutil.NoSuchProcess):
+                pool[0].kill()
+        return bool(pool)
+
+    def kill_trainings(self) -> None:
+        """kill -9 every process that trains or prepares just now."""
+        worker = self._pid("worker")
+        for child in [] if worker is None else _children(worker):
+            if TRAINING in _command(child):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+
+    def unfinished(self) -> list[Job]:
+        """Jobs that are neither over nor idle."""
+        with self.store.service.begin() as uow:
+            jobs = [job for stream in uow.streams.all() for job in uow.jobs.find(stream=stream.name)]
+        return [job for job in jobs if job.state not in (JobState.ENDED, JobState.IDLE)]
+
+    def settle(self) -> None:
+        """Wait until all work is done, while the checker looks on."""
+        next_check = time.monotonic()
+
+        def done() -> bool:
+            nonlocal next_check
+            if time.monotonic() >= next_check:
+                assert check(self.evidence, settled=False) == []
+                next_check = time.monotonic() + CHECK_EVERY_SECONDS
+            return not self.unfinished()
+
+        self.wait_for(done, "the chain to end")
+        assert check(self.evidence, settled=True) == []
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        """Come back when the condition holds; a test that waits in vain fails here."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            state = (what, self.unfinished(), self.faults.waiting())
+            assert time.monotonic() < until, (state, self.last_words())
+            time.sleep(LOOK_EVERY_SECONDS)
+
+    def last_words(self) -> dict[str, str]:
+        """The ends of the logs, for a failed test's report."""
+        logs = sorted((self.settings.root / "log").glob("*.log"))
+        return {path.name: path.read_text(errors="replace")[-1500:] for path in logs}
+
+    @property
+    def evidence(self) -> Evidence:
+        """For the checker."""
+        return Evidence(
+            Path(self.settings.lake), self.receiver.log, self.settings.catalog_url, tuple(self.subscribers)
+        )
+
+    def _pid(self, name: str) -> int | None:
+        return next(one.pid for one in self.supervisor.status() if one.name == name)
+
+
+@contextmanager
+def machine(directory: Path, *, database_url: str | None = None) -> Iterator[Machine]:
+    """A running service; every process of it ends with the block."""
+    given: dict[str, Any] = {} if database_url is None else {"database_url": database_url}
+    settings = Settings(
+        home=directory / "home",
+        **given,
+        online_store="redis",
+        webhook_networks=("127.0.0.0/8",),
+        lease_seconds=LEASE_SECONDS,
+        publish_tick_seconds=0.2,
+        worker_concurrency=3,
+        train_timeout_seconds=60,
+    )
+    env = {**environment(settings), "PYTHONPATH": str(ROOT), FAULTS: str(directory / "faults")}
+    with (
+        Supervisor(settings.root, patience=Patience(first=0.1, longest=1.0, grace=5.0)) as supervisor,
+        RedisServer(settings.root, supervisor=supervisor),
+        WebhookReceiver(directory / "received.jsonl") as receiver,
+    ):
+        made = Machine(settings, supervisor, receiver)
+        for name, module in COMMANDS.items():
+            supervisor.run(Command(name, (sys.executable, "-m", module), env=env, tier=2))
+        try:
+            yield made
+        finally:
+            for name in COMMANDS:
+                supervisor.remove(name)
+            made.store.close()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []

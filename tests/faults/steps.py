@@ -1,0 +1,48 @@
+"""The steps at which a fault can strike, found in the source of the use cases."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import ptkstore.application
+
+KINDS = ("prepare", "allocate", "train", "place", "flip", "notify", "expire")
+KINDS_OF_MODULE = {
+    "claim_job": KINDS,
+    "prepare_window": ("prepare",),
+    "allocate_window": ("allocate",),
+    "train_ptk": ("train",),
+    "place_state": ("place",),
+    "materialize_state": ("flip",),
+    "deliver_event": ("notify",),
+    "expire_window": ("expire",),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A step of a kind of job."""
+
+    kind: str
+    step: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.step}"
+
+
+def kind_of(job_id: str) -> str:
+    """Ids begin with their kind."""
+    return job_id.partition("/")[0]
+
+
+def all_points() -> tuple[Point, ...]:
+    """Every call of `steps.reached` there is; one with a computed step, or in an unknown module, raises."""
+    points = set()
+    for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reached"):
+                step = ast.literal_eval(node.args[0])
+                points |= {Point(kind, step) for kind in KINDS_OF_MODULE[path.stem]}
+    return tuple(sorted(points))

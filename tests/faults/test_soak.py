@@ -1,0 +1,66 @@
+"""A hundred kills and more, at random steps and of random processes, while windows come and go."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults import scenario
+from tests.faults.checker import check, spends_without_version
+from tests.faults.machine import Machine, machine
+from tests.faults.steps import all_points
+from tests.faults.test_real_processes import ZOMBIES, numbers, prepare
+from tests.measurements import Measured
+
+KILLS = 120
+POINTS_A_WINDOW = 10
+MEASURES = {
+    "overspent": "blocks with more loss than their capacity",
+    "uncharged": "versions whose loss the ledger does not hold",
+    "second-version": "reservations with two versions",
+    "torn-version": "versions that do not match their manifest",
+    "lost-notification": "subscribers that missed a version",
+}
+
+
+def one_window(made: Machine, draw: random.Random, window: int) -> int:
+    """Close a window under random faults; returns how many whole processes were killed beside them."""
+    for point in draw.sample(all_points(), POINTS_A_WINDOW):
+        made.faults.arm(point, n=draw.choice((1, 2)))
+    made.faults.arm(draw.choice(ZOMBIES), "stall")
+    made.receiver.answer_next(draw.randrange(2), 503)
+    made.receiver.cut_next(draw.randrange(2))
+    made.close(window, window)
+    killed = draw.sample(("redis", "worker", "relay", "schedule"), 2)
+    for name in killed:
+        made.kill(name)
+    hit = [made.kill_a_pool_process() for _ in range(draw.randrange(3))]
+    made.settle()
+    return len(killed) + sum(hit)
+
+
+@pytest.mark.soak
+@pytest.mark.real
+def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
+    draw = random.Random(20_260_105)
+    with machine(tmp_path) as made:
+        prepare(made)
+        processes = window = 0
+        while processes + made.faults.kills() < KILLS:
+            processes += one_window(made, draw, window)
+            window += 1
+        kills = processes + made.faults.kills()
+        found = Counter(fault.code for fault in check(made.evidence, settled=True))
+        lost = spends_without_version(made.evidence)
+        versions = [numbers(made, ptk_id) for ptk_id in (scenario.SPEED, scenario.LONG)]
+    measured(
+        id="kill-9/kills", measure="kill -9 survived", unit="kills", ours=kills, goal=100, direction="max"
+    )
+    for code, what in MEASURES.items():
+        measured(id=f"kill-9/{code}", measure=what, unit="faults", ours=found[code], goal=0, direction="min")
+    assert found == Counter()
+    assert lost == []
+    assert versions == [list(range(1, window + 1))] * 2

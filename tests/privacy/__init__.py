@@ -1,0 +1,1 @@
+"""Nothing raw outside the raw zone: canaries, expiry, backups, hostile names."""

@@ -1,0 +1,234 @@
+"""Canaries in the rows of a running service: none leaves the raw zone, nor can be read inside it, and no count does."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ptklib import CountFeaturizer, HistoricalStatistics
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.cli.machine import running
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import PtkStoreError
+from ptkstore.sdk import Store
+from ptkstore.settings import Settings
+from ptkstore.wiring import Service
+from tests.faults.scenario import DAY, ORIGIN
+from tests.privacy.canary import FRACTION, TEXT, WHOLE, find, numbers_in, search, values
+from tests.privacy.service import process_texts, redis_values
+
+pytestmark = pytest.mark.real
+
+STREAM = "birds"
+ROWS = 7_919
+REFUSED = 1_237
+MARKED = 20
+SCHEMA = {"at": "timestamp", "zone": "int64", "note": "string", "weight": "float64", "ring": "int64"}
+ZONES = list(range(8))
+GOOD, COUNTS, BAD = "birds.weights", "birds.rings", "birds.notes"
+WINDOWS = 2
+PATIENCE_SECONDS = 150.0
+
+
+@dataclass
+class Run:
+    """What was seen while the service ran and after it."""
+
+    home: Path
+    temporary: Path
+    received: Path
+    hits: list[str] = field(default_factory=list)
+    looks: int = 0
+    errors: list[str] = field(default_factory=list)
+    outcomes: dict[str, list[Outcome | None]] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    parts: set[int] = field(default_factory=set)
+
+    def look(self, redis_url: str) -> None:
+        """Search every file, process and key there is at this moment."""
+        self.look_at_files()
+        for name, content in (*process_texts(), *redis_values(redis_url)):
+            self.hits += [f"{name}: {what}" for what in find(content)]
+
+    def look_at_files(self) -> None:
+        """Search every file of the home, of temporary places and of the receiver."""
+        self.looks += 1
+        for tree in (self.home, self.temporary, self.received.parent):
+            self.hits += [f"{tree}/{name}: {what}" for name, what in search(tree).items()]
+
+
+def rows(window: int, n: int) -> pa.Table:
+    """Rows of a window: a canary in every note, and in the other columns of so many that some are trained on."""
+    draw = random.Random(window)
+    seconds = [draw.randrange(86_400) for _ in range(n)]
+    plain = range(min(n, MARKED), n)
+    marked = n - len(plain)
+    start = ORIGIN + window * DAY
+    return pa.table(
+        {
+            "at": pa.array([start + timedelta(seconds=s) for s in seconds], pa.timestamp("us", tz="UTC")),
+            "zone": pa.array([draw.choice(ZONES) for _ in seconds], pa.int64()),
+            "note": pa.array([TEXT] * n),
+            "weight": pa.array([FRACTION] * marked + [draw.uniform(1, 99) for _ in plain], pa.float64()),
+            "ring": pa.array([WHOLE] * marked + [draw.randrange(100) for _ in plain], pa.int64()),
+        }
+    )
+
+
+def create(store: Store) -> None:
+    store.create_stream(
+        STREAM,
+        team=STREAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=1.0,
+        origin=ORIGIN,
+        closing="operator",
+        rows_per_window=10_000,
+    )
+    zones = {"zone": ZONES}
+    bounds = {"weight": (0.0, 100.0), "ring": (0, 100)}
+    trained = {
+        GOOD: HistoricalStatistics(["zone"], list(bounds), domains=zones, bounds=bounds, epsilon=0.3),
+        COUNTS: CountFeaturizer(["zone"], "ring", classes=[0, 1], domains=zones, epsilon=0.3),
+        BAD: HistoricalStatistics(["zone"], ["ring"], domains=zones, bounds={"ring": (0, 1)}, epsilon=0.3),
+    }
+    for ptk_id, estimator in trained.items():
+        store.register_ptk(estimator, name=ptk_id.partition(".")[2], stream=STREAM, target=0.5)
+    with (
+        store.service.begin() as uow
+    ):  # past registration: a training that meets a text where it wants a number
+        good = uow.ptks.get(BAD)
+        params = {**good.estimator["params"], "values": ["note"], "bounds": {"note": [0, 1]}}
+        uow.ptks.replace(replace(good, estimator={**good.estimator, "params": params}))
+        uow.commit()
+
+
+def hostile(store: Store) -> Iterator[str]:
+    """What the service says to tables that it refuses as a whole, the whole chain of errors included."""
+    good = rows(0, 5)
+    note = pa.array([TEXT] * 5)
+    spoilt = {
+        "text for a number": good.set_column(3, "weight", note),
+        "a fraction for a whole number": good.set_column(4, "ring", pa.array([FRACTION] * 5)),
+        "a column too many": good.append_column("more", note),
+        "a column too few": good.drop_columns(["note"]),
+        "a column twice": good.append_column("note", note),
+        "text for a time": good.set_column(0, "at", note),
+    }
+    beyond = good.set_column(4, "ring", pa.array([2**64 - WHOLE] * 5, pa.uint64()))
+    assert store.ingest(STREAM, beyond).refused == {"not-exact": 5}
+    for what, table in spoilt.items():
+        with pytest.raises(PtkStoreError) as caught:
+            store.ingest(STREAM, table, what)
+        yield "".join(traceback.format_exception(caught.value))
+
+
+def unwelcome() -> pa.Table:
+    """Rows that are refused one by one: before the origin."""
+    return rows(-1, REFUSED)
+
+
+def wait_until(condition: Callable[[], object], look: Callable[[], None]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        look()
+        time.sleep(0.2)
+
+
+def ended(store: Store) -> bool:
+    with store.service.begin() as uow:
+        jobs = uow.jobs.find(stream=STREAM)
+    return all(job.state in (JobState.ENDED, JobState.IDLE) for job in jobs)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    base = tmp_path_factory.mktemp("canary")
+    made = Run(base / "home", base / "tmp", base / "received" / "log.jsonl")
+    made.temporary.mkdir()
+    settings = Settings(
+        home=made.home,
+        online_store="redis",
+        webhook_networks=("127.0.0.0/8",),
+        publish_tick_seconds=0.5,
+        lease_seconds=10,
+    )
+    with pytest.MonkeyPatch.context() as patch, closing(Store(Service(settings))) as store:
+        patch.setenv("TMPDIR", str(made.temporary))
+        redis_url = RedisServer(made.home).client_url
+        with running(settings), WebhookReceiver(made.received) as receiver:
+            create(store)
+            for ptk_id in (GOOD, COUNTS, BAD):
+                receiver.trust(store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id)).secret)
+            made.errors += hostile(store)
+            for window in range(WINDOWS):
+                reply = store.ingest(
+                    STREAM, pa.concat_tables([rows(window, ROWS), unwelcome()]), f"b{window}"
+                )
+                assert (reply.accepted, sum(reply.refused.values())) == (ROWS, REFUSED)
+                store.close_windows(STREAM, ORIGIN + (window + 1) * DAY)
+                wait_until(lambda: ended(store), lambda: made.look(redis_url))
+                made.parts |= part_sizes(store, window)
+                made.look(redis_url)
+            with store.service.begin() as uow:
+                made.notices = [repr(notice) for notice in uow.notices()]
+                for job in uow.jobs.find(stream=STREAM):
+                    made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
+                        job.outcome
+                    )
+        made.look_at_files()
+        yield made
+
+
+def part_sizes(store: Store, window: int) -> set[int]:
+    """How many rows each part of a window holds, as only the key store's owner can know."""
+    service, where = store.service, WindowId(STREAM, window)
+    key = service.keys.sealing_key(where)
+    return {service.raw.read_part(service.raw.part_url(where, part), key).num_rows for part in range(3)}
+
+
+def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
+    assert run.outcomes[f"train{GOOD}"] == [Outcome.PUBLISHED] * WINDOWS
+    assert run.outcomes[f"train{COUNTS}"] == [Outcome.PUBLISHED] * WINDOWS
+    assert run.outcomes[f"train{BAD}"] == [Outcome.FAILED] * WINDOWS
+    assert run.looks > WINDOWS
+    assert list((run.home / "raw" / STREAM).rglob("*.parquet")), "there were rows to search for"
+
+
+def test_no_canary_was_seen_outside_or_inside_the_raw_zone(run: Run):
+    assert run.hits == []
+
+
+def test_errors_and_notices_hold_no_canary(run: Run):
+    texts = [*run.errors, *run.notices]
+    assert [text for text in texts if find(text.encode())] == []
+
+
+def test_no_row_count_stands_in_catalog_logs_or_manifests(run: Run):
+    counts = {ROWS, ROWS + REFUSED, REFUSED, ROWS * WINDOWS, *run.parts}
+    counts = {count for count in counts if count > 1_000}  # smaller ones could be any number
+    databases = list(run.home.rglob("*.db"))
+    assert databases
+    texts = {str(path): "\n".join(map(repr, values(path))) for path in databases}
+    readable = [*run.home.rglob("*.json"), *run.home.rglob("*.yaml"), run.received]
+    logs = [
+        path for path in run.home.rglob("*.log") if path.name != "redis.log"
+    ]  # its lines begin with a pid
+    texts |= {str(path): path.read_text() for path in (*readable, *logs)}
+    assert len(logs) >= 3
+    assert {
+        name: numbers_in(text) & counts for name, text in texts.items() if numbers_in(text) & counts
+    } == {}

@@ -1,0 +1,121 @@
+"""One worked example per family: every conformance test runs over all of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ptklib.clustering import Clustering
+from ptklib.counts import CountFeaturizer
+from ptklib.covariance import CovarianceMatrix
+from ptklib.linear import AdaSSPRegressor
+from ptklib.statistics import HistoricalStatistics
+
+
+@dataclass(frozen=True)
+class Example:
+    """An unfitted estimator of the columns of `rows`, and parameters that make another configuration of it."""
+
+    name: str
+    estimator: Any
+    other: Mapping[str, Any]
+    label: str | None = None
+
+
+def rows(n: int = 400, seed: int = 7) -> pd.DataFrame:
+    """Return trips: integer hour, string zone, float speed, boolean label."""
+    random = np.random.default_rng(seed)
+    hour = random.integers(0, 4, n)
+    return pd.DataFrame(
+        {
+            "zone": random.choice(["a", "b", "c"], n),
+            "hour": hour,
+            "speed": random.normal(20.0, 4.0, n),
+            "fare": random.uniform(2.0, 50.0, n),
+            "long": random.random(n) < 0.2 + 0.1 * hour,
+        }
+    )
+
+
+EXAMPLES = [
+    Example(
+        "mean-per-hour",
+        HistoricalStatistics(domains={"hour": range(4)}, bounds={"speed": (0, 60)}, epsilon=1.0),
+        other={"bounds": {"speed": (0, 61)}},
+    ),
+    Example(
+        "composite-keys-two-values-gaussian",
+        HistoricalStatistics(
+            domains={"zone": ["c", "a"], "hour": (3, 1, 0)},
+            values=["speed", "fare"],
+            bounds=(0.0, 60.0),
+            statistics=["sum", "mean"],
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        other={"bounds": (0.0, 61.0)},
+    ),
+    Example(
+        "counts-only",
+        HistoricalStatistics("zone", domains={"zone": ["a", "b"]}, statistics="count", epsilon=0.1),
+        other={"domains": {"zone": ["a", "z"]}},
+    ),
+    Example(
+        "boolean-label",
+        CountFeaturizer(
+            label="long",
+            classes=(False, True),
+            domains={"zone": ["a", "b", "c"], "hour": range(4)},
+            epsilon=1.0,
+        ),
+        other={"domains": {"zone": ["a", "b"], "hour": range(4)}},
+    ),
+    Example(
+        "label-from-y",
+        CountFeaturizer(["hour"], classes=["no", "yes"], domains={"hour": np.arange(4)}, epsilon=2),
+        other={"classes": ["yes", "no"]},
+        label="long",
+    ),
+    Example(
+        "clusters-on-a-grid",
+        Clustering(n_clusters=4, bounds={"speed": (0, 60), "fare": (0.0, 60.0)}, epsilon=1.0),
+        other={"n_clusters": 5},
+    ),
+    Example(
+        "clusters-by-lloyd",
+        Clustering(["fare", "speed"], 3, bounds=(0, 60), epsilon=1.0, delta=1e-6, method="lloyd"),
+        other={"scale": True},
+    ),
+    Example(
+        "covariance-in-a-box",
+        CovarianceMatrix(bounds={"speed": (0, 60), "fare": (0.0, 50.0)}, epsilon=1.0, delta=1e-6),
+        other={"max_norm": 1.0},
+    ),
+    Example(
+        "covariance-in-a-ball",
+        CovarianceMatrix(["fare", "hour", "speed"], max_norm=60, n_components=2, epsilon=0.5, delta=1e-6),
+        other={"n_components": 1},
+    ),
+    Example(
+        "regression-on-a-column",
+        AdaSSPRegressor(
+            ["fare", "hour"],
+            "speed",
+            bounds=(0, 50),
+            max_norm=1,
+            label_bounds=(0, 60),
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"label_bounds": (0, 61)},
+    ),
+]
+
+
+def label_of(example: Example, data: pd.DataFrame) -> Any:
+    """Return the `y` of an example, or None."""
+    if example.label is None:
+        return None
+    return np.where(data[example.label], "yes", "no").astype(object)

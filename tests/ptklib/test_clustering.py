@@ -1,0 +1,357 @@
+"""What clustering promises beyond the contract of every family."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+
+from ptklib import Clustering, ReleasedState
+from ptklib.accounting import gaussian_epsilon
+from ptklib.clustering import grid, lloyd
+from ptklib.clustering.centres import flat_centres, weighted_centres
+from ptklib.clustering.space import Box
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
+from ptklib.privacy import Bounds
+from ptklib.release import ReleasePlan
+
+Floats = npt.NDArray[np.float64]
+METHODS = ["grid", "lloyd"]
+
+
+def blobs(n: int = 20_000, k: int = 6, dimension: int = 2, seed: int = 3) -> tuple[Floats, Floats]:
+    """Return rows in [-1, 1] around k well separated centres, and the centres."""
+    random = np.random.default_rng(seed)
+    angles = np.linspace(0, 2 * np.pi, k, endpoint=False)
+    centres = np.zeros((k, dimension))
+    centres[:, 0] = 0.7 * np.cos(angles)
+    centres[:, -1] = 0.7 * np.sin(angles) if dimension > 1 else centres[:, 0]
+    rows = centres[random.integers(0, k, n)] + random.normal(0, 0.04, (n, dimension))
+    return np.clip(rows, -1, 1), centres
+
+
+def names(dimension: int) -> list[str]:
+    return [f"v{i}" for i in range(dimension)]
+
+
+def rmse(rows: Floats, centres: Floats) -> float:
+    squares = ((rows[:, None, :] - centres[None, :, :]) ** 2).sum(axis=-1)
+    return float(np.sqrt(squares.min(axis=1).mean()))
+
+
+def estimator(dimension: int = 2, k: int = 6, **keywords: Any) -> Clustering:
+    return Clustering(names(dimension), k, bounds=(-1, 1), **{"epsilon": 1.0, **keywords})
+
+
+@pytest.mark.parametrize(
+    ("dimension", "method", "factor"),
+    [(1, "grid", 1.02), (2, "grid", 1.02), (3, "grid", 1.05), (5, "lloyd", 1.3)],
+)
+def test_centres_are_nearly_as_good_as_without_privacy(dimension: int, method: str, factor: float) -> None:
+    k = 4 if dimension == 1 else 6
+    rows, _ = blobs(k=k, dimension=dimension)
+    exact = rmse(rows, KMeans(k, n_init=5, random_state=0).fit(rows).cluster_centers_)
+    losses = [rmse(rows, estimator(dimension, k, method=method).fit(rows).cluster_centers_) for _ in range(5)]
+    assert np.median(losses) <= factor * exact
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1e-2])
+def test_noise_alone_leaves_the_centres_of_a_flat_box(method: str, epsilon: float) -> None:
+    rows, _ = blobs(n=300)
+    free = rmse(rows, 2 * flat_centres(6, 2) - 1)
+    losses = [
+        rmse(rows, estimator(method=method, epsilon=epsilon).fit(rows).cluster_centers_) for _ in range(9)
+    ]
+    assert np.median(losses) <= 1.1 * free
+
+
+def test_without_noise_on_the_grid_only_cells_with_rows_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReleasePlan, "draw", lambda self, units: dict(units))
+    rows = np.repeat([[-0.51, -0.51], [0.51, 0.26]], [3000, 1000], axis=0)
+    fitted = estimator(k=2, epsilon=10.0).fit(rows)
+    table = fitted.tables_["centers"].to_pandas().sort_values("weight")
+    assert table["weight"].to_numpy() == pytest.approx([1000, 3000], rel=0.01)
+    assert table[["v0", "v1"]].to_numpy() == pytest.approx(rows[[-1, 0]], abs=2 / 128)
+
+
+def test_levels_are_the_same_rows_counted_coarser() -> None:
+    rows, _ = blobs(500)
+    shares = (rows + 1) / 2
+    nested = grid.nested(grid.cells(shares), 2)
+    for i, n in enumerate(grid.LEVELS[2]):
+        codes = np.minimum((shares * n).astype(int), n - 1)
+        expected = np.zeros((n, n), dtype=np.int64)
+        np.add.at(expected, (codes[:, 0], codes[:, 1]), 1)
+        assert np.array_equal(nested[f"level_{i}"].reshape(n, n), expected)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_exact_counts_become_points_of_the_same_mass_where_the_rows_are(dimension: int) -> None:
+    rows, _ = blobs(5000, dimension=dimension)
+    counts = grid.nested(grid.cells((rows + 1) / 2), dimension)
+    levels = [counts[f"level_{i}"].astype(np.float64) for i in range(3)]
+    points, weights = grid.divided(*grid.weighted_points(levels, [1e-9] * 3, dimension), 8)
+    assert weights.sum() == pytest.approx(5000)
+    assert np.average(2 * points - 1, axis=0, weights=weights) == pytest.approx(rows.mean(axis=0), abs=0.01)
+    assert (weights > 0).all()
+    assert len(np.unique(points, axis=0)) == len(points)
+
+
+def test_a_cell_below_the_noise_is_spread_evenly_over_its_area() -> None:
+    levels = [np.zeros(n**2) for n in grid.LEVELS[2]]
+    points, weights = grid.divided(*grid.weighted_points(levels, [1.0] * 3, 2), 1000)
+    assert len(points) >= 1000
+    assert np.ptp(weights) == pytest.approx(0)
+    assert points.mean(axis=0) == pytest.approx([0.5, 0.5])
+
+
+def plans(dimension: int) -> Iterator[tuple[ReleasePlan, bool]]:
+    widths = np.full(dimension, 2**16)
+    yield lloyd.plan_rounds(widths, 4, 1.0, 0), True
+    yield lloyd.plan_rounds(widths, 4, 1.0, 1e-6), False
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 7])
+def test_one_row_moves_no_measurement_by_more_than_its_declared_sensitivity(
+    dimension: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With outputs fixed, both runs measure at the same centres and radii."""
+    random = np.random.default_rng(5)
+    widths = np.full(dimension, 2**16)
+    base = random.integers(-(2**16), 2**16, (40, dimension))
+    extreme = [
+        np.full(dimension, 2**16),
+        np.full(dimension, -(2**16)),
+        np.eye(dimension, dtype=int)[0] * 2**16,
+    ]
+    for plan, l1 in plans(dimension):
+        limits = {c.name: c.sensitivity for c in plan.components}
+        seen: list[dict[str, Any]] = []
+
+        def fixed(self: ReleasePlan, units: Any, seen: list[dict[str, Any]] = seen) -> Any:
+            seen[-1].update({name: array.copy() for name, array in units.items()})
+            return {c.name: (np.arange(c.size, dtype=np.int64) * 7919) % 2**14 for c in self.components}
+
+        monkeypatch.setattr(ReleasePlan, "draw", fixed)
+        for row in [*extreme, *random.integers(-(2**16), 2**16, (20, dimension))]:
+            seen += [{}]
+            lloyd.noisy_centres(base, widths, 4, plan, None)
+            seen += [{}]
+            lloyd.noisy_centres(np.vstack([base, row]), widths, 4, plan, None)
+            before, after = seen[-2:]
+            assert set(before) == set(limits)
+            for name, limit in limits.items():
+                moved = (after[name] - before[name]).astype(object)
+                norm = abs(moved).sum() if l1 else (moved**2).sum() ** 0.5
+                assert norm <= limit, name
+
+
+def test_declared_events_are_the_measurements_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    draw = ReleasePlan.draw
+
+    def recorded(self: ReleasePlan, units: Any) -> Any:
+        drawn.extend(c.name for c in self.components)
+        return draw(self, units)
+
+    monkeypatch.setattr(ReleasePlan, "draw", recorded)
+    model = estimator(4, method="lloyd").fit(blobs(200, dimension=4)[0])
+    events = model.declared_loss().event["events"]
+    assert len(drawn) == len(events) == 4 + 3 * lloyd.ROUNDS
+    assert len(set(drawn)) == len(drawn)
+    assert sum(event["l1_sensitivity"] / event["scale"] for event in events) == pytest.approx(1.0)
+    assert all(event["l1_sensitivity"] / event["scale"] > 0 for event in events)
+
+
+def test_gaussian_rounds_compose_to_the_declared_epsilon() -> None:
+    events = estimator(5, epsilon=0.7, delta=1e-6).declared_loss().event["events"]
+    assert {event["name"] for event in events} == {"DiscreteGaussian"}
+    multiplier = sum((event["l2_sensitivity"] / event["scale"]) ** 2 for event in events) ** -0.5
+    assert 0.699 < gaussian_epsilon(multiplier, 1e-6) <= 0.7
+
+
+def test_the_nearest_centre_is_exact_however_rows_are_batched() -> None:
+    random = np.random.default_rng(1)
+    rows, centres = random.integers(-(2**16), 2**16, (64, 9)), random.integers(-(2**16), 2**16, (5, 9))
+    centres[3] = centres[1]
+    nearest, square = lloyd._nearest(rows, centres)
+    exact = ((rows[:, None, :] - centres[None, :, :]) ** 2).sum(axis=-1)
+    assert np.array_equal(nearest, exact.argmin(axis=1))
+    assert np.array_equal(square, exact.min(axis=1))
+    assert 3 not in nearest
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_with_missing_or_infinite_values_change_nothing(method: str) -> None:
+    rows = blobs(50)[0]
+    odd = np.asarray([[np.nan, 0.1], [0.1, np.inf], [-np.inf, np.nan]])
+    model = estimator(method=method)
+    clean = model.partial_statistics(rows).arrays
+    dirty = model.partial_statistics(np.vstack([odd[:1], rows, odd[1:]])).arrays
+    assert all(np.array_equal(clean[name], dirty[name]) for name in clean)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rows", [np.zeros((0, 2)), np.zeros((1, 2)), np.full((500, 2), 0.3)])
+def test_no_row_one_row_and_equal_rows_release_centres_inside_the_bounds(method: str, rows: Floats) -> None:
+    model = estimator(method=method, k=9).fit(rows)
+    assert model.cluster_centers_.shape == (9, 2)
+    assert (np.abs(model.cluster_centers_) <= 1).all()
+    assert (model.tables_["centers"].column("weight").to_numpy() >= 0).all()
+
+
+def test_transform_gives_distances_and_predict_the_nearest_as_in_scikit_learn() -> None:
+    rows = blobs(200)[0]
+    model = estimator().fit(rows)
+    twin = KMeans(6, n_init=1).fit(rows)
+    twin.cluster_centers_ = model.cluster_centers_.copy()
+    assert model.transform(rows) == pytest.approx(twin.transform(rows))
+    assert np.array_equal(model.predict(rows), twin.predict(rows))
+    framed = model.set_output(transform="pandas")
+    assert np.array_equal(framed.predict(rows), twin.predict(rows))
+    assert list(framed.transform(rows).columns) == [f"distance_{i}" for i in range(6)]
+
+
+def test_values_outside_the_bounds_are_clamped_and_missing_ones_take_the_released_mean() -> None:
+    model = estimator().fit(blobs()[0])
+    far = model.transform(np.asarray([[5.0, -np.inf], [1.0, -1.0]]))
+    assert far[0] == pytest.approx(far[1])
+    table = model.tables_["centers"].to_pandas()
+    mean = np.average(table[["v0", "v1"]], axis=0, weights=table["weight"])
+    assert model.transform(np.asarray([[np.nan, 0.2]])) == pytest.approx(
+        model.transform(np.asarray([[mean[0], 0.2]])), rel=1e-5
+    )
+
+
+def test_scaled_distances_count_columns_by_the_width_of_their_bounds() -> None:
+    bounds = {"small": (0.0, 1.0), "large": (0.0, 1000.0)}
+    rows = pd.DataFrame({"small": [0.0, 1.0] * 4000, "large": [300.0, 310.0] * 2000 + [310.0, 300.0] * 2000})
+    near = Clustering(n_clusters=2, bounds=bounds, epsilon=10.0, scale=True).fit(rows)
+    assert sorted(near.cluster_centers_[:, 0]) == pytest.approx([0, 1], abs=0.1)
+    box = Box.of({name: Bounds(*pair) for name, pair in bounds.items()}, True)
+    assert box.half_widths.tolist() == [2**16, 2**16]
+    plain = Box.of({name: Bounds(*pair) for name, pair in bounds.items()}, False)
+    assert plain.half_widths.tolist() == [66, 2**16]
+    assert near.transform(rows[:1]).max() < 1.1
+
+
+def test_a_continued_grid_adds_up_and_a_continued_lloyd_starts_from_the_previous_centres(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = blobs(4000)[0]
+    first = estimator().fit(rows)
+    both = estimator().fit(rows, previous_state=ReleasedState.from_files(first.to_state().to_files()))
+    assert both.noise_variance_["level_0"] == pytest.approx(2 * first.noise_variance_["level_0"])
+    assert both.tables_["centers"].column("weight").to_numpy().sum() == pytest.approx(8000, rel=0.05)
+    assert both.n_releases_ == 2
+    starts: list[Any] = []
+    noisy_centres = lloyd.noisy_centres
+
+    def recorded(rows: Any, widths: Any, k: int, plan: Any, start: Any) -> Any:
+        starts.append(start)
+        return noisy_centres(rows, widths, k, plan, start)
+
+    monkeypatch.setattr(lloyd, "noisy_centres", recorded)
+    before = estimator(method="lloyd").fit(rows)
+    estimator(method="lloyd").fit(rows, previous_state=before.to_state())
+    assert starts[0] is None
+    assert starts[1] / 2**16 == pytest.approx(before.cluster_centers_, abs=1e-4)
+
+
+def test_centres_of_released_points_do_not_change_from_call_to_call() -> None:
+    random = np.random.default_rng(2)
+    points, weights = random.random((500, 2)), random.random(500)
+    first, again = (weighted_centres(points, weights, 7, points[:50], weights[:50]) for _ in range(2))
+    assert np.array_equal(first[0], again[0])
+    exact = KMeans(7, n_init=5, random_state=1).fit(points, sample_weight=weights)
+    loss = float(weights @ ((points - first[0][first[1]]) ** 2).sum(axis=1))
+    assert loss <= 1.1 * exact.inertia_
+
+
+def test_many_centres_need_no_more_rows_than_there_are() -> None:
+    model = Clustering(["v0"], 1024, bounds=(0, 1), epsilon=1.0).fit(np.zeros((10, 1)))
+    assert model.cluster_centers_.shape == (1024, 1)
+
+
+def test_unusable_parameters_are_refused_before_data_are_read() -> None:
+    bounds = {"v0": (0, 1), "v1": (0, 1)}
+    for wrong in (
+        {"n_clusters": 0},
+        {"n_clusters": True},
+        {"n_clusters": 2.0},
+        {"n_clusters": 1025},
+        {"method": "kmeans"},
+        {"method": None},
+        {"scale": 1},
+        {"columns": []},
+        {"columns": ["v0", "v0"]},
+        {"columns": ["v0", "weight"], "bounds": (0, 1)},
+        {"columns": ["cluster_id"], "bounds": (0, 1)},
+        {"columns": names(4), "bounds": (0, 1), "method": "grid"},
+    ):
+        with pytest.raises(InvalidParameterError):
+            Clustering(**{"bounds": bounds, "epsilon": 1.0, **wrong}).declared_loss()
+    for missing in ({"bounds": None}, {"bounds": (0, 1)}, {"columns": ["v0"]}, {"columns": names(3)}):
+        with pytest.raises(UnboundedSensitivityError):
+            Clustering(**{"bounds": bounds, "epsilon": 1.0, **missing}).fit(object())
+    with pytest.raises(PrivacyParameterError):
+        Clustering(bounds=bounds, epsilon=1.0, delta=-1e-6, method="lloyd").declared_loss()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_true_error_is_the_root_mean_squared_distance_over_the_diagonal(method: str) -> None:
+    rows = blobs(500)[0]
+    model = estimator(method=method).fit(rows)
+    expected = rmse(rows, model.cluster_centers_) / 8**0.5
+    assert model.error_from_true_value(model.partial_statistics(rows)) == pytest.approx(expected, rel=0.05)
+    assert model.error_from_true_value(model.partial_statistics(rows[:0])) == 0.0
+
+
+def test_noise_on_the_coarsest_level_is_taken_for_a_flat_box() -> None:
+    random = np.random.default_rng(8)
+    flat = [np.ptp(grid._top(random.laplace(0, 50, 64), 5000.0)) < 1e-9 for _ in range(200)]
+    assert np.mean(flat) > 0.95
+    assert grid._top(np.eye(64)[3] * 5000, 5000.0).argmax() == 3
+
+
+def test_a_cell_is_divided_only_when_it_stands_out_of_the_noise_of_its_children() -> None:
+    for mass, side in ((2.0, 1 / 16), (1000.0, 1 / 1024)):
+        levels = [np.zeros(n) for n in grid.LEVELS[1]]
+        for level, n in zip(levels, grid.LEVELS[1], strict=True):
+            level[n // 2] = mass
+        _, weights, sizes = grid.weighted_points(levels, [1e-3, 2.0, 2.0], 1)
+        assert sizes[weights.argmax()] == pytest.approx(side)
+
+
+def measured(sums: Floats, counts: Floats) -> Any:
+    k = len(counts)
+    return lloyd._Measured(counts, sums, np.zeros(k), 2.0, 200.0, 1.0, 10.0)
+
+
+def test_centres_stay_where_noise_explains_what_was_measured() -> None:
+    random = np.random.default_rng(9)
+    noise = [measured(random.laplace(0, 10, (8, 3)), np.full(8, 50.0)) for _ in range(100)]
+    assert np.mean([bool(m.displacements().any()) for m in noise]) < 0.1
+    assert not measured(np.full((8, 3), 1e4), np.zeros(8)).displacements().any()
+    assert measured(np.full((8, 3), 1e4), np.full(8, 1e4)).displacements() == pytest.approx(1.0, rel=0.01)
+
+
+def test_the_rounds_are_kept_only_when_rows_come_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths, drawn = np.asarray([2**16]), []
+    plan = lloyd.plan_rounds(widths, 1, 1.0, 0)
+
+    def exact(self: ReleasePlan, units: Any) -> Any:
+        drawn.append(int(units["gain"][0]))
+        return dict(units)
+
+    monkeypatch.setattr(ReleasePlan, "draw", exact)
+    rounds = lloyd._Rounds(np.full((1000, 1), 500), widths, 1, plan)
+    near, far = np.asarray([[500]]), np.asarray([[-60000]])
+    assert rounds.better(far, near, 10.0)
+    assert not rounds.better(near, far, 10.0)
+    assert not rounds.better(near, near, 10.0)
+    assert drawn == [1000 * lloyd.OFFSET, -1000 * lloyd.OFFSET, 0]

@@ -1,0 +1,175 @@
+"""Real Redis, real PostgreSQL, and a consumer process that has only Feast."""
+
+import ctypes
+import json
+import multiprocessing
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
+from ptkstore.adapters.feast.loading import load_feast
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.ports.features import PublishedState
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+FORK = multiprocessing.get_context("fork")
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@pytest.fixture
+def redis_online(redis_server: RedisServer) -> RedisOnline:
+    """An empty Redis."""
+    import redis
+
+    redis.Redis.from_url(redis_server.client_url).flushall()
+    return RedisOnline.from_url(redis_server.client_url)
+
+
+@pytest.fixture
+def postgres_url(fresh_postgres_url: str) -> str:
+    """A fresh database."""
+    return fresh_postgres_url.replace("+psycopg", "", 1)
+
+
+@pytest.fixture(params=["sqlite+sqlite", "sqlite+redis", "postgres+redis"])
+def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A repository on each pair of registry and online store."""
+    registry, _, online = request.param.partition("+")
+    folder = tmp_path / "feast"
+    url = (
+        f"sqlite:///{folder}/registry.db" if registry == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    where = SqliteOnline() if online == "sqlite" else request.getfixturevalue("redis_online")
+    write_repo(folder, url, where, cache_ttl_seconds=1)
+    return folder
+
+
+@pytest.fixture
+def light_repo(tmp_path: Path) -> Path:
+    """A repository on SQLite alone, where the backend does not matter."""
+    folder = tmp_path / "feast"
+    write_repo(folder, f"sqlite:///{folder}/registry.db", SqliteOnline(), cache_ttl_seconds=1)
+    return folder
+
+
+@pytest.fixture
+def store(repo: Path) -> Iterator[FeastFeatureStore]:
+    feature_store = FeastFeatureStore(repo)
+    yield feature_store
+    feature_store.close()
+
+
+@pytest.fixture
+def light_store(light_repo: Path) -> Iterator[FeastFeatureStore]:
+    feature_store = FeastFeatureStore(light_repo)
+    yield feature_store
+    feature_store.close()
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """Builders of states: `make.state(3)` says value 3.0 for every hour, as of day 3."""
+
+    def state(
+        version: int,
+        *,
+        ptk_id: str = "taxi.speed_by_hour",
+        tables: dict[str, pa.Table] | None = None,
+        keys: dict[str, tuple[str, ...]] | None = None,
+        hours: tuple[int, ...] = tuple(range(24)),
+        day: float | None = None,
+    ) -> PublishedState:
+        as_of = START + timedelta(days=version if day is None else day)
+        if tables is None:
+            values = pa.array([float(version)] * len(hours))
+            tables = {"statistics": pa.table({"hour": pa.array(hours, pa.int64()), "value": values})}
+            keys = {"statistics": ("hour",)}
+        return PublishedState(
+            ptk_id=ptk_id,
+            version=version,
+            tables=tables,
+            keys=keys or {},
+            as_of=as_of,
+            published_at=as_of + timedelta(minutes=5),
+            epsilon=0.5,
+            delta=1e-9,
+            manifest_url=f"file:///lake/{ptk_id}/v{version}",
+            sha256=f"{version:064x}",
+            owner=ptk_id.partition(".")[0],
+            description="for tests",
+        )
+
+    def publish(feature_store: FeastFeatureStore, *states: PublishedState) -> None:
+        for published in states:
+            feature_store.stage(published)
+            feature_store.flip(published)
+
+    def in_child(work: Callable[[], None]) -> int:
+        """Run in a forked process; its exit code, negative for a signal."""
+        child = FORK.Process(target=work)
+        child.start()
+        child.join(60)
+        assert child.exitcode is not None
+        return child.exitcode
+
+    load_feast(Path())  # children inherit it
+
+    return SimpleNamespace(
+        state=state, publish=publish, in_child=in_child, day=lambda n: START + timedelta(days=n)
+    )
+
+
+class Consumer:
+    """The other end of `plain_consumer.py`."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("plain_consumer.py")
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent,
+        )
+
+    def send(self, do: str, **request: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["ours"] == []
+        return answer
+
+    def __call__(self, do: str, **request: Any) -> Any:
+        self.send(do, **request)
+        answer = self.receive()
+        assert "error" not in answer, answer
+        return answer["answer"]
+
+    def error(self, do: str, **request: Any) -> str:
+        self.send(do, **request)
+        return str(self.receive().get("error"))
+
+
+@pytest.fixture(scope="session")
+def consumer() -> Iterator[Consumer]:
+    plain = Consumer()
+    yield plain
+    assert plain.process.stdin is not None
+    plain.process.stdin.close()
+    plain.process.wait(10)

@@ -1,0 +1,62 @@
+"""A consumer as any team has one: Feast, a repository's folder, nothing of ours. Talks JSON lines."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+import pandas as pd  # noqa: E402
+from feast import FeatureStore  # noqa: E402
+
+stores: dict[str, FeatureStore] = {}
+
+
+def store(repo: str) -> FeatureStore:
+    return stores.setdefault(repo, FeatureStore(repo_path=repo))
+
+
+def online(repo: str, features: list[str], rows: list[dict], refresh: bool = True) -> dict:
+    if refresh:
+        store(repo).refresh_registry()
+    return store(repo).get_online_features(features=features, entity_rows=rows).to_dict()
+
+
+def historical(repo: str, features: list[str], rows: list[dict]) -> list[dict]:
+    store(repo).refresh_registry()
+    entities = pd.DataFrame(rows)
+    entities["event_timestamp"] = pd.to_datetime(entities["event_timestamp"], utc=True)
+    frame = store(repo).get_historical_features(entity_df=entities, features=features).to_df()
+    return json.loads(frame.sort_values(list(entities.columns)).to_json(orient="records", date_format="iso"))
+
+
+def hammer(repo: str, features: list[str], rows: list[dict], until: str, refresh_every: int) -> dict:
+    """Read without a pause until a file appears; tells the versions seen and the mixed answers."""
+    reads = mixed = 0
+    seen = set()
+    while not Path(until).exists():
+        if reads % refresh_every == 0:
+            store(repo).refresh_registry()
+        answer = store(repo).get_online_features(features=features, entity_rows=rows).to_dict()
+        reads += 1
+        versions = set(answer["ptk_version"])
+        values = set(answer["value"])
+        seen |= versions
+        mixed += len(versions) != 1 or values != {float(v) if v is not None else None for v in versions}
+        if reads == 1:
+            Path(until).with_suffix(".begun").touch()
+    return {"reads": reads, "mixed": mixed, "seen": sorted(seen, key=str)}
+
+
+commands = {"online": online, "historical": historical, "hammer": hammer}
+for line in sys.stdin:
+    request = json.loads(line)
+    try:
+        answer = {"answer": commands[request.pop("do")](**request)}
+    except Exception as error:  # noqa: BLE001
+        answer = {"error": type(error).__name__, "text": str(error)}
+    answer["ours"] = sorted(
+        name for name in sys.modules if name.split(".")[0] in {"ptkstore", "ptklib", "workers"}
+    )
+    print(json.dumps(answer, default=str), flush=True)

@@ -1,0 +1,359 @@
+"""What readers see of versions, on every pair of registry and online store."""
+
+import os
+import signal
+import threading
+from multiprocessing import get_context
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ptkstore.adapters.feast import FeastFeatureStore
+from ptkstore.errors import Conflict, UnknownName
+
+pytestmark = pytest.mark.real
+
+VIEW = "taxi__speed_by_hour"
+PTK = "taxi.speed_by_hour"
+FEATURES = [f"{VIEW}:value", f"{VIEW}:ptk_version"]
+
+
+def test_plain_feast_reads_the_served_and_the_pinned_version(repo, store, make, consumer):
+    make.publish(store, make.state(1), make.state(2), make.state(3))
+    rows = [{"hour": 8}, {"hour": 99}]
+    served = consumer("online", repo=str(repo), features=FEATURES, rows=rows)
+    assert served == {"hour": [8, 99], "value": [3.0, None], "ptk_version": [3, None]}
+    pinned = consumer("online", repo=str(repo), features=[f"{VIEW}@v2:value"], rows=rows)
+    assert pinned == {"hour": [8, 99], "value": [2.0, None]}
+    assert store.look_up(FEATURES, rows) == [
+        {"value": 3.0, "ptk_version": 3},
+        {"value": None, "ptk_version": None},
+    ]
+    assert store.look_up([f"{VIEW}@v1:value"], [{"hour": "8"}]) == [{"value": 1.0}]
+
+
+def test_ptk_state_tells_version_guarantee_window_and_manifest(repo, store, make, consumer):
+    make.publish(store, make.state(1), make.state(2))
+    names = ["version", "epsilon", "delta", "window_end", "manifest", "sha256"]
+    refs = [f"ptk_state:{name}" for name in names]
+    row = consumer("online", repo=str(repo), features=refs, rows=[{"ptk": PTK}])
+    expected = [2, 0.5, 1e-9, "2026-01-03 00:00:00+00:00", f"file:///lake/{PTK}/v2", f"{2:064x}"]
+    assert {name: row[name][0] for name in names} == dict(zip(names, expected, strict=True))
+
+
+def test_a_staged_version_is_invisible_until_the_flip(repo, store, make, consumer):
+    make.publish(store, make.state(1))
+    store.stage(make.state(2))
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 1.0, "ptk_version": 1}]
+    assert consumer("online", repo=str(repo), features=FEATURES, rows=[{"hour": 8}])["value"] == [1.0]
+    pinned = [f"{VIEW}@v2:value"]
+    assert (
+        consumer.error("online", repo=str(repo), features=pinned, rows=[{"hour": 8}])
+        == "FeatureViewVersionNotFound"
+    )
+    with pytest.raises(UnknownName):
+        store.look_up(pinned, [{"hour": 8}])
+
+
+def test_repeating_and_late_duplicates_change_nothing(repo, store, make):
+    make.publish(store, make.state(1), make.state(2))
+    history = (repo / "history" / VIEW / "v00000002.parquet").read_bytes()
+    make.publish(store, make.state(2), make.state(1))
+    assert (repo / "history" / VIEW / "v00000002.parquet").read_bytes() == history
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 2.0, "ptk_version": 2}]
+    assert store.look_up([f"{VIEW}@v1:value"], [{"hour": 8}]) == [{"value": 1.0}]
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 2}]
+
+
+def test_a_flip_of_what_was_never_staged_is_refused(store, make):
+    make.publish(store, make.state(1))
+    with pytest.raises(Conflict, match=f"{VIEW} v2 is not staged"):
+        store.flip(make.state(2))
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
+
+
+def test_a_key_dropped_by_a_version_is_absent_in_it(repo, store, make, consumer):
+    make.publish(store, make.state(1), make.state(2, hours=(7, 9)))
+    rows = [{"hour": 7}, {"hour": 8}]
+    assert consumer("online", repo=str(repo), features=FEATURES, rows=rows)["value"] == [2.0, None]
+    assert [row["value"] for row in store.look_up([f"{VIEW}@v1:value"], rows)] == [1.0, 1.0]
+
+
+def test_history_answers_point_in_time_with_tombstones(repo, store, make, consumer):
+    make.publish(
+        store, make.state(1, hours=(7, 8)), make.state(2, hours=(7, 9)), make.state(3, hours=(7, 8, 9))
+    )
+    days = [0.5, 1.5, 2.5, 3.5]
+    rows = [
+        {"hour": hour, "event_timestamp": make.day(day).isoformat()} for hour in (7, 8, 9, 99) for day in days
+    ]
+    answer = consumer("historical", repo=str(repo), features=FEATURES, rows=rows)
+    values = {hour: [row["value"] for row in answer if row["hour"] == hour] for hour in (7, 8, 9, 99)}
+    assert values == {
+        7: [None, 1.0, 2.0, 3.0],
+        8: [None, 1.0, None, 3.0],
+        9: [None, None, 2.0, 3.0],
+        99: [None, None, None, None],
+    }
+    state = consumer(
+        "historical",
+        repo=str(repo),
+        features=["ptk_state:version"],
+        rows=[{"ptk": PTK, "event_timestamp": make.day(day).isoformat()} for day in days],
+    )
+    assert [row["version"] for row in state] == [None, 1, 2, 3]
+
+
+def test_a_second_version_of_one_window_replaces_the_first_in_history(repo, store, make, consumer):
+    make.publish(store, make.state(1, day=1), make.state(2, day=1, hours=(7,)))
+    rows = pq.read_table(repo / "history" / VIEW / "v00000002.parquet").to_pylist()
+    at_one_time = {row["hour"]: row["ptk_version"] for row in rows if row["ptk_as_of"] == make.day(1)}
+    assert at_one_time == {hour: 2 if hour == 7 else None for hour in range(24)}
+    assert 1 not in {row["ptk_version"] for row in rows}  # a sort may put either of two equal times last
+    rows = [{"hour": hour, "event_timestamp": make.day(5).isoformat()} for hour in (7, 8)]
+    answer = consumer("historical", repo=str(repo), features=FEATURES, rows=rows)
+    assert [row["value"] for row in answer] == [2.0, None]
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 2}]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first version", "later version"])
+def test_a_flip_killed_between_its_two_commits_is_finished_by_the_next(first, repo, store, make, consumer):
+    if not first:
+        make.publish(store, make.state(1))
+    state = make.state(1 if first else 2)
+    store.stage(state)
+
+    def killed() -> None:
+        from feast import FeatureView
+        from feast.infra.registry.sql import SqlRegistry
+
+        commit = SqlRegistry._apply_object
+
+        def die(self, table, project, id_field_name, obj, *args, **kwargs):
+            if isinstance(obj, FeatureView) and obj.name == VIEW:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return commit(self, table, project, id_field_name, obj, *args, **kwargs)
+
+        SqlRegistry._apply_object = die
+        FeastFeatureStore(repo).flip(state)
+
+    assert make.in_child(killed) == -signal.SIGKILL
+    if first:
+        assert (
+            consumer.error("online", repo=str(repo), features=FEATURES, rows=[{"hour": 8}])
+            == "FeatureViewNotFoundException"
+        )
+    else:
+        assert consumer("online", repo=str(repo), features=FEATURES, rows=[{"hour": 8}])["value"] == [1.0]
+    assert store.look_up([f"{VIEW}@v{state.version}:value"], [{"hour": 8}]) == [
+        {"value": float(state.version)}
+    ]
+    told = store.look_up(["ptk_state:version"], [{"ptk": PTK}])
+    assert told == [{"version": None if first else 1}]
+    store.flip(state)
+    assert consumer("online", repo=str(repo), features=FEATURES, rows=[{"hour": 8}])["value"] == [
+        float(state.version)
+    ]
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": state.version}]
+    make.publish(store, make.state(state.version + 1))
+    assert store.look_up(FEATURES[1:], [{"hour": 8}]) == [{"ptk_version": state.version + 1}]
+
+
+def test_readers_never_see_two_versions_in_one_answer(repo, store, make, consumer, tmp_path):
+    make.publish(store, make.state(1))
+    stop = tmp_path / "stop"
+    rows = [{"hour": hour} for hour in range(24)]
+    consumer.send("hammer", repo=str(repo), features=FEATURES, rows=rows, until=str(stop), refresh_every=10)
+    while not stop.with_suffix(".begun").exists():
+        assert consumer.process.poll() is None
+    for version in range(2, 19):
+        make.publish(store, make.state(version))
+    stop.touch()
+    answer = consumer.receive()["answer"]
+    assert answer["mixed"] == 0
+    assert None not in answer["seen"]
+    assert len(answer["seen"]) >= 5
+    assert store.look_up(FEATURES[1:], [{"hour": 8}]) == [{"ptk_version": 18}]
+
+
+def test_many_processes_publish_at_once(repo, make):
+    """From an empty registry on, so that they also race for its tables; two of them publish the same PTK."""
+    ids = ["taxi.a", "taxi.b", "ads.a", "ads.a"]
+    context = get_context("fork")
+
+    def work(ptk_id: str) -> None:
+        feature_store = FeastFeatureStore(repo)
+        make.publish(feature_store, *(make.state(version, ptk_id=ptk_id) for version in range(1, 5)))
+
+    children = [context.Process(target=work, args=(ptk_id,)) for ptk_id in ids]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * len(ids)
+    feature_store = FeastFeatureStore(repo)
+    for ptk_id in set(ids):
+        view = ptk_id.replace(".", "__")
+        assert feature_store.look_up([f"{view}:ptk_version", f"{view}:value"], [{"hour": 3}]) == [
+            {"ptk_version": 4, "value": 4.0}
+        ]
+        assert feature_store.look_up(["ptk_state:version"], [{"ptk": ptk_id}]) == [{"version": 4}]
+    feature_store.close()
+
+
+def test_the_write_lock_is_exclusive_and_ends_with_a_killed_holder(repo, store, make, tmp_path):
+    make.publish(store, make.state(1))  # opened: from here on only the lock can make it wait
+    holding = tmp_path / "holding"
+
+    def hold() -> None:
+        with FeastFeatureStore(repo)._sessions.use() as session, session.database.exclusive():
+            holding.touch()
+            signal.pause()
+
+    child = get_context("fork").Process(target=hold)
+    child.start()
+    while not holding.exists():
+        assert child.is_alive()
+    taken = threading.Event()
+
+    def take() -> None:
+        with store._sessions.use() as session, session.database.exclusive():
+            taken.set()
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    taken_too_early = taken.wait(0.5)
+    child.kill()
+    assert taken.wait(20)
+    assert not taken_too_early
+    thread.join(20)
+    child.join(20)
+
+
+def test_a_forked_worker_opens_connections_of_its_own(store, make):
+    make.publish(store, make.state(1))
+    with store._sessions.use() as session:
+        ours = session
+
+    def work() -> None:
+        make.publish(store, make.state(2))
+        with store._sessions.use() as session:
+            assert session is not ours
+
+    assert make.in_child(work) == 0
+    make.publish(store, make.state(3))
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 3.0, "ptk_version": 3}]
+
+
+def test_a_withdrawn_ptk_leaves_nothing_and_its_name_can_begin_again(repo, store, make, consumer):
+    make.publish(store, make.state(1), make.state(2), make.state(1, ptk_id="taxi.speed_by_hour_2"))
+    store.stage(make.state(3))
+    store.withdraw(PTK)
+    store.withdraw(PTK)
+    for reference in (FEATURES[0], f"{VIEW}@v1:value"):
+        with pytest.raises(UnknownName):
+            store.look_up([reference], [{"hour": 8}])
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": None}]
+    assert store.look_up([f"{VIEW}_2:value"], [{"hour": 8}]) == [{"value": 1.0}]
+    assert sorted(path.name for path in (repo / "history").iterdir()) == ["ptk_state", f"{VIEW}_2"]
+    make.publish(store, make.state(1, hours=(8,)))
+    rows = [{"hour": 7}, {"hour": 8}]
+    assert consumer("online", repo=str(repo), features=FEATURES, rows=rows)["value"] == [None, 1.0]
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
+
+
+def test_versions_beyond_the_kept_ones_go_once_no_reader_can_name_them(repo, store, make, online_names):
+    make.publish(store, *(make.state(version) for version in range(1, 7)))
+    assert online_names(repo, VIEW) == {
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    }  # just superseded: a reader's cache may name any of them
+    age(repo, store)
+    make.publish(store, make.state(7))
+    with pytest.raises(UnknownName):
+        store.look_up([f"{VIEW}@v4:value"], [{"hour": 8}])
+    assert online_names(repo, VIEW) == {1, 2, 3, 4, 5, 6, 7}  # a reader may have resolved v4 a moment ago
+    age(repo, store)
+    make.publish(store, make.state(8))
+    assert online_names(repo, VIEW) == {5, 6, 7, 8}
+    assert store.look_up([f"{VIEW}@v6:value"], [{"hour": 8}]) == [{"value": 6.0}]
+    assert sorted(path.name for path in (repo / "history" / VIEW).iterdir()) == [
+        f"v{version:08d}.parquet" for version in (5, 6, 7, 8)
+    ]
+
+
+def age(repo: Path, store: FeastFeatureStore) -> None:
+    """Make all that was published so far an hour old."""
+    from feast.infra.registry.sql import feature_view_version_history as snapshots
+    from sqlalchemy import update
+
+    with store._sessions.use() as session, session.database.engine.begin() as connection:
+        connection.execute(update(snapshots).values(created_timestamp=snapshots.c.created_timestamp - 3600))
+    for path in (repo / "history").rglob("*.parquet"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
+
+
+@pytest.fixture
+def online_names():
+    """The versions of a view that have rows online."""
+
+    def names(repo: Path, view: str) -> set[int]:
+        from feast import FeatureStore
+
+        plain = FeatureStore(repo_path=str(repo))
+        online = plain.provider.online_store
+        if plain.config.online_store.type == "sqlite":
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            found = [row[0] for row in online._get_conn(plain.config).execute(query)]
+            marks = [name.removeprefix("ptk_") for name in found]
+        else:
+            client = online._get_client(plain.config.online_store)
+            fields = [field for key in client.scan_iter(b"*ptk") for field in client.hkeys(key)]
+            marks = [field[4:].decode() for field in fields if field.startswith(b"_ts:")]
+        return {int(name.removeprefix(f"{view}_v")) for name in marks if name.startswith(f"{view}_v")}
+
+    return names
+
+
+def test_dropping_a_version_spares_other_views_of_the_same_key(store, make):
+    """Views with one join key share a hash in Redis."""
+    make.publish(store, make.state(1), make.state(1, ptk_id="taxi.other"))
+    store.withdraw("taxi.other")
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 1.0, "ptk_version": 1}]
+
+
+def test_several_tables_flip_as_one_version_told_last(repo, store, make):
+    def tables(version: int, *names: str) -> dict[str, pa.Table]:
+        return {name: pa.table({"k": ["x"], "value": [float(version)]}) for name in names}
+
+    def state(version: int, *names: str):
+        return make.state(version, tables=tables(version, *names), keys=dict.fromkeys(names, ("k",)))
+
+    make.publish(store, state(1, "means", "counts"))
+    both = [f"{VIEW}__means:value", f"{VIEW}__counts:ptk_version"]
+    assert store.look_up(both, [{"k": "x"}]) == [{"value": 1.0, "ptk_version": 1}]
+    make.publish(store, state(2, "means", "spread"))
+    assert store.look_up([f"{VIEW}__spread:value"], [{"k": "x"}]) == [{"value": 2.0}]
+    with pytest.raises(UnknownName):  # or it would serve version 1 for ever
+        store.look_up([f"{VIEW}__counts:value"], [{"k": "x"}])
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 2}]
+
+
+def test_rows_lost_online_come_back_with_a_second_publication(store, make, repo):
+    make.publish(store, make.state(1))
+    with store._sessions.use() as session:
+        pass
+    if session.config.online_store.type == "sqlite":
+        connection = session.online._get_conn(session.config)
+        connection.execute(f'DROP TABLE "ptk_{VIEW}_v1"')
+    else:
+        session.online._get_client(session.config.online_store).flushall()
+    make.publish(store, make.state(1))
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 1.0, "ptk_version": 1}]
+    assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]

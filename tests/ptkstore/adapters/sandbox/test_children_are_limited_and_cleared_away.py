@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
+from ptkstore.adapters.sandbox.program import MODULE
+from ptkstore.adapters.sandbox.protocol import Order, encode_order
+from ptkstore.errors import LeaseLost
+from ptkstore.ports.training import TrainFailed
+from tests.ptkstore.adapters.sandbox.world import World, nothing
+
+ROOMY = Limits(timeout_seconds=30, memory_bytes=1 << 30)
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Polls; how long it takes is not asserted."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def run(
+    code: str,
+    tmp_path: Path,
+    *,
+    order: bytes = b"",
+    limits: Limits = ROOMY,
+    keep_alive: Callable[[], None] = nothing,
+) -> Ended:
+    """Run a program that finds the descriptor to answer on in `fd`."""
+    program = f"import os, sys; fd = int(sys.argv[1])\n{code}"
+    return run_child(
+        (sys.executable, "-I", "-c", program),
+        order,
+        limits=limits,
+        directory=tmp_path,
+        environment={"LANG": "C.UTF-8"},
+        keep_alive=keep_alive,
+    )
+
+
+def test_order_and_answer_pass_whole_however_long(tmp_path: Path) -> None:
+    order = os.urandom(3_000_000)
+    ended = run("os.fdopen(fd, 'wb').write(sys.stdin.buffer.read()[::-1])", tmp_path, order=order)
+    assert ended == Ended(order[::-1], 0, timed_out=False)
+
+
+def test_a_child_that_does_not_listen_is_no_trouble(tmp_path: Path) -> None:
+    assert run("os.write(fd, b'x'); os._exit(3)", tmp_path, order=bytes(3_000_000)) == Ended(b"x", 3, False)
+
+
+def test_what_a_child_prints_goes_nowhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run("print('canary'); sys.stderr.write('canary'); raise RuntimeError('canary')", tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_child_sees_only_its_pipes_and_the_given_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTK_SECRET", "canary")
+    report = """
+import json
+links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+opened = sorted(os.readlink(link) for link in links if os.path.exists(link))
+os.write(fd, json.dumps([opened, sorted(os.environ), os.getcwd(), os.getsid(0) == os.getpid()]).encode())
+"""
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        opened, names, directory, leads = json.loads(run(report, tmp_path).answer)
+    assert [name.partition(":")[0] for name in opened] == ["/dev/null", "/dev/null", "pipe", "pipe"]
+    assert set(names) <= {"LANG", "LC_CTYPE"}
+    assert directory == str(tmp_path)
+    assert leads is True
+
+
+def alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+FORKS_AND_WAITS = """
+import signal
+pid = os.fork()
+if pid:
+    os.write(fd, b"%d %d" % (os.getpid(), pid))
+signal.pause()
+"""
+
+
+def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> None:
+    ended = run(FORKS_AND_WAITS, tmp_path, limits=Limits(timeout_seconds=3.0, memory_bytes=1 << 30))
+    assert ended.timed_out
+    child, grandchild = map(int, ended.answer.split())
+    assert eventually(lambda: not alive(child) and not alive(grandchild))
+
+
+def test_an_early_end_of_the_child_ends_its_children(tmp_path: Path) -> None:
+    ended = run(FORKS_AND_WAITS.replace("signal.pause", "pid and os._exit(0) or signal.pause"), tmp_path)
+    assert ended.status == 0
+    assert eventually(lambda: not alive(int(ended.answer.split()[1])))
+
+
+def test_a_lost_lease_ends_the_child_and_is_passed_on(tmp_path: Path) -> None:
+    started = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); import signal; signal.pause()"
+
+    def lost() -> None:
+        if (tmp_path / "pid").exists():
+            raise LeaseLost("somebody else has it")
+
+    with pytest.raises(LeaseLost):
+        run(started, tmp_path, keep_alive=lost)
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_the_lease_is_kept_again_and_again_while_the_child_works(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    calls: list[int] = []
+
+    def keep() -> None:
+        calls.append(len(calls))
+        kept.write_text(str(len(calls)))
+
+    waits = f"""
+import time
+while not os.path.exists({str(kept)!r}) or open({str(kept)!r}).read() != "2":
+    time.sleep(0.01)
+"""
+    assert run(waits, tmp_path, keep_alive=keep).status == 0
+    assert calls == [0, 1]
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    takes = "os.write(fd, b'up'); filled = bytearray({}); os.write(fd, b' and beyond')"
+    assert run(takes.format(300 << 20), tmp_path).answer == b"up and beyond"
+    ended = run(takes.format(300 << 20), tmp_path, limits=Limits(timeout_seconds=30, memory_bytes=200 << 20))
+    assert ended == Ended(b"up", 1, timed_out=False)
+
+
+def test_processor_time_and_core_dumps_are_limited(tmp_path: Path) -> None:
+    limits = """
+from resource import RLIMIT_CORE, RLIMIT_CPU, getrlimit
+os.write(fd, repr([getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)]).encode())
+"""
+    ended = run(
+        "sys.stdin.read()\n" + limits, tmp_path, limits=Limits(timeout_seconds=30, memory_bytes=1 << 30)
+    )
+    assert ended.answer == b"[(61, 61), (0, 0)]"
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ({"timeout_seconds": 0.3}, {"timeout"}),
+        ({"memory_bytes": 100 << 20}, {"memory-limit", "killed", "trainer-error"}),
+        ({"python": "/bin/false"}, {"trainer-error"}),
+        ({"python": "/bin/true"}, {"bad-output"}),
+    ],
+)
+def test_a_training_that_meets_a_limit_ends_with_a_code(
+    world: World, options: dict[str, object], codes: set[str]
+) -> None:
+    ended = world.trainer(**options).train(world.request(), nothing)
+    assert isinstance(ended, TrainFailed)
+    assert ended.code in codes
+    assert world.staging.drafts() == ()
+
+
+def test_a_killed_child_has_a_code_and_its_directory_is_removed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    directories: list[Path] = []
+
+    def kill() -> None:
+        for child in psutil.Process().children():
+            if MODULE in child.cmdline():
+                directories.append(Path(child.cwd()))
+                child.kill()
+
+    rows = world.request(part_url=slow_part(tmp_path))
+    assert world.trainer().train(rows, kill) == TrainFailed("killed")
+    assert directories
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def slow_part(root: Path) -> str:
+    """A part that is a pipe nobody writes to: whoever opens it waits."""
+    path = root / "raw" / "taxi" / "0" / "parts" / "9.parquet"
+    os.mkfifo(path)
+    return str(path)
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from tests.ptkstore.adapters.sandbox.world import new_world, some_rows
+world = new_world(Path(sys.argv[1]))
+world.trainer().train(world.request(part_url=sys.argv[2]), lambda: print("alive", flush=True))
+"""
+
+
+def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, repository: Path) -> None:
+    arguments = [sys.executable, "-c", WORKER, str(tmp_path), slow_part(tmp_path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=repository) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"alive\n"
+        (child,) = [c for c in psutil.Process(worker.pid).children() if MODULE in c.cmdline()]
+        assert alive(child.pid)
+        worker.kill()
+    assert eventually(lambda: not alive(child.pid))
+
+
+def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
+    world: World, tmp_path: Path
+) -> None:
+    request = world.request(part_url=slow_part(tmp_path))
+    seen: list[bytes] = []
+
+    def look() -> None:
+        for child in psutil.Process().children():
+            inside = Path(f"/proc/{child.pid}")
+            if MODULE in child.cmdline() and b"NoNewPrivs:\t1" in (inside / "status").read_bytes():
+                seen.extend((inside / name).read_bytes() for name in ("cmdline", "environ"))
+                child.kill()
+
+    assert world.trainer(timeout_seconds=60).train(request, look) == TrainFailed("killed")
+    assert MODULE.encode() in seen[0]
+    for secret in (request.window_key, request.draft_key):
+        forms = (secret, secret.hex().encode(), base64.b64encode(secret))
+        assert not any(form in text for form in forms for text in seen)
+
+
+def test_a_guarded_process_leaves_no_core_and_lets_nobody_look() -> None:
+    asks = """
+import ctypes
+from ptkstore.adapters.sandbox import guard
+asked = lambda: [ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) for option in (3, 39)]
+print(asked(), guard.keep_secrets(), asked())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asks], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout == "[1, 0] None [0, 1]\n"
+
+
+def test_a_child_without_its_parent_does_not_begin(world: World) -> None:
+    order = encode_order(Order(world.request(), world.raw.url, world.staging.url, parent=1))
+    answer, child_end = os.pipe()
+    with os.fdopen(answer, "rb") as said:
+        subprocess.run(
+            [sys.executable, "-I", "-m", MODULE, str(child_end)],
+            input=order,
+            pass_fds=(child_end,),
+            check=True,
+            timeout=60,
+        )
+        os.close(child_end)
+        assert said.read() == b""
+    assert world.staging.drafts() == ()

@@ -1,0 +1,135 @@
+"""The parent believes nothing that staging does not bear out."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from ptkstore.adapters.sandbox.protocol import Order, decode_answer, decode_order, encode_answer, encode_order
+from ptkstore.adapters.sandbox.training import train
+from ptkstore.adapters.sandbox.verify import is_sound
+from ptkstore.domain.snapshots import Draft, StateFile
+from ptkstore.ports.training import TrainFailed, TrainRequest
+from tests.ptkstore.adapters.sandbox.world import SPEC, World
+
+
+@pytest.fixture
+def request_(world: World) -> TrainRequest:
+    return world.request(epsilon=0.5)
+
+
+@pytest.fixture
+def draft(world: World, request_: TrainRequest) -> Draft:
+    return train(request_, world.raw, world.staging)
+
+
+def test_a_true_draft_is_sound(world: World, request_: TrainRequest, draft: Draft) -> None:
+    assert is_sound(draft, request_, world.staging)
+    assert decode_answer(encode_answer(draft)) == draft
+
+
+def other_content(world: World, request: TrainRequest, file: StateFile) -> StateFile:
+    """The same table in other bytes, under the name of a hash that it does not have."""
+    content = world.staging.read(request.draft_id, [file.name], request.draft_key)[file.name]
+    table = pq.read_table(io.BytesIO(content))
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="none")
+    wrong = changed(file, size=sink.tell(), sha256="1" * 64, name=f"statistics-{'1' * 64}.parquet")
+    world.staging.write(request.draft_id, {wrong.name: sink.getvalue()}, request.draft_key)
+    return wrong
+
+
+def changed(file: StateFile, **changes: Any) -> StateFile:
+    return replace(file, **changes)
+
+
+@pytest.mark.parametrize("field", ["name", "size", "sha256", "content"])
+def test_a_draft_that_misstates_a_file_is_not(
+    world: World, request_: TrainRequest, draft: Draft, field: str
+) -> None:
+    (file,) = draft.files
+    wrong = {
+        "name": changed(file, name="../../etc/passwd"),
+        "size": changed(file, size=file.size + 1),
+        "sha256": changed(file, sha256="0" * 64, name=f"statistics-{'0' * 64}.parquet"),
+        "content": other_content(world, request_, file),
+    }[field]
+    assert not is_sound(replace(draft, files=(wrong,)), request_, world.staging)
+
+
+def test_a_draft_of_another_run_or_without_its_tables_is_not(
+    world: World, request_: TrainRequest, draft: Draft
+) -> None:
+    other = world.request(epsilon=0.5)
+    assert not is_sound(draft, other, world.staging)
+    assert not is_sound(replace(draft, draft_id=other.draft_id), other, world.staging)
+    assert not is_sound(replace(draft, files=()), request_, world.staging)
+    assert not is_sound(replace(draft, files=draft.files * 2), request_, world.staging)
+
+
+def test_a_draft_that_lost_more_than_was_granted_is_not(
+    world: World, request_: TrainRequest, draft: Draft
+) -> None:
+    assert not is_sound(draft, replace(request_, epsilon=0.4), world.staging)
+    more = {**draft.state, "loss": {**draft.state["loss"], "epsilon": 0.6}}
+    assert not is_sound(replace(draft, state=more), request_, world.staging)
+
+
+def test_a_draft_of_another_estimator_is_not(world: World, request_: TrainRequest, draft: Draft) -> None:
+    other = {"family": SPEC["family"], "params": {**SPEC["params"], "domains": {"zone": ["a", "b", "c"]}}}
+    assert not is_sound(draft, replace(request_, estimator=other), world.staging)
+    assert not is_sound(replace(draft, state={**draft.state, "rows": [1]}), request_, world.staging)
+
+
+def test_a_draft_whose_bytes_were_changed_is_not(world: World, request_: TrainRequest, draft: Draft) -> None:
+    path = world.root / "staging" / "_staging" / draft.draft_id / draft.files[0].name
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert not is_sound(draft, request_, world.staging)
+    path.write_bytes(data)
+    assert is_sound(draft, request_, world.staging)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"7\n",
+        b"null\n",
+        b"\xff\n",
+        b'{"failed": "canary-77"}\n',
+        b'{"failed": "timeout"}\n',
+        b'{"failed": ["rows-gone"]}\n',
+        b'{"failed": "rows-gone"}',
+        b'{"failed": "rows-gone", "rows": 7}\n',
+        b'{"draft_id": "d", "files": [["n", "1", "s"]], "state": {}}\n',
+        b'{"draft_id": "d", "files": [["n", 1]], "state": {}}\n',
+        b'{"draft_id": 7, "files": [], "state": {}}\n',
+        b'{"draft_id": "d", "files": [], "state": []}\n',
+        b'{"draft_id": "d", "files": [], "state": {}}\n{}\n',
+        b"[" * 100_000 + b"\n",
+    ],
+)
+def test_an_answer_of_another_form_is_bad_output(line: bytes) -> None:
+    assert decode_answer(line) == TrainFailed("bad-output")
+
+
+@pytest.mark.parametrize("code", ["memory-limit", "rows-gone", "rows-corrupt"])
+def test_the_codes_of_a_child_come_through(code: str) -> None:
+    assert decode_answer(encode_answer(TrainFailed(code))) == TrainFailed(code)
+
+
+def test_an_order_arrives_as_it_was_sent(world: World) -> None:
+    order = Order(
+        world.request(previous_state={"a.parquet": b"\0\xff", "state.json": b"{}"}), "/raw", "/st", 7
+    )
+    assert decode_order(encode_order(order)) == order
+    order = replace(order, request=world.request())
+    assert decode_order(encode_order(order)) == order

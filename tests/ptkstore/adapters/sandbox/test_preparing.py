@@ -1,0 +1,226 @@
+"""Rows of a closed window, split into parts: what the child does, done here, and the process around it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+
+from ptkstore.adapters.keys import split_hash
+from ptkstore.adapters.sandbox.preparing import prepare
+from ptkstore.adapters.sandbox.program import MODULE, storage_environment
+from ptkstore.adapters.sandbox.protocol import (
+    Order,
+    decode_order,
+    decode_prepared,
+    encode_answer,
+    encode_order,
+)
+from ptkstore.domain.streams import ColumnType, Schema
+from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
+from ptkstore.ports.training import PrepareRequest
+from tests.ptkstore.adapters.sandbox.world import WHOLE, WINDOW, World, nothing
+
+SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("zone", ColumnType.STRING)), "at")
+BOUNDS = (WHOLE // 4, WHOLE // 2, WHOLE)
+IDS = [bytes([i]) * 16 for i in range(200)]
+
+
+def batch(ids: list[bytes]) -> pa.Table:
+    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * len(ids), pa.timestamp("us", "UTC"))
+    zones = [f"zone-{i.hex()[:2]}" for i in ids]
+    return pa.table({"at": at, "zone": zones, "ptk_row": pa.array(ids, pa.binary(16))})
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A window's batches, and a request to split them."""
+
+    world: World
+    request: PrepareRequest
+
+    def parts(self) -> list[pa.Table]:
+        raw, key = self.world.raw, self.request.window_key
+        return [raw.read_part(raw.part_url(WINDOW, part), key) for part in range(len(BOUNDS))]
+
+
+@pytest.fixture
+def batches(world: World) -> Batches:
+    world.raw.delete_window(WINDOW)
+    world.raw.write_batch(WINDOW, "aa", batch(IDS[:150]), world.window_key)
+    world.raw.write_batch(WINDOW, "bb", batch(IDS[150:]), world.window_key)
+    world.raw.write_batch(WINDOW, "uncommitted", batch([bytes(16)]), world.window_key)
+    tokens = ("aa", "elsewhere", "bb")
+    return Batches(
+        world, PrepareRequest(WINDOW, tokens, SCHEMA, BOUNDS, world.window_key, secrets.token_bytes(32))
+    )
+
+
+def expected(request: PrepareRequest) -> list[list[tuple[str, int]]]:
+    """Zone and hash of every row by part, found one row at a time."""
+    parts: list[list[tuple[str, int]]] = [[] for _ in BOUNDS]
+    for one in IDS:
+        (value,) = split_hash(request.split_key, np.frombuffer(one, dtype="V16")).tolist()
+        part = next(number for number, bound in enumerate(BOUNDS) if value < bound)
+        parts[part].append((f"zone-{one.hex()[:2]}", value))
+    return parts
+
+
+def found(parts: list[pa.Table]) -> list[list[tuple[str, int]]]:
+    return [list(zip(part["zone"].to_pylist(), part["ptk_hash"].to_pylist(), strict=True)) for part in parts]
+
+
+def test_each_committed_row_lies_in_the_one_part_that_its_hash_names(batches: Batches) -> None:
+    prepare(batches.request, batches.world.raw, split_hash)
+    parts = batches.parts()
+    assert found(parts) == expected(batches.request)
+    assert all(len(part) for part in parts)
+    assert {tuple(part.column_names) for part in parts} == {("at", "zone", "ptk_hash")}
+
+
+def test_a_hash_on_a_bound_belongs_to_the_part_above_it(batches: Batches) -> None:
+    def on_the_first_bound(key: bytes, ids: Any) -> Any:
+        return np.full(len(ids), BOUNDS[0], dtype=np.uint64)
+
+    prepare(batches.request, batches.world.raw, on_the_first_bound)
+    assert [len(part) for part in batches.parts()] == [0, len(IDS), 0]
+
+
+def test_a_window_without_rows_gets_all_its_parts_with_their_columns(batches: Batches) -> None:
+    batches.world.raw.delete_window(WINDOW)
+    batches.world.preparer().prepare(batches.request, nothing)
+    types = [pa.timestamp("us", "UTC"), pa.string(), pa.uint64()]
+    assert [(len(part), part.schema.types) for part in batches.parts()] == [(0, types)] * 3
+
+
+def test_a_process_of_its_own_does_the_same_again_and_again(
+    batches: Batches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def in_this_process(*_: object) -> None:
+        raise AssertionError("rows were opened in the process of the worker")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ptkstore.adapters.objects.raw.decrypted", in_this_process)
+        for _ in range(2):
+            batches.world.preparer().prepare(batches.request, nothing)
+    assert found(batches.parts()) == expected(batches.request)
+    assert capfd.readouterr() == ("", "")
+
+
+def rows_changed(world: World) -> None:
+    path = world.root / "raw" / "taxi" / "0" / "batches" / "bb.parquet"
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def rows_vanish(world: World) -> None:
+    path = world.root / "raw" / "taxi" / "0" / "batches" / "bb.parquet"
+    path.unlink()
+    path.symlink_to("nowhere")  # listed, and gone when it is opened
+
+
+def storage_is_silent(world: World) -> None:
+    (world.root / "raw" / "taxi" / "0" / "parts").write_bytes(b"a file where a folder should be")
+
+
+@pytest.mark.parametrize(
+    ("fault", "options", "error", "says"),
+    [
+        (rows_changed, {}, CorruptObject, "not what was stored"),
+        (rows_vanish, {}, WindowGone, "not exist any more"),
+        (storage_is_silent, {}, Unavailable, "trainer-error"),
+        (lambda _: None, {"timeout_seconds": 0.05}, Unavailable, "timeout"),
+        (lambda _: None, {"python": "/bin/true"}, Unavailable, "bad-output"),
+    ],
+)
+def test_a_preparation_that_cannot_work_ends_with_an_error_that_tells_nothing_of_rows(
+    batches: Batches,
+    capfd: pytest.CaptureFixture[str],
+    fault: Callable[[World], None],
+    options: dict[str, Any],
+    error: type[PtkStoreError],
+    says: str,
+) -> None:
+    fault(batches.world)
+    with pytest.raises(error, match=says) as caught:
+        batches.world.preparer(**options).prepare(batches.request, nothing)
+    assert type(caught.value) is error
+    assert "window taxi/0" in str(caught.value)
+    assert "zone" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_lost_lease_ends_the_process_and_is_passed_on(batches: Batches) -> None:
+    path = batches.world.root / "raw" / "taxi" / "0" / "batches" / "aa.parquet"
+    path.unlink()
+    os.mkfifo(path)  # whoever opens it waits
+
+    def lost() -> None:
+        raise LeaseLost("somebody else has it")
+
+    with pytest.raises(LeaseLost):
+        batches.world.preparer().prepare(batches.request, lost)
+    assert [child for child in psutil.Process().children() if MODULE in child.cmdline()] == []
+
+
+# what is said between the two
+
+
+def test_an_order_to_prepare_comes_back_whole_and_shows_no_key(batches: Batches) -> None:
+    order = Order(batches.request, "raw", "staging", 7, {"AWS_SECRET_ACCESS_KEY": "canary-key"})
+    assert decode_order(encode_order(order)) == order
+    for secret in ("canary-key", str(batches.request.window_key), str(batches.request.split_key)):
+        assert secret not in repr(order)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (encode_answer(None), None),
+        (b'{"failed": "rows-gone"}\n', "rows-gone"),
+        (b'{"failed": "canary-77"}\n', "bad-output"),
+        (b'{"failed": "rows-gone", "rows": 7}\n', "bad-output"),
+        (b'{"prepared": true}', "bad-output"),
+        (b'{"prepared": true, "rows": 7}\n', "bad-output"),
+        (b'{"failed": ["rows-gone"]}\n', "bad-output"),
+        (b"[]\n", "bad-output"),
+        (b"7\n", "bad-output"),
+        (b"", "bad-output"),
+        (b"\xff\n", "bad-output"),
+        (b"[" * 100_000 + b"\n", "bad-output"),
+    ],
+)
+def test_only_a_well_formed_line_is_believed(line: bytes, code: str | None) -> None:
+    assert decode_prepared(line) == code
+
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "k",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+    "FSSPEC_S3_ENDPOINT_URL": "http://127.0.0.1:1",
+    "PTK_DATABASE_URL": "canary",
+    "PTK_REDIS_URL": "canary",
+    "HOME": "canary",
+    "LAWS_": "canary",
+}
+
+
+def test_an_order_carries_credentials_of_the_object_store_and_nothing_else() -> None:
+    given = storage_environment(ENVIRONMENT, "s3://bucket/raw", "/staging")
+    assert sorted(given) == sorted(name for name, value in ENVIRONMENT.items() if value != "canary")
+    assert {name: ENVIRONMENT[name] for name in given} == given
+
+
+@pytest.mark.parametrize("url", ["/raw", "raw", "file:///raw"])
+def test_an_order_for_local_trees_carries_no_credentials(url: str) -> None:
+    assert storage_environment(ENVIRONMENT, url, "/staging") == {}

@@ -1,0 +1,357 @@
+"""Sending, against real receivers on loopback."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver, new_secret
+from ptkstore.ports.messages import Delivered, Messenger, NotDelivered
+from tests.ptkstore.adapters.webhooks.test_destinations import BAD_FORM, PUBLIC, answering
+
+LOOPBACK = ("127.0.0.1/32",)
+BODY = json.dumps({"type": "ptk.state.published", "data": {"ptk_id": "taxi.speed", "version": 7}}).encode()
+EMPTY_200 = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.fixture
+def messenger() -> Messenger:
+    return HttpMessenger(LOOPBACK, timeout_seconds=5.0)
+
+
+class Raw:
+    """A server that answers each connection in a way of its own, and keeps what it was sent."""
+
+    def __init__(self, answer: Callable[[socket.socket], None], context: ssl.SSLContext | None) -> None:
+        self.requests: list[bytes] = []
+        self._answer = answer
+        self._context = context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/hook"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._handle, args=(connection,), daemon=True).start()
+
+    def _handle(self, connection: socket.socket) -> None:
+        try:
+            if self._context is not None:
+                connection = self._context.wrap_socket(connection, server_side=True)
+            with connection:
+                received = b""
+                while b"\r\n\r\n" not in received:
+                    received += connection.recv(65536)
+                head, _, body = received.partition(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or b"0")
+                while len(body) < length:  # closing with bytes unread would reset the connection
+                    body += connection.recv(65536)
+                self.requests.append(head + b"\r\n\r\n" + body)
+                self._answer(connection)
+        except OSError:
+            return
+
+
+@contextmanager
+def raw(answer: Callable[[socket.socket], None], context: ssl.SSLContext | None = None) -> Iterator[Raw]:
+    server = Raw(answer, context)
+    yield server
+    server.close()
+
+
+def says(data: bytes) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(data)
+
+
+def test_a_message_arrives_signed_with_the_three_headers(
+    messenger: Messenger, webhook_receiver: WebhookReceiver
+) -> None:
+    secret = new_secret()
+    webhook_receiver.trust(secret)
+    messenger.check_endpoint(webhook_receiver.endpoint())
+    assert messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, secret) == Delivered()
+    (call,) = webhook_receiver.calls
+    assert (call.webhook_id, call.verified, call.message) == ("msg_s_1", True, json.loads(BODY))
+
+
+def test_the_id_stays_the_same_over_retries_and_the_receiver_verifies_every_one(
+    messenger: Messenger, webhook_receiver: WebhookReceiver
+) -> None:
+    secret = new_secret()
+    webhook_receiver.trust(secret)
+    webhook_receiver.answer_next(2, status=500)
+    webhook_receiver.cut_next(1)
+    outcomes = [messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, secret) for _ in range(4)]
+    assert outcomes == [
+        NotDelivered("status-5xx"),
+        NotDelivered("status-5xx"),
+        NotDelivered("connection-failed"),
+        Delivered(),
+    ]
+    assert [(call.webhook_id, call.verified) for call in webhook_receiver.calls] == [("msg_s_1", True)] * 4
+    assert len(webhook_receiver.accepted) == 1
+
+
+def test_a_message_of_another_secret_is_refused_by_the_receiver(
+    messenger: Messenger, webhook_receiver: WebhookReceiver
+) -> None:
+    webhook_receiver.trust(new_secret())
+    outcome = messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, new_secret())
+    assert outcome == NotDelivered("status-4xx")
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, Delivered()),
+        (202, Delivered()),
+        (204, Delivered()),
+        (299, Delivered()),
+        (300, NotDelivered("redirect")),
+        (304, NotDelivered("redirect")),
+        (400, NotDelivered("status-4xx")),
+        (410, NotDelivered("status-4xx")),
+        (429, NotDelivered("status-4xx")),
+        (500, NotDelivered("status-5xx")),
+        (503, NotDelivered("status-5xx")),
+        (599, NotDelivered("status-5xx")),
+        (799, NotDelivered("status-5xx")),
+    ],
+)
+def test_every_status_has_its_outcome(
+    messenger: Messenger, status: int, outcome: Delivered | NotDelivered
+) -> None:
+    with raw(says(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode())) as server:
+        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == outcome
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:{port}/", "http://169.254.169.254/", "//[bad", "file:///x"]
+)
+def test_a_redirect_is_not_followed(messenger: Messenger, status: int, place: str) -> None:
+    with raw(says(EMPTY_200)) as private:
+        location = place.format(port=private.port)
+        answer = f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
+        with raw(says(answer.encode())) as server:
+            assert messenger.send(server.url, "msg_1", BODY, new_secret()) == NotDelivered("redirect")
+            assert len(server.requests) == 1
+        assert private.requests == []
+
+
+@pytest.mark.parametrize("endpoint", BAD_FORM.values(), ids=BAD_FORM.keys())
+def test_a_bad_endpoint_is_an_outcome_of_sending(endpoint: str) -> None:
+    messenger = HttpMessenger(resolver=answering("127.0.0.1"))
+    assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == NotDelivered("bad-endpoint")
+
+
+def test_a_receiver_outside_every_allowed_network_gets_nothing() -> None:
+    with raw(says(EMPTY_200)) as server:
+        elsewhere = HttpMessenger(("10.0.0.0/8",))
+        for host in ("127.0.0.1", "localhost", "0x7f000001", "[::ffff:127.0.0.1]"):
+            outcome = elsewhere.send(f"http://{host}:{server.port}/", "msg_1", BODY, new_secret())
+            assert outcome == NotDelivered("refused-address")
+        assert server.requests == []
+
+
+def test_a_name_that_moves_to_a_private_address_after_the_check_is_refused() -> None:
+    answers = iter([answering(PUBLIC), answering("127.0.0.1")])
+    with raw(says(EMPTY_200)) as server:
+        messenger = HttpMessenger(allowed_ports=(server.port,), resolver=lambda *asked: next(answers)(*asked))
+        endpoint = f"https://rebinds.example:{server.port}/"
+        messenger.check_endpoint(endpoint)
+        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == NotDelivered("refused-address")
+        assert server.requests == []
+
+
+def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_connected_to() -> None:
+    asked: list[str] = []
+
+    def moves(host: str, *more: Any) -> Any:
+        asked.append(host)
+        return answering("127.0.0.1" if len(asked) == 1 else "127.0.0.2")(host, *more)
+
+    with raw(says(EMPTY_200)) as server:
+        messenger = HttpMessenger(LOOPBACK, resolver=moves)
+        endpoint = f"http://rebinds.example:{server.port}/"
+        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == Delivered()
+        assert asked == ["rebinds.example"]
+        assert f"host: rebinds.example:{server.port}" in server.requests[0].decode().lower()
+
+
+def test_a_proxy_of_the_environment_is_not_used(
+    messenger: Messenger, webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = new_secret()
+    webhook_receiver.trust(secret)
+    with raw(says(EMPTY_200)) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert messenger.send(webhook_receiver.endpoint(), "msg_1", BODY, secret) == Delivered()
+        assert proxy.requests == []
+    assert len(webhook_receiver.accepted) == 1
+
+
+def each_tick_until(stop: threading.Event) -> Iterator[int]:
+    """Often, each time sooner than the sender's patience; without a limit as a whole it ends as a failure."""
+    return (tick for tick in range(400) if not stop.wait(0.02))
+
+
+def drips_a_body(connection: socket.socket, stop: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+    for _ in each_tick_until(stop):
+        connection.sendall(b"x")
+
+
+def drips_headers(connection: socket.socket, stop: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    for _ in each_tick_until(stop):
+        connection.sendall(b"x-more: 1\r\n")
+
+
+def repeats_a_provisional_answer(connection: socket.socket, stop: threading.Event) -> None:
+    for _ in each_tick_until(stop):
+        connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+
+
+def says_nothing(connection: socket.socket, stop: threading.Event) -> None:
+    stop.wait(20.0)
+
+
+@pytest.mark.parametrize("slow", [drips_a_body, drips_headers, repeats_a_provisional_answer, says_nothing])
+def test_the_time_limit_holds_for_the_whole_attempt(
+    slow: Callable[[socket.socket, threading.Event], None],
+) -> None:
+    stop = threading.Event()
+    with raw(lambda connection: slow(connection, stop)) as server:
+        messenger = HttpMessenger(LOOPBACK, timeout_seconds=0.3)
+        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == NotDelivered("timeout")
+        stop.set()
+
+
+def test_a_lookup_that_hangs_counts_towards_the_time_limit() -> None:
+    let_go = threading.Event()
+
+    def hangs(*_: object) -> Any:
+        let_go.wait(20.0)
+        return []
+
+    messenger = HttpMessenger(LOOPBACK, timeout_seconds=0.1, resolver=hangs)
+    assert messenger.send("http://slow.example/", "msg_1", BODY, new_secret()) == NotDelivered("timeout")
+    let_go.set()
+
+
+def test_of_a_huge_answer_only_the_beginning_is_read(messenger: Messenger) -> None:
+    sent: list[int] = []
+    cut_off = threading.Event()
+
+    def floods(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100000000000\r\n\r\n")
+        try:
+            while True:
+                sent.append(connection.send(b"x" * 65536))
+        except OSError:
+            cut_off.set()
+
+    with raw(floods) as server:
+        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == Delivered()
+        assert cut_off.wait(20.0)
+    assert sum(sent) < 64 * 1024 * 1024  # what the two socket buffers hold, not the 100 GB announced
+
+
+def test_a_compressed_answer_is_not_unpacked(messenger: Messenger) -> None:
+    no_gzip = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nnope"
+    with raw(says(no_gzip)) as server:
+        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == Delivered()
+        assert b"accept-encoding: identity" in server.requests[0].lower()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 99999 X\r\n\r\n", b"\x00" * 99]
+)
+def test_what_is_no_http_answer_is_a_failed_connection(messenger: Messenger, garbage: bytes) -> None:
+    with raw(says(garbage)) as server:
+        outcome = messenger.send(server.url, "msg_1", BODY, new_secret())
+    assert outcome == NotDelivered("connection-failed")
+
+
+def test_nobody_listening_is_a_failed_connection(messenger: Messenger) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    outcome = messenger.send(f"http://127.0.0.1:{port}/", "msg_1", BODY, new_secret())
+    assert outcome == NotDelivered("connection-failed")
+
+
+@contextmanager
+def tls_server(directory: Path, name: str) -> Iterator[tuple[Raw, ssl.SSLContext]]:
+    """A server with a certificate for this name, and a client's context that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = directory / "certificate.pem"
+    pem.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(pem)
+    with raw(says(EMPTY_200), serving) as server:
+        yield server, ssl.create_default_context(cafile=str(pem))
+
+
+def test_https_verifies_the_certificate_against_the_name_and_not_the_address(tmp_path: Path) -> None:
+    with tls_server(tmp_path, "hooks.example") as (server, trusting):
+        lookup = answering("127.0.0.1")
+        ports = (server.port,)
+        trusts = HttpMessenger(LOOPBACK, ports, 5.0, resolver=lookup, ssl_context=trusting)
+        endpoint = f"https://hooks.example:{server.port}/"
+        assert trusts.send(endpoint, "msg_1", BODY, new_secret()) == Delivered()
+        failed = NotDelivered("connection-failed")
+        wrong_name = f"https://other.example:{server.port}/"
+        assert trusts.send(wrong_name, "msg_1", BODY, new_secret()) == failed
+        public_authorities = HttpMessenger(LOOPBACK, ports, 5.0, resolver=lookup)
+        assert public_authorities.send(endpoint, "msg_1", BODY, new_secret()) == failed
+        assert len(server.requests) == 1
+
+
+def test_loopback_of_these_tests_is_what_they_think_it_is() -> None:
+    assert ipaddress.ip_address("127.0.0.1") in ipaddress.ip_network(LOOPBACK[0])
+    assert ipaddress.ip_address("127.0.0.2") not in ipaddress.ip_network(LOOPBACK[0])

@@ -1,0 +1,365 @@
+"""Closing and expiring: by the clock, in order, nothing lost in silence, nothing readable afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptkstore.application import close_windows
+from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.streams import Closing
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.errors import InvalidRequest, Refused, UnknownName, WindowGone
+from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World
+
+TENTH = 10**8
+FIRST = WindowId(STREAM, 0)
+HOUR = timedelta(hours=1)
+
+
+def test_windows_close_in_order_when_their_end_has_passed(world: World) -> None:
+    close = world.service.close_windows
+    assert close(STREAM, ORIGIN + DAY - timedelta(microseconds=1)) == ()
+    assert close(STREAM, ORIGIN + DAY) == (FIRST,)
+    assert close(STREAM, ORIGIN + DAY) == ()
+    assert close(STREAM, ORIGIN) == ()  # event time never goes back
+    assert close(STREAM, ORIGIN + 2 * DAY) == (WindowId(STREAM, 1),)
+    with world.service.begin() as uow:
+        assert uow.streams.progress(STREAM).reached == ORIGIN + 2 * DAY
+
+
+def test_a_window_without_rows_closes_with_blocks_trains_and_publishes(world: World) -> None:
+    ptk_id = world.register()
+    world.close(1)
+    assert [b.number for b in world.service.budget(STREAM)] == [0, 1, 2]
+    assert world.work() == ["prepare/taxi/0", "allocate/taxi/0", "train/taxi.speed/0", "place/taxi.speed"]
+    (version,) = world.service.versions(ptk_id)
+    assert version.content["blocks"] == [
+        {"stream": STREAM, "number": 2, "epsilon_nano": TENTH, "delta_atto": 0}
+    ]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40])
+def test_what_the_catalog_tells_of_a_closed_window_does_not_depend_on_its_rows(
+    world: World, rows: int
+) -> None:
+    world.register()
+    world.ingest([i / 50 for i in range(rows)])
+    world.close(1)
+    world.work()
+    version = world.service.versions("taxi.speed")[0].content
+    assert version["planned"] == {"rows_per_window": 100, "n": 80, "rate": 0.8}
+    assert world.steps.seen == [
+        *("claimed", "parts-written", "prepared"),
+        *("claimed", "reserved"),
+        *("claimed", "spent", "opened", "trained", "elected"),
+        *("claimed", "placed", "draft-destroyed", "place-committed"),
+    ]
+
+
+def test_the_future_cannot_close(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="future"):
+        world.service.close_windows(STREAM, NOW + timedelta(microseconds=1))
+    with pytest.raises(InvalidRequest, match="closed by its operator"):
+        world.service.close_windows(STREAM)
+    with pytest.raises(UnknownName):
+        world.service.close_windows("bikes", NOW)
+    with world.service.begin() as uow:
+        assert uow.windows.of(STREAM) == ()
+
+
+def test_an_operator_who_would_lose_windows_is_told_how_far_to_go(world: World) -> None:
+    world.ingest((0.5, 1.5, 2.5))
+    with pytest.raises(Refused, match="would expire before its trainings ended") as refusal:
+        world.service.close_windows(STREAM, ORIGIN + 5 * DAY)
+    with world.service.begin() as uow:
+        assert uow.windows.of(STREAM) == ()
+    limit = datetime.fromisoformat(str(refusal.value).split()[-1])
+    with pytest.raises(Refused):
+        world.service.close_windows(STREAM, limit)
+    assert len(world.service.close_windows(STREAM, limit - timedelta(microseconds=1))) == 2
+
+
+@pytest.mark.parametrize("worked", [(), ("prepare",), ("prepare", "allocate")])
+def test_a_window_in_training_does_not_expire_under_its_operator_unless_insisted(
+    world: World, worked: tuple[str, ...]
+) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.close(2)
+    if worked:
+        world.work(*worked)
+    with pytest.raises(Refused, match="window 0"):
+        world.close(3)
+    world.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+    world.work("expire")
+    assert world.state(0) is WindowState.EXPIRED
+
+
+def test_a_window_whose_trainings_have_ended_expires_without_a_word(world: World) -> None:
+    world.register()
+    world.close(1)
+    world.close(2)
+    world.work()
+    world.close(3)
+    world.work("expire")
+    assert (world.state(0), world.state(1)) == (WindowState.EXPIRED, WindowState.PREPARED)
+
+
+def test_a_step_of_too_many_windows_is_refused_for_an_operator_and_taken_in_parts_by_the_clock(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(close_windows, "MAX_WINDOWS", 4)
+    with pytest.raises(InvalidRequest, match="more than 4 windows"):
+        world.close(5)
+    world.stream("clocked", closing=Closing.CLOCK)
+    closed = [len(world.service.close_windows("clocked")) for _ in range(9)]
+    assert closed == [4, 4, 4, 4, 4, 4, 4, 2, 0]
+
+
+def test_the_clock_closes_after_the_allowed_lateness(world: World) -> None:
+    world.stream("clocked", closing=Closing.CLOCK, lateness=6 * HOUR)
+    world.clock.time = ORIGIN + DAY + 6 * HOUR - timedelta(microseconds=1)
+    assert world.service.close_windows("clocked") == ()
+    world.clock.pass_(microseconds=1)
+    assert world.service.close_windows("clocked") == (WindowId("clocked", 0),)
+    world.clock.time = ORIGIN  # a clock that goes back opens nothing again
+    assert world.service.close_windows("clocked") == ()
+
+
+# expiry
+
+
+def expire_first(world: World) -> None:
+    """Close the first window and let its retention pass."""
+    world.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+
+
+def test_expiry_releases_what_was_never_opened_and_tells_the_owner(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+    assert world.train_block(0) == (TENTH, 0)
+    expire_first(world)
+    world.work("expire")
+    assert world.train_block(0) == (0, 0)
+    assert world.job("train/taxi.speed/0").outcome is Outcome.EXPIRED
+    assert world.notices() == [("taxi.speed window 0", "expired")]
+    assert world.service.verify_ledger(STREAM).faults == ()
+    assert "train/taxi.speed/0" not in world.work()
+
+
+@pytest.mark.parametrize("worked", [(), ("prepare",)])
+def test_owners_are_told_of_a_window_that_expired_before_its_trainings_were_planned(
+    world: World, worked: tuple[str, ...]
+) -> None:
+    world.register()
+    world.close(1)
+    if worked:
+        world.work(*worked)
+    expire_first(world)
+    world.work("expire")
+    assert world.notices() == [("taxi.speed window 0", "expired")]
+    assert world.train_block(0) == (0, 0)
+
+
+def test_expiry_keeps_what_was_spent_and_what_was_published(world: World) -> None:
+    ptk_id = world.register()
+    world.ingest()
+    world.close(1)
+    world.work()
+    expire_first(world)
+    world.work("expire")
+    assert world.train_block(0) == (0, TENTH)
+    assert [v.number for v in world.service.versions(ptk_id)] == [1]
+    assert world.service.lake.read_version(ptk_id, 1)
+    assert ("taxi.speed window 0", "expired") not in world.notices()
+
+
+def test_an_expired_window_is_gone_from_disk_and_its_key_for_ever(world: World) -> None:
+    world.register()
+    world.ingest((0.5, 1.5))
+    world.close(1)
+    world.work()
+    assert files_of(world, 0)
+    expire_first(world)
+    world.work("expire")
+    assert files_of(world, 0) == []
+    assert files_of(world, 1)  # its neighbour is still there
+    with pytest.raises(WindowGone):
+        world.service.keys.sealing_key(FIRST)
+    with pytest.raises(WindowGone):
+        world.service.keys.opening_key(FIRST, world.service.catalog.journal_view())
+    states = {b.number: b.state for b in world.service.budget(STREAM)}
+    assert {states[n] for n in (0, 1, 2)} == {BlockState.ERASED}
+    assert states[130] is BlockState.ACTIVE
+
+
+def test_a_draft_that_was_not_elected_dies_with_its_window(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+
+    def lose_the_lease() -> None:
+        world.clock.pass_(minutes=5)
+        with world.service.begin() as uow:
+            uow.jobs.claim("train/taxi.speed/0", world.clock.now(), 5 * HOUR)
+            uow.commit()
+
+    world.steps.at["trained"] = lose_the_lease
+    drafts: list[Any] = []
+    deleted = world.service.staging.delete
+    world.service.staging.delete = drafts.append  # type: ignore[method-assign]  # as if killed there
+    world.work("prepare", "allocate")
+    world.service.work_on("train/taxi.speed/0")
+    world.service.staging.delete = deleted  # type: ignore[method-assign]
+    assert len(world.drafts()) == 1
+    world.clock.pass_(hours=6)
+    expire_first(world)
+    world.work("expire")
+    assert world.drafts() == []
+    with pytest.raises(WindowGone):
+        world.service.keys.draft_key(drafts[0])
+
+
+def test_the_key_of_a_draft_that_was_never_written_dies_with_its_window(world: World) -> None:
+    world.register()
+    world.ingest((0.5, 1.5))
+    world.close(2)
+    drafts: list[str] = []
+
+    def die() -> None:
+        drafts.append(world.trainer.requests[-1].draft_id)
+        raise KeyboardInterrupt
+
+    world.trainer.meanwhile = die
+    with pytest.raises(KeyboardInterrupt):
+        world.work()
+    other = f"{STREAM}.1.{'0' * 32}"
+    world.service.keys.draft_key(other)
+    assert world.drafts() == []
+    assert world.service.keys.draft_ids() == tuple(sorted([*drafts, other]))
+    world.clock.pass_(minutes=5)
+    expire_first(world)
+    world.work("expire")
+    assert world.service.keys.draft_ids() == (other,)
+    with pytest.raises(WindowGone):
+        world.service.keys.draft_key(drafts[0])
+
+
+@pytest.mark.parametrize("step", ["expiring", "key-destroyed", "files-deleted"])
+def test_an_expiry_that_broke_off_anywhere_is_finished_by_the_next(world: World, step: str) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+    expire_first(world)
+
+    def break_off() -> None:
+        raise KeyboardInterrupt
+
+    world.steps.at[step] = break_off
+    with pytest.raises(KeyboardInterrupt):
+        world.work("expire")
+    assert world.state(0) is WindowState.EXPIRING
+    world.clock.pass_(minutes=2)
+    world.work("expire")
+    assert world.state(0) is WindowState.EXPIRED
+    assert world.train_block(0) == (0, 0)
+    assert world.notices() == [("taxi.speed window 0", "expired")]
+    assert files_of(world, 0) == []
+
+
+def test_expiry_wins_over_a_training_that_is_about_to_open_the_rows(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+
+    def expire_meanwhile() -> None:
+        world.clock.pass_(minutes=5)  # the training's lease has run out
+        expire_first(world)
+        world.service.work_on("expire/taxi/0")
+
+    world.steps.at["claimed"] = expire_meanwhile
+    world.service.work_on("train/taxi.speed/0")
+    assert world.trainer.requests == []
+    assert world.train_block(0) == (0, 0)
+    assert world.job("train/taxi.speed/0").outcome is Outcome.EXPIRED
+
+
+def test_a_window_that_expires_while_it_is_prepared_stays_expired(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+
+    def expire_meanwhile() -> None:
+        world.clock.pass_(minutes=5)
+        expire_first(world)
+        world.service.work_on("expire/taxi/0")
+
+    world.steps.at["claimed"] = expire_meanwhile
+    assert world.service.work_on("prepare/taxi/0")
+    assert world.job("prepare/taxi/0").outcome is Outcome.EXPIRED
+    assert world.state(0) is WindowState.EXPIRED
+
+
+def test_expiry_between_spend_and_key_leaves_the_loss_spent_and_opens_nothing(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+
+    def expire_meanwhile() -> None:
+        world.clock.pass_(minutes=5)
+        expire_first(world)
+        world.service.work_on("expire/taxi/0")
+
+    world.steps.at["spent"] = expire_meanwhile
+    world.service.work_on("train/taxi.speed/0")
+    assert world.trainer.requests == []
+    assert world.train_block(0) == (0, TENTH)
+    job = world.job("train/taxi.speed/0")
+    assert (job.state, job.outcome) == (JobState.ENDED, Outcome.EXPIRED)
+
+
+def files_of(world: World, window: int) -> list[str]:
+    """Everything below the raw zone that belongs to a window, drafts left out."""
+    root = Path(world.service.settings.raw)
+    return [name for name in world.service.raw.files(STREAM) if f"/{window}/" in f"/{name}"] + [
+        str(p) for p in root.rglob(f"*{STREAM}/{window}/*") if p.is_file()
+    ]
+
+
+def test_after_the_retention_no_queued_training_opens_the_rows_whatever_comes_first(world: World) -> None:
+    for name in ("a", "b"):
+        world.register(name)
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+    expire_first(world)
+    for job_id in ("train/taxi.a/0", "train/taxi.b/0"):  # hinted before the expiry
+        world.service.work_on(job_id)
+    assert world.trainer.requests == []
+    assert world.train_block(0) == (0, 0)
+    world.work("train", "expire")
+    assert {world.job(f"train/taxi.{name}/0").outcome for name in "ab"} == {Outcome.EXPIRED}
+    assert world.state(0) is WindowState.EXPIRED
+
+
+def test_owners_hear_of_an_expiry_only_for_windows_their_ptk_was_due_in(world: World) -> None:
+    world.register("daily")
+    world.register("weekly", train_frequency="7d")
+    world.publish(0)
+    world.register("late")
+    world.service.close_windows(STREAM, ORIGIN + 2 * DAY)  # window 1 closes, and is never prepared
+    world.service.close_windows(STREAM, ORIGIN + 4 * DAY, expire_unfinished=True)
+    world.work("expire")
+    expired = {subject for subject, code in world.notices() if code == "expired"}
+    assert expired == {"taxi.daily window 1", "taxi.late window 1"}

@@ -1,0 +1,337 @@
+"""The command line: exit codes, one line for an error, JSON for programs, no traceback whatever comes in."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from pyarrow import csv, feather
+from typer.testing import CliRunner
+
+from ptkstore.cli.main import app
+from tests.ptkstore.application.world import trips
+
+SCHEMA = "at:timestamp,hour:int64,speed:float64,zone:string,long:bool"
+CREATE = [
+    *("stream", "create", "taxi", "--team", "taxi", "--schema", SCHEMA, "--time-column", "at"),
+    *("--epsilon", "1", "--origin", "2026-01-05", "--closing", "operator", "--rows-per-window", "100"),
+]
+REPOSITORY = """
+from ptklib import HistoricalStatistics
+from ptkstore import PTK
+
+speed = PTK(
+    name="speed",
+    stream="taxi",
+    target=0.1,
+    estimator=HistoricalStatistics(
+        keys=["hour"], values=["speed"], domains={"hour": [0, 1]}, bounds={"speed": (0.0, 60.0)}, epsilon=EPSILON
+    ),
+)
+"""
+
+
+class Line:
+    """`ptk`, run in this process in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def run(self, *words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, list(words), env={"PTK_HOME": str(self.home), "COLUMNS": "200"})
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.run(*words, "--json", code=code).stdout)
+
+    def refused(self, *words: str, code: int) -> str:
+        """The one line on standard error; with --json the same as a document."""
+        line = self.run(*words, code=code).stderr.strip()
+        document = self.json(*words, code=code)["error"]
+        assert line == f"{document['code']}: {document['message']}"
+        return line
+
+
+@pytest.fixture
+def ptk(tmp_path: Path) -> Line:
+    return Line(tmp_path / "home")
+
+
+@pytest.fixture
+def stream(ptk: Line) -> Line:
+    ptk.run(*CREATE)
+    return ptk
+
+
+def repository(folder: Path, epsilon: str = "0.1") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "team.toml").write_text('team = "taxi"')
+    (folder / "ptks.py").write_text(REPOSITORY.replace("EPSILON", epsilon))
+    return str(folder)
+
+
+def test_nothing_is_there_at_first(ptk: Line) -> None:
+    assert ptk.json("list") == []
+    assert ptk.json("stream", "list") == []
+    assert ptk.json("subscriptions") == []
+    assert "no streams yet" in ptk.run("stream", "list").stdout
+
+
+def test_a_stream_is_made_shown_filled_and_closed(stream: Line, tmp_path: Path) -> None:
+    (shown,) = stream.json("stream", "list")
+    assert (shown["stream"], shown["epsilon"], shown["closing"]) == ("taxi", 1.0, "operator")
+    pq.write_table(trips((0.5, 0.6, -1.0)), tmp_path / "trips.parquet")
+    assert stream.json("ingest", "taxi", str(tmp_path / "trips.parquet"), "--batch", "b") == {
+        "batch_id": "b",
+        "accepted": 2,
+        "refused": {"time-before-origin": 1},
+        "repeated": False,
+    }
+    assert stream.json("ingest", "taxi", str(tmp_path / "trips.parquet"), "--batch", "b")["repeated"]
+    assert stream.json("close", "taxi", "--until", "2026-01-06") == {"closed": 1}
+    assert stream.json("stream", "show", "taxi")["windows"] == [
+        {
+            "window": 0,
+            "start": "2026-01-05T00:00:00+00:00",
+            "end": "2026-01-06T00:00:00+00:00",
+            "state": "closed",
+        }
+    ]
+    assert [row["part"] for row in stream.json("budget", "taxi")] == ["profile", "test", "train-0"]
+    assert stream.json("ledger", "verify") == [{"stream": "taxi", "entries": 0, "blocks": 3, "faults": []}]
+    for words in (["stream", "show", "taxi"], ["budget", "taxi"], ["ledger", "verify"], ["config"]):
+        assert stream.run(*words).stdout
+
+
+@pytest.mark.parametrize("ending", ["csv", "arrow", "ndjson"])
+def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"trips.{ending}"
+    if ending == "csv":
+        csv.write_csv(trips((0.5,)), file)
+    elif ending == "arrow":
+        feather.write_feather(trips((0.5,)), str(file))
+    else:
+        file.write_text('{"at": "2026-01-05 12:00:00", "hour": 1, "speed": 2.5, "zone": "z", "long": true}\n')
+    assert stream.json("ingest", "taxi", str(file))["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["stream", "show", "bikes"], 2, "unknown-name: there is no stream 'bikes'"),
+        (["stream", "show", "[/nothing]"], 2, "unknown-name: there is no stream '[/nothing]'"),
+        (["stream", "show", "[bold]x"], 2, "unknown-name: there is no stream '[bold]x'"),
+        (["budget", "bikes"], 2, "unknown-name"),
+        (["close", "taxi"], 2, "invalid-request: stream 'taxi' is closed by its operator"),
+        (["close", "taxi", "--until", "later"], 2, "is no ISO 8601 time"),
+        (["close", "taxi", "--until", "0001-01-01T00:00+05:00"], 2, "years 1 to 9999"),
+        (["close", "taxi", "--until", "2026-01-15"], 1, "refused: window 0"),
+        (["close", "taxi", "--until", "9999-01-01"], 2, "future"),
+        (["show", "taxi"], 2, "must be <team>.<name>"),
+        (["show", "taxi.speed"], 2, "unknown-name: there is no PTK 'taxi.speed'"),
+        (["versions", "a.b.c"], 2, "PTK name"),
+        (["lookup", "taxi.speed:count", "hour"], 2, "name=value"),
+        (["lookup", "nothing", "hour=1"], 2, "name the features"),
+        (["subscribe", "taxi.speed", "--endpoint", "ftp://x"], 2, "endpoint"),
+        (["featurize", "taxi.speed", "x.csv", "-o", "y"], 2, "unknown-name"),
+        (["ledger", "verify", "--stream", "bikes"], 2, "unknown-name"),
+        (["ingest", "taxi", "a.csv", "b.csv", "--batch", "b"], 2, "give one file"),
+        (["plan", "/nowhere"], 2, "team.toml"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_refusal_is_one_line_with_a_code(stream: Line, words: Sequence[str], code: int, says: str) -> None:
+    line = stream.refused(*words, code=code)
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--epsilon", "nan"], "epsilon must be finite"),
+        (["--epsilon", "11"], "[1e-6, 10], not 11"),
+        (["--schema", "at"], "name:type"),
+        (["--schema", "at:timestamp,at:int64"], "name once"),
+        (["--schema", "at:when"], "column type 'when'"),
+        (["--window", "1w"], "duration"),
+        (["--lateness", "2d"], "shorter than the retention"),
+        (["--n-max", "99999999999999999999999999"], "whole number"),
+    ],
+    ids=str,
+)
+def test_a_wrong_stream_is_refused_and_nothing_is_made(ptk: Line, words: Sequence[str], says: str) -> None:
+    assert says in ptk.refused(*CREATE, *words, code=2)
+    assert ptk.json("stream", "list") == []
+
+
+@pytest.mark.parametrize("words", [[], ["nothing"], ["stream", "create", "x"], ["close"], ["ingest", "taxi"]])
+def test_wrong_use_is_exit_code_2(ptk: Line, words: Sequence[str]) -> None:
+    assert "Usage" in ptk.run(*words, code=2).output
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b""),
+        ("a.csv", b'at,hour\n"open,1\n'),
+        ("a.csv", b"\x8b\x00\xff271828,1\n"),
+        ("a.csv", b"caf\xe9,hour\n271828,2\n"),
+        ("a.csv", b"271828,Ann\n271828,Ann\n"),
+        ("a.parquet", b""),
+        ("a.parquet", b"PAR1" + b"271828" * 99 + b"PAR1"),
+        ("a.arrow", b"ARROW1" + b"271828" * 99),
+        ("a.ndjson", b'{"at": 271828}\n{"at": "x"}\n'),
+        ("a.jsonl", b"[271828]\n"),
+        ("a.xlsx", b"271828"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[:6].hex(),
+)
+def test_a_file_that_cannot_be_used_is_refused_without_its_content(
+    stream: Line, tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    line = stream.refused("ingest", "taxi", str(tmp_path / name), code=2)
+    assert "271828" not in line
+    assert "Ann" not in line
+    assert not list(stream.home.glob("raw/**/*.parquet"))
+
+
+def test_a_home_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "catalog.db").write_bytes(b"no database, " * 100)
+    for home in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "home"):
+        assert Line(home).refused("list", code=1).startswith("unavailable: the catalog")
+
+
+# repositories
+
+
+def test_plan_shows_apply_does_and_doing_it_again_changes_nothing(stream: Line, tmp_path: Path) -> None:
+    folder = repository(tmp_path / "team")
+    plan = [{"action": "register", "ptk_id": "taxi.speed", "epsilon": 0.1, "delta": 0.0}]
+    assert stream.json("plan", folder) == plan
+    assert stream.json("list") == []
+    assert stream.json("apply", folder) == plan
+    (row,) = stream.json("list")
+    assert (row["ptk"], row["epsilon"], row["versions"]) == ("taxi.speed", 0.1, 0)
+    assert stream.json("apply", folder)[0]["action"] == "keep"
+    assert stream.json("apply", repository(tmp_path / "team", "0.2"))[0]["action"] == "update"
+    assert stream.json("show", "taxi.speed")["newest"] is None
+    assert stream.json("versions", "taxi.speed") == []
+    assert "keep taxi.speed" in stream.run("plan", folder).stdout
+
+
+def test_a_repository_is_looked_for_here_by_default(
+    stream: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository(tmp_path / "team"))
+    assert stream.json("plan")[0]["ptk_id"] == "taxi.speed"
+
+
+def test_a_ptk_that_does_not_fit_is_refused_with_exit_code_1(stream: Line, tmp_path: Path) -> None:
+    folder = repository(tmp_path / "team", "2.0")
+    assert "ptk-rejected: taxi.speed asks for epsilon 2" in stream.refused("apply", folder, code=1)
+    assert stream.json("list") == []
+
+
+@pytest.mark.parametrize("epsilon", ["'abc'", "None", "float('nan')", "-1", "[1]", "True"])
+def test_an_epsilon_that_is_none_is_refused_by_plan_and_apply(
+    stream: Line, tmp_path: Path, epsilon: str
+) -> None:
+    folder = repository(tmp_path / "team", epsilon)
+    for command in ("plan", "apply"):
+        stream.refused(command, folder, code=2)
+    assert stream.json("list") == []
+
+
+def test_deeply_nested_join_keys_are_text(stream: Line) -> None:
+    stream.run("lookup", "nothing", "k=" + "[" * 20_000, code=2)
+
+
+def test_word_of_the_ledger_going_wrong_is_exit_code_1(stream: Line) -> None:
+    stream.run("close", "taxi", "--until", "2026-01-06")
+    with sqlite3.connect(stream.home / "catalog.db") as connection:
+        connection.execute(
+            "INSERT INTO journal VALUES ('taxi', 2, 'k', 'reserve', 'a.b', 2, 3, 5, 0, '{}', 'x', 'y')"
+        )
+    connection.close()
+    (check,) = stream.json("ledger", "verify", code=1)
+    assert check["faults"] == ["sequence 1 is missing before 2"]
+    assert "is wrong" in stream.run("ledger", "verify", code=1).stdout
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        (
+            "PTK_DATABASE_URL",
+            "postgresql://me:hunter2@host:5432/db",
+            "postgresql://me:****@host:5432/db",
+        ),
+        (
+            "PTK_DATABASE_URL",
+            "postgresql:///db?host=/run/pg&password=hunter2",
+            "postgresql:///db?host=/run/pg&password=****",
+        ),
+        ("PTK_REDIS_URL", "redis://:hunter2@host:6379/0", "redis://:****@host:6379/0"),
+        ("PTK_REDIS_URL", "redis://:hunter2@x@host:6379/0", "redis://:****@host:6379/0"),
+        ("PTK_LAKE_URL", "s3://hunter2@bucket/lake", "s3://****@bucket/lake"),
+        (
+            "PTK_RAW_URL",
+            "s3://bucket/raw?secret=hunter2&token=hunter2",
+            "s3://bucket/raw?secret=****&token=****",
+        ),
+        ("PTK_LAKE_URL", "s3://bucket/lake", "s3://bucket/lake"),
+    ],
+)
+def test_secrets_in_settings_are_masked(
+    ptk: Line, monkeypatch: pytest.MonkeyPatch, name: str, value: str, shown: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    rows = {row["name"]: row for row in ptk.json("config")}
+    assert (rows[name]["value"], rows[name]["source"]) == (shown, "environment or argument")
+    assert rows["PTK_LEASE_SECONDS"]["source"] == "default"
+    assert "hunter2" not in ptk.run("config").output
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PTK_LEASE_SECONDS", "hunter2"),
+        ("PTK_LEASE_SECONDS", "nan"),
+        ("PTK_WORKER_CONCURRENCY", "0"),
+        ("PTK_PUBLISH_TICK_SECONDS", "1e-9"),
+        ("PTK_PUBLISH_TICK_SECONDS", "59"),
+        ("PTK_ONLINE_STORE", "hunter2"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_without_its_value(
+    ptk: Line, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    line = ptk.refused("config", code=2)
+    assert name in line
+    assert "hunter2" not in line
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://me:hunter2@host/db", "hunter2", "postgresql://me:hunter2@127.0.0.1:1/db"]
+)
+def test_a_catalog_that_cannot_be_reached_is_told_without_its_password(
+    ptk: Line, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("PTK_DATABASE_URL", url)
+    code = 1 if "127.0.0.1" in url else 2
+    assert "hunter2" not in ptk.refused("list", code=code)

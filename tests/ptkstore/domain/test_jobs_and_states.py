@@ -1,0 +1,132 @@
+"""Waiting, ticks, names of work; manifests and messages."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptkstore.domain.jobs import JobKind, JobState, backoff, cursor, job_id, next_tick
+from ptkstore.domain.ptks import same_model
+from ptkstore.domain.snapshots import (
+    StateFile,
+    Version,
+    canonical_json,
+    manifest_of,
+    table_file_name,
+    version_path,
+)
+from ptkstore.domain.subscriptions import Subscription, event_of, message_id
+
+NOW = datetime(2026, 1, 10, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    waits = [backoff(n, first=SECOND, most=10 * SECOND) for n in (0, 1, 2, 3, 4, 5, 10**9)]
+    assert [w / SECOND for w in waits] == [1, 1, 2, 4, 8, 10, 10]
+
+
+@given(
+    micros=st.integers(-(10**15), 4 * 10**15),
+    tick=st.sampled_from([0.001, 0.25, 2.0, 7.0, 3600.0]),
+)
+def test_the_next_tick_is_the_first_multiple_that_is_not_past(micros: int, tick: float) -> None:
+    epoch, every = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=tick)
+    now = epoch + timedelta(microseconds=micros)
+    chosen = next_tick(now, every)
+    assert timedelta(0) <= chosen - now < every
+    assert (chosen - epoch) % every == timedelta(0)
+
+
+def test_the_same_work_has_the_same_id() -> None:
+    assert job_id(JobKind.TRAIN, "taxi.speed", 3) == "train/taxi.speed/3"
+    made = cursor(JobKind.NOTIFY, "taxi", "taxi.speed", NOW, subscription_id="sub_1")
+    assert (made.id, made.state, made.position) == ("notify/sub_1", JobState.IDLE, 0)
+    assert cursor(JobKind.FLIP, "taxi", "taxi.speed", NOW).id == "flip/taxi.speed"
+
+
+def test_a_model_is_the_same_when_only_its_loss_differs() -> None:
+    def spec(**params: object) -> dict[str, object]:
+        return {"family": "CountFeaturizer", "params": params}
+
+    one = spec(epsilon=0.1, delta=0, features=["a"])
+    assert same_model(one, spec(epsilon=0.2, delta=1e-9, features=["a"]))
+    assert not same_model(one, spec(epsilon=0.1, delta=0, features=["b"]))
+    assert not same_model(one, {**one, "family": "HistoricalStatistics"})
+
+
+# manifests
+
+
+def test_canonical_json_is_one_text_for_one_value() -> None:
+    assert canonical_json({"b": [1, 2.5], "a": "ü"}) == '{"a":"ü","b":[1,2.5]}'
+    for wrong in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            canonical_json({"a": wrong})
+
+
+def manifest(**changes: object) -> str:
+    fields: dict[str, object] = {
+        "ptk_id": "taxi.speed",
+        "number": 3,
+        "files": [StateFile("statistics-ab.parquet", 7, "ab")],
+        "state": {"z": 1, "a": 2},
+        "schema": {},
+        "family": "HistoricalStatistics",
+        "target": 0.1,
+        "config": {},
+        "blocks": [],
+        "oldest_window": {"index": 0},
+        "newest_window": {"index": 2},
+        "guarantee": {"epsilon": 0.1},
+        "planned": {},
+        "decision": "elected",
+        "published_at": NOW,
+    }
+    return manifest_of(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_manifest_is_canonical_and_tells_its_files_by_size_and_hash() -> None:
+    content = json.loads(manifest())
+    assert manifest() == canonical_json(content)
+    assert manifest(state={"a": 2, "z": 1}) == manifest()
+    assert content["files"] == [{"name": "statistics-ab.parquet", "size": 7, "sha256": "ab"}]
+    assert (content["format_version"], content["version"]) == (1, 3)
+    assert content["published_at"] == "2026-01-10T00:00:00+00:00"
+
+
+def test_the_hash_of_a_version_covers_every_byte_of_its_manifest() -> None:
+    def version(text: str) -> Version:
+        return Version("taxi.speed", 3, "job", "draft", 2, NOW, text)
+
+    assert version(manifest()).sha256 == version(manifest()).sha256
+    assert version(manifest()).sha256 != version(manifest(target=0.2)).sha256
+    assert version(manifest()).content["tau"] == 0.1
+
+
+def test_places_and_names_sort_as_they_should() -> None:
+    assert version_path("taxi.speed", 12) == "ptks/taxi.speed/v00000012"
+    assert table_file_name("statistics", "ab") == "statistics-ab.parquet"
+
+
+def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:
+    version = Version("taxi.speed", 3, "job", "draft", 2, NOW, manifest())
+    subscription = Subscription("sub_1", "taxi.speed", "https://example.org/hook")
+    assert message_id(subscription, 3) == "msg_sub_1_00000003"
+    assert event_of(version, "file:///lake/manifest.json", NOW) == {
+        "type": "ptk.state.published",
+        "timestamp": "2026-01-10T00:00:00+00:00",
+        "data": {
+            "ptk_id": "taxi.speed",
+            "version": 3,
+            "manifest_url": "file:///lake/manifest.json",
+            "sha256": version.sha256,
+            "windows": {"oldest": {"index": 0}, "newest": {"index": 2}},
+            "guarantee": {"epsilon": 0.1},
+        },
+    }

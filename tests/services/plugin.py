@@ -1,0 +1,46 @@
+"""Pytest fixtures: real servers, started at first use, gone when pytest is, however it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.webhooks import WebhookReceiver
+from tests.services.postgres import Postgres, running_postgres
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A real redis-server, shared by the session: use keys or databases of your own."""
+    with RedisServer(tmp_path_factory.mktemp("redis-home")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL, shared by the session."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: Postgres) -> str:
+    """The URL, for SQLAlchemy, of a database shared by the session."""
+    return postgres.url()
+
+
+@pytest.fixture
+def fresh_postgres_url(postgres: Postgres) -> Iterator[str]:
+    """The URL of an empty database for one test."""
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def webhook_receiver(tmp_path: Path) -> Iterator[WebhookReceiver]:
+    """A receiver on loopback that trusts no secret yet."""
+    with WebhookReceiver(tmp_path / "webhooks.jsonl") as receiver:
+        yield receiver

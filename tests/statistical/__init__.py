@@ -1,0 +1,1 @@
+"""Statistical tests: promised noise and promised privacy, with stated false-alarm rates."""

@@ -1,0 +1,104 @@
+"""An audit of clustering: both methods lose no more than they declare, and half-noised twins are caught."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ptklib import Clustering
+from ptklib.clustering import grid, lloyd
+from tests.statistical.test_empirical_epsilon import halved_noise, ratio
+from tests.statistical.tools import empirical_epsilon
+
+Scores = npt.NDArray[np.float64]
+CENTRES = 1024
+
+
+def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
+    """Return one score per coarse cell and draw; each is its own run of the mechanism with or without a row."""
+    model = Clustering(["a", "b"], bounds=(0, 1), epsilon=1.0)
+    coarse = grid.centres_of(2, 0) + 1e-3
+    rows = coarse if row_in_each_cell else coarse[:0]
+    exact = grid.nested(model.partial_statistics(rows).arrays["cells"], 2)
+    plan, events = model._plan(), model.declared_loss().event["events"]
+    codes = []
+    for n in grid.LEVELS[2]:
+        axes = (coarse * n).astype(int)
+        codes.append(axes[:, 0] * n + axes[:, 1])
+    scores = []
+    for _ in range(draws):
+        noisy = plan.draw(exact)
+        levels = zip(codes, events, strict=True)
+        scores.append(sum(ratio(noisy[f"level_{i}"][cell], e) for i, (cell, e) in enumerate(levels)))
+    return np.concatenate(scores)
+
+
+def lloyd_scores(row_at_each_centre: bool, runs: int = 10) -> tuple[Scores, float]:
+    """Return one score per centre and run of one round, and the epsilon declared for a round."""
+    widths = np.asarray([2**16], dtype=np.int64)
+    plan = lloyd.plan_rounds(widths, CENTRES, 10.0, 0)
+    events: Mapping[str, Any] = {
+        c.name.removeprefix("round_0_"): e
+        for c, e in zip(plan.components, plan.loss.event["events"], strict=True)
+        if c.name.startswith("round_0_")
+    }
+    centres = (np.arange(CENTRES, dtype=np.int64)[:, None] - CENTRES // 2) * 100
+    rows = centres + 40 if row_at_each_centre else centres[:0]
+    rounds, scores = lloyd._Rounds(rows, widths, CENTRES, plan), []
+    for _ in range(runs):
+        got = rounds.measure(0, centres, 10.0)  # 40 is beyond the radius: all three move as far as they may
+        sums, squares = got.sums[:, 0] / 10 * lloyd.OFFSET, got.squares / 100 * lloyd.OFFSET
+        scores.append(
+            ratio(got.counts, events["count"])
+            + ratio(sums, events["sums"])
+            + ratio(squares, events["squares"])
+        )
+    declared = sum(e["l1_sensitivity"] / e["scale"] for e in events.values())
+    return np.concatenate(scores), declared
+
+
+def test_the_grid_loses_no_more_than_it_declares() -> None:
+    assert 0.5 < empirical_epsilon(grid_scores(True), grid_scores(False)) <= 1.0
+
+
+def test_a_half_noised_grid_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved_noise(monkeypatch)
+    assert empirical_epsilon(grid_scores(True), grid_scores(False)) > 1.0
+
+
+def test_a_round_of_lloyd_loses_no_more_than_it_declares() -> None:
+    (near, declared), (none, _) = lloyd_scores(True), lloyd_scores(False)
+    assert declared / 2 < empirical_epsilon(near, none) <= declared
+
+
+def test_a_half_noised_round_of_lloyd_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved_noise(monkeypatch)
+    (near, declared), (none, _) = lloyd_scores(True), lloyd_scores(False)
+    assert empirical_epsilon(near, none) > declared
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("halved", [False, True])
+def test_whole_fits_on_neighbouring_datasets_lose_no_more_than_they_declare(
+    halved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if halved:
+        halved_noise(monkeypatch)
+    random = np.random.default_rng(11)
+    data = random.random((40, 1)) * 0.5
+    neighbour = np.vstack([data, [[0.99]]])
+    model = Clustering(["a"], 1, bounds=(0, 1), epsilon=1.0)
+    levels, events = grid.LEVELS[1], model.declared_loss().event["events"]
+    cells = [int(0.99 * n) + sum(levels[:i]) for i, n in enumerate(levels)]
+
+    def outputs(rows: Any) -> Scores:
+        scores = []
+        for _ in range(6000):
+            counts = model.fit(rows).tables_["cells"].column("count").to_numpy()
+            scores.append(sum(ratio(counts[cell], event) for cell, event in zip(cells, events, strict=True)))
+        return np.asarray(scores)
+
+    epsilon = empirical_epsilon(outputs(neighbour), outputs(data))
+    assert epsilon > 1.0 if halved else epsilon <= 1.0

@@ -1,0 +1,96 @@
+"""An audit: outputs on neighbouring datasets bound epsilon from below, and half-noised twins are caught."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ptklib import CountFeaturizer, HistoricalStatistics
+from ptklib.mechanisms import additive, vectorised
+from tests.statistical.tools import empirical_epsilon
+
+CELLS = 12_000
+
+
+def halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every mechanism draw at half its scale while it declares the full one."""
+    laplace, gaussian = additive._laplace_measurement, additive._gaussian_measurement
+    monkeypatch.setattr(additive, "_laplace_measurement", lambda scale: laplace(scale / 2))
+    monkeypatch.setattr(additive, "_gaussian_measurement", lambda scale: gaussian(scale / 2))
+    for name in ("discrete_laplace", "discrete_gaussian"):
+        draw = getattr(vectorised, name)
+        monkeypatch.setattr(vectorised, name, lambda scale, n, draw=draw: draw(scale / 2, n))
+
+
+def ratio(noisy: Any, event: Mapping[str, Any]) -> Any:
+    """Return the log-likelihood ratio of one cell with its row against without."""
+    return (np.abs(noisy) - np.abs(noisy - event["l1_sensitivity"])) / event["scale"]
+
+
+def statistics_scores(row_in_each_group: bool, epsilon: float) -> Any:
+    """Return one score per group; each group is its own run of the mechanism with or without one row."""
+    estimator = HistoricalStatistics(domains={"k": range(CELLS)}, bounds={"v": (0.0, 2.0)}, epsilon=epsilon)
+    keys = np.arange(CELLS) if row_in_each_group else np.zeros(0, dtype=np.int64)
+    table = estimator.fit(pd.DataFrame({"k": keys, "v": np.full(len(keys), 2.0)})).tables_["statistics"]
+    count, events = table["count"].to_numpy(), estimator.declared_loss().event["events"]
+    centred = (table["v_sum"].to_numpy() - count) * 2**21
+    # The most telling function of the output.
+    return ratio(count, events[0]) + ratio(centred, events[1])
+
+
+def counts_scores(rows: int, epsilon: float, delta: float = 0.0, features: int = 2) -> Any:
+    """Return one score per run, a run being the same cell of all tables."""
+    domains = {f"f{i}": range(CELLS) for i in range(features)}
+    estimator = CountFeaturizer(label="y", classes=(0, 1), domains=domains, epsilon=epsilon, delta=delta)
+    keys = np.arange(CELLS * rows) % CELLS
+    data = pd.DataFrame({**dict.fromkeys(domains, keys), "y": np.zeros(len(keys), dtype=np.int64)})
+    tables = estimator.fit(data).tables_.values()
+    noisy = np.sum([np.clip(table["count_0"].to_numpy(), 0, 1) for table in tables], axis=0)
+    # Counts clipped to [0, 1] are the log-likelihood ratio; the other class breaks ties of a discrete score.
+    return noisy + 1e-9 * next(iter(tables))["count_1"].to_numpy()
+
+
+def test_statistics_lose_no_more_than_they_declare() -> None:
+    assert 0.5 < empirical_epsilon(statistics_scores(True, 1.0), statistics_scores(False, 1.0)) <= 1.0
+
+
+def test_half_noised_statistics_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved_noise(monkeypatch)
+    assert empirical_epsilon(statistics_scores(True, 1.0), statistics_scores(False, 1.0)) > 1.0
+
+
+def test_counts_lose_no_more_than_they_declare() -> None:
+    assert 0.5 < empirical_epsilon(counts_scores(1, 1.0), counts_scores(0, 1.0)) <= 1.0
+
+
+def test_half_noised_counts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved_noise(monkeypatch)
+    assert empirical_epsilon(counts_scores(1, 1.0), counts_scores(0, 1.0)) > 1.0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("halved", [False, True])
+def test_whole_fits_on_neighbouring_datasets_lose_no_more_than_they_declare(
+    halved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if halved:
+        halved_noise(monkeypatch)
+    random = np.random.default_rng(11)
+    data = pd.DataFrame({"k": random.integers(0, 3, 40), "v": random.random(40)})
+    neighbour = pd.concat([data, pd.DataFrame({"k": [1], "v": [1.0]})], ignore_index=True)
+    estimator = HistoricalStatistics(domains={"k": range(3)}, bounds={"v": (0.0, 1.0)}, epsilon=1.0)
+    true, events = data[data.k == 1]["v"], estimator.declared_loss().event["events"]
+
+    def outputs(frame: pd.DataFrame) -> Any:
+        scores = []
+        for _ in range(6000):
+            row = estimator.fit(frame).tables_["statistics"].slice(1, 1).to_pylist()[0]
+            centred = row["v_sum"] - row["count"] / 2 - float((true - 0.5).sum())
+            score = ratio(row["count"] - len(true), events[0]) + ratio(centred * 2**22, events[1])
+            scores.append(score)
+        return np.asarray(scores)
+
+    epsilon = empirical_epsilon(outputs(neighbour), outputs(data))
+    assert epsilon > 1.0 if halved else epsilon <= 1.0

@@ -1,0 +1,225 @@
+"""Hints and the one task: repeated while due, silent about everything but fixed codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import structlog
+from celery import Celery
+
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.world import LoggedSteps, configure_logging
+from ptkstore.errors import BudgetDenied, LeaseLost
+from ptkstore.settings import Settings
+from ptkstore.wiring import Service
+from workers import process, schedule
+from workers.app import make_app
+from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay, queue_length
+from workers.tasks import run_job
+
+CANARY = "Ann 271828"
+
+
+class Outbox:
+    """What is due, and what was sent."""
+
+    def __init__(self, *due: str) -> None:
+        self.due = list(due)
+        self.sent: list[str] = []
+        self.asked: list[int] = []
+
+    def look(self, limit: int) -> tuple[str, ...]:
+        self.asked.append(limit)
+        return tuple(self.due[:limit])
+
+
+def test_a_due_job_is_hinted_at_once_and_again_while_it_stays_due() -> None:
+    outbox = Outbox("a", "b")
+    relay = Relay(outbox.look, outbox.sent.append, lambda: 0)
+    assert relay.pass_once(100.0) == 2
+    assert relay.pass_once(100.0 + HINT_AGAIN_SECONDS - 0.01) == 0
+    assert relay.pass_once(100.0 + HINT_AGAIN_SECONDS) == 2
+    assert outbox.sent == ["a", "b", "a", "b"]
+    assert set(outbox.asked) == {BATCH}
+
+
+def test_a_job_that_was_done_and_is_due_anew_is_hinted_at_once() -> None:
+    outbox = Outbox("a")
+    relay = Relay(outbox.look, outbox.sent.append, lambda: 0)
+    relay.pass_once(100.0)
+    outbox.due = []
+    assert relay.pass_once(100.1) == 0
+    outbox.due = ["a"]
+    assert relay.pass_once(100.2) == 1
+
+
+def test_a_hint_that_could_not_be_sent_is_sent_at_the_next_look() -> None:
+    outbox = Outbox("a", "b", "c")
+    broken = ["b"]
+
+    def send(job_id: str) -> None:
+        if job_id in broken:
+            raise ConnectionError
+        outbox.sent.append(job_id)
+
+    relay = Relay(outbox.look, send, lambda: 0)
+    with pytest.raises(ConnectionError):
+        relay.pass_once(100.0)
+    broken.clear()
+    assert relay.pass_once(100.1) == 2
+    assert outbox.sent == ["a", "b", "c"]
+
+
+def test_a_relay_started_anew_hints_everything_that_is_due() -> None:
+    outbox = Outbox("a")
+    for _ in range(2):
+        Relay(outbox.look, outbox.sent.append, lambda: 0).pass_once(100.0)
+    assert outbox.sent == ["a", "a"]
+
+
+# the task
+
+
+class Fails:
+    """A service whose work raises."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+        self.asked: list[str] = []
+
+    def work_on(self, job_id: str) -> bool:
+        self.asked.append(job_id)
+        if self.error is not None:
+            raise self.error
+        return True
+
+
+@pytest.fixture
+def written(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
+    """Everything that anybody writes: standard output and error, and Python's logging."""
+    caplog.set_level(logging.DEBUG)
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        configure_logging()
+        yield lambda: out.getvalue() + caplog.text
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BudgetDenied(f"block 7 of {CANARY}"), "budget-denied"),
+        (LeaseLost(CANARY), "lease-lost"),
+        (ValueError(CANARY), "ValueError"),
+        (KeyError(CANARY), "KeyError"),
+        (RecursionError(CANARY), "RecursionError"),
+        (MemoryError(CANARY), "MemoryError"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_in_a_task_is_logged_as_a_code_and_goes_nowhere_else(
+    error: Exception, code: str, written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Fails(error)
+    monkeypatch.setattr(process, "service", lambda: service)
+    with Celery("test", broker="memory://", set_as_current=False) as app:
+        result = app.tasks["ptk.run_job"].apply(args=("train/taxi.speed/0",))
+    assert (result.state, result.result, result.traceback) == ("SUCCESS", None, None)
+    assert service.asked == ["train/taxi.speed/0"]
+    assert CANARY not in written()
+    (line,) = [json.loads(one) for one in written().splitlines() if one.startswith("{")]
+    assert (line["code"], line["job"], line["level"]) == (code, "train/taxi.speed/0", "warning")
+
+
+def test_a_task_that_works_says_nothing(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "service", lambda: Fails(None))
+    assert run_job.run("place/taxi.speed") is None
+    assert written() == ""
+
+
+def test_a_steps_log_holds_step_and_job_only(written: Callable[[], str]) -> None:
+    LoggedSteps().reached("spent", "train/taxi.speed/0")
+    line = json.loads(written())
+    assert set(line) == {"event", "job", "level", "step", "timestamp"}
+
+
+# Celery
+
+
+def test_celery_keeps_nothing_waits_for_nothing_and_counts_on_nothing() -> None:
+    conf = make_app("redis://127.0.0.1:1/0").conf
+    assert conf.result_backend is None
+    assert conf.task_ignore_result is True
+    assert conf.task_store_errors_even_if_ignored is False
+    assert conf.task_acks_late is False
+    assert conf.worker_cancel_long_running_tasks_on_connection_loss is False
+    assert conf.worker_prefetch_multiplier == 1
+    assert (conf.task_serializer, list(conf.accept_content)) == ("json", ["json"])
+    assert conf.worker_send_task_events is False
+    assert conf.worker_hijack_root_logger is False
+    assert conf.broker_connection_max_retries is None
+    assert list(conf.include) == ["workers.tasks"]
+    assert not conf.beat_schedule
+
+
+def test_the_only_task_takes_an_id_and_ignores_its_result() -> None:
+    app = make_app("memory://")
+    app.loader.import_default_modules()
+    ours = {name: task for name, task in app.tasks.items() if not name.startswith("celery.")}
+    assert set(ours) == {"ptk.run_job"}
+    assert ours["ptk.run_job"].ignore_result is True
+
+
+# schedule and process
+
+
+def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[[], str]) -> None:
+    closed: list[str] = []
+
+    class Streams:
+        def close_windows(self, stream: str) -> None:
+            if stream == "bad":
+                raise BudgetDenied(CANARY)
+            closed.append(stream)
+
+    for name in ("a", "bad", "c"):
+        schedule.close_due(Streams(), name)  # type: ignore[arg-type]
+    assert closed == ["a", "c"]
+    assert "budget-denied" in written()
+    assert CANARY not in written()
+
+
+def test_a_process_has_one_service_and_a_fork_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(process, "_made", None)
+    monkeypatch.setattr(process, "make_service", lambda: Service(Settings(home=tmp_path)))
+    first = process.service()
+    assert process.service() is first
+    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    assert process.service() is not first
+
+
+def test_hints_do_not_pile_up_while_nobody_reads_them() -> None:
+    outbox = Outbox(*(f"job-{i}" for i in range(BATCH)))
+    relay = Relay(outbox.look, outbox.sent.append, lambda: len(outbox.sent))
+    for second in range(600):
+        relay.pass_once(100.0 + second)
+    assert len(outbox.sent) < MOST_WAITING + BATCH
+    outbox.sent.clear()  # a worker reads on
+    relay.pass_once(701.0)
+    assert len(outbox.sent) == BATCH
+
+
+def test_the_length_of_the_queue_is_read_from_the_real_broker(redis_server: RedisServer) -> None:
+    app = make_app(redis_server.celery_url)
+    before = queue_length(app)
+    for number in range(3):
+        app.send_task("ptk.run_job", (f"job-{number}",), ignore_result=True)
+    assert queue_length(app) == before + 3

@@ -1,0 +1,24 @@
+"""What each worker process owns: one service, made after the fork."""
+
+from __future__ import annotations
+
+import os
+
+from ptkstore.adapters.world import LoggedSteps
+from ptkstore.settings import load_settings
+from ptkstore.wiring import Service
+
+_made: tuple[int, Service] | None = None
+
+
+def service() -> Service:
+    """The service of this very process; connections are never shared across a fork."""
+    global _made
+    if _made is None or _made[0] != os.getpid():
+        _made = (os.getpid(), make_service())
+    return _made[1]
+
+
+def make_service() -> Service:
+    """A service from the environment's settings."""
+    return Service(load_settings(), steps=LoggedSteps())

@@ -1,0 +1,36 @@
+"""The schedule: closes windows by the clock. Any number may run; the catalog's lock orders them."""
+
+from __future__ import annotations
+
+from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.errors import PtkStoreError
+from ptkstore.wiring import Service
+from workers.process import make_service
+from workers.relay import stop_event
+
+PERIOD_SECONDS = 1.0
+
+
+def main() -> None:
+    """Run until told to stop."""
+    configure_logging()
+    service = make_service()
+    stop = stop_event()
+    while not stop.wait(PERIOD_SECONDS):
+        try:
+            for stream in service.streams_by_clock():
+                close_due(service, stream)
+        except PtkStoreError as error:
+            log_code("schedule waits", "-", error.code)
+
+
+def close_due(service: Service, stream: str) -> None:
+    """Close what is due on one stream; trouble with it does not keep the others waiting."""
+    try:
+        service.close_windows(stream)
+    except PtkStoreError as error:
+        log_code("windows not closed", stream, error.code)
+
+
+if __name__ == "__main__":
+    main()
