@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -84,16 +84,12 @@ def load_repository(folder: Path) -> Repository:
     source = folder / "ptks.py"
     if not source.is_file():
         raise InvalidRequest(f"{folder} needs a ptks.py that declares PTK(...) objects")
-    spec = importlib.util.spec_from_file_location(f"_team_{team}", source)
-    if spec is None or spec.loader is None:
-        raise InvalidRequest(f"{source} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    with _on_path(folder):
+    with _importing_from(folder):
         try:
-            spec.loader.exec_module(module)
+            declared = runpy.run_path(str(source), run_name=f"_team_{team}")
         except _TEAM_ERRORS as error:
             raise InvalidRequest(f"{source} does not run: {type(error).__name__}: {error}") from error
-    ptks = tuple(value for value in vars(module).values() if isinstance(value, PTK))
+    ptks = tuple(value for value in declared.values() if isinstance(value, PTK))
     names = [ptk.name for ptk in ptks]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(f"{source} declares twice: {', '.join(twice)}")
@@ -118,9 +114,20 @@ _TEAM_ERRORS = (
 
 
 @contextmanager
-def _on_path(folder: Path) -> Iterator[None]:
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let a repository import its own modules, as they are now and for itself alone.
+
+    No byte code is written: its time stamps have whole seconds, so that an edit within one would be missed.
+    """
+    before = set(sys.modules)
+    wrote = not sys.dont_write_bytecode
     sys.path.insert(0, str(folder))
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = not wrote
         sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if folder in Path(getattr(sys.modules[name], "__file__", None) or "/").parents:
+                del sys.modules[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -230,6 +231,26 @@ def test_a_repository_is_read_with_its_own_modules(tmp_path: Path) -> None:
     repository = load_repository(tmp_path)
     assert (repository.team, [p.name for p in repository.ptks]) == ("taxi", ["speed"])
     assert repository.ptks[0].estimator == [1, 2]
+
+
+def test_a_repository_edited_within_one_second_is_read_anew(tmp_path: Path) -> None:
+    main, helper = tmp_path / "ptks.py", tmp_path / "zones_of_a_team.py"
+    write(
+        tmp_path,
+        ptks="from zones_of_a_team import ZONES\nfrom ptkstore import PTK\n"
+        "speed = PTK(name='speed', stream='taxi', estimator=(ZONES, 1), target=1.0)",
+    )
+    helper.write_text("ZONES = 1")
+    times = (0, 1_000_000_000)
+    for file in (main, helper):
+        os.utime(file, times)
+    assert load_repository(tmp_path).ptks[0].estimator == (1, 1)
+    main.write_text(main.read_text().replace("(ZONES, 1)", "(ZONES, 2)"))
+    helper.write_text("ZONES = 2")
+    for file in (main, helper):
+        os.utime(file, times)
+    assert load_repository(tmp_path).ptks[0].estimator == (2, 2)
+    assert not list(tmp_path.rglob("*.pyc"))
 
 
 @pytest.mark.parametrize(
