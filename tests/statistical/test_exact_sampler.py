@@ -32,14 +32,14 @@ def test_long_laplace_vectors_follow_the_law(scale: float) -> None:
         assert np.count_nonzero(noise) <= 2
         return
     assert discrete_laplace_pvalue(noise, scale) > FALSE_ALARM
-    assert discrete_laplace_pvalue(noise, scale * 1.03) < FALSE_ALARM
+    assert discrete_laplace_pvalue(noise, scale * 1.05) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [0.6, 1.0, 7.3, 300.0])
 def test_long_gaussian_vectors_follow_the_law(scale: float) -> None:
     noise = discrete_gaussian(scale, N)
     assert discrete_gaussian_pvalue(noise, scale) > FALSE_ALARM
-    assert discrete_gaussian_pvalue(noise, scale * 1.03) < FALSE_ALARM
+    assert discrete_gaussian_pvalue(noise, scale * 1.05) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [0.7, 12.0, 1e5])
@@ -58,7 +58,7 @@ def test_opendp_draws_from_the_same_laws(scale: float) -> None:
 def test_fine_noise_is_continuous_laplace_and_its_low_digits_are_uniform(scale: float) -> None:
     noise = discrete_laplace(scale, N)
     assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise, stats.laplace(scale=scale * 1.03).cdf).pvalue < FALSE_ALARM
+    assert stats.kstest(noise, stats.laplace(scale=scale * 1.1).cdf).pvalue < FALSE_ALARM
     assert uniform_pvalue(noise & 255, 256) > FALSE_ALARM
     assert uniform_pvalue(noise >> 4 & 255, 256) > FALSE_ALARM
 

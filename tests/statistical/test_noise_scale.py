@@ -69,7 +69,7 @@ def test_released_counts_and_sums_carry_the_declared_noise() -> None:
     centred = table["v_sum"].to_numpy() - 0.5 * table["count"].to_numpy() + 3 * 0.25
     scale = 0.5 * events[1]["scale"] / 2**21
     assert fine_laplace_pvalue(centred, scale) > FALSE_ALARM
-    assert fine_laplace_pvalue(centred, scale * 1.3) < FALSE_ALARM
+    assert fine_laplace_pvalue(centred, scale * 1.5) < FALSE_ALARM
     # 5000 cells: the relative error of a Laplace standard deviation is about 1.6 %
     assert np.std(count) == pytest.approx(estimator.noise_std_["statistics"]["count"], rel=0.09)
     total = table["v_sum"].to_numpy() - 3 * 0.25
