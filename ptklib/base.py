@@ -11,9 +11,11 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ptklib.bounding import bounded_rows, check_max_rows
 from ptklib.exceptions import CorruptStateError, InvalidParameterError, SchemaError, StateMismatchError
 from ptklib.families import load_family
 from ptklib.inputs import InputTable, as_column
+from ptklib.names import check_name
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss
 from ptklib.spec import canonical_json, estimator_from_spec, plain
@@ -42,8 +44,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     -----
     :Guarantee: (epsilon, delta)-DP per `fit` or `finalize`, as `declared_loss` says; partial statistics are
         not DP and must stay inside the trusted zone.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows. With `unit`, a column of ids, that many rows of each id are kept by
+        random choice, so that the guarantee is one per id; a shard must then hold all rows of its ids. Without
+        it the caller has bounded the rows before: one row by default.
+    :Neighbours: add or remove one unit.
 
     After `fit` an object holds its parameters, `released` and `public` attributes, and nothing else.
     """
@@ -59,6 +63,8 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     epsilon: Any
     delta: Any
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     # What a family defines. Each reads public parameters only, except _collect, _release and _true_error.
 
@@ -74,7 +80,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def required_columns(self) -> tuple[str, ...]:
-        """Return the columns of the stream that `fit` reads."""
+        """Return the columns of the stream that are trained on."""
 
     @abstractmethod
     def table_schemas(self) -> dict[str, TableSchema]:
@@ -134,14 +140,19 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _needs_y(self) -> bool:
         return False
 
+    def input_columns(self) -> tuple[str, ...]:
+        """Return the columns of the stream that `fit` reads, the column of the privacy unit included."""
+        columns = self.required_columns()
+        return columns if self.unit is None or self.unit in columns else (*columns, self.unit)
+
     # Training
 
     def fit(self, X: Any, y: Any = None, *, previous_state: ReleasedState | None = None) -> Self:
         """Release the state of the rows of `X`, continuing `previous_state` when given."""
         loss = self._check_parameters()
         self.check_previous_state(previous_state)
-        table = self._table(X)
-        self._complete(self._collect(table, self._label(table, y)), previous_state, loss)
+        table, label = self._bounded(self._table(X), y)
+        self._complete(self._collect(table, label), previous_state, loss)
         self.n_features_in_ = len(table.names)
         if table.named and all(isinstance(name, str) for name in table.names):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
@@ -150,8 +161,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def partial_statistics(self, X: Any, y: Any = None) -> PartialStatistics:
         """Return the exact statistics of one shard. **Private**: store them encrypted."""
         self._check_parameters()
-        table = self._table(X)
-        exact = self._collect(table, self._label(table, y))
+        exact = self._collect(*self._bounded(self._table(X), y))
         return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
@@ -175,6 +185,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> PrivacyLoss:
         self.table_schemas()  # refuses columns that would collide
+        self._rows_per_unit()
         return self.declared_loss()
 
     def _label(self, table: InputTable, y: Any) -> Any:
@@ -189,7 +200,21 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return label
 
     def _table(self, X: Any) -> InputTable:
-        return InputTable(X, self.required_columns())
+        return InputTable(X, self.input_columns())
+
+    def _bounded(self, table: InputTable, y: Any) -> tuple[InputTable, Any]:
+        """Return table and label, with at most `max_rows_per_unit` rows of each unit."""
+        label = self._label(table, y)
+        if self.unit is None:
+            return table, label
+        kept = bounded_rows(table.column(self.unit), self._rows_per_unit())
+        return table.take(kept), None if label is None else label.take(kept)
+
+    def _rows_per_unit(self) -> int:
+        """Return how many rows one privacy unit has at most: what every sensitivity is multiplied with."""
+        if self.unit is not None:
+            check_name(self.unit, "unit")
+        return check_max_rows(self.max_rows_per_unit)
 
     def _fingerprint(self) -> str:
         return hashlib.sha256(canonical_json(_without_budget(self.to_spec())).encode()).hexdigest()
@@ -287,7 +312,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._derive()
 
     def _name_inputs(self) -> None:
-        names = self.required_columns()
+        names = self.input_columns()
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.asarray(names, dtype=object)
 

@@ -40,6 +40,10 @@ class CountFeaturizer(NoisySums):
     epsilon, delta : float
         Budget of one fit over all features together. With ``delta > 0``, discrete Gaussian noise is used
         where it is smaller.
+    unit : str, optional
+        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
+    max_rows_per_unit : int
+        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
 
     Attributes
     ----------
@@ -55,8 +59,8 @@ class CountFeaturizer(NoisySums):
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per call of ``fit``; epsilon-DP when ``delta`` is 0.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
+    :Neighbours: add or remove one unit.
     :Mechanism: one joint release of all tables; discrete Laplace of scale F / epsilon over F features, or
         discrete Gaussian, which is smaller for many features.
     :Sensitivity: one row moves one cell in each of the F tables by 1: L1 is F, L2 is sqrt(F).
@@ -79,6 +83,8 @@ class CountFeaturizer(NoisySums):
         hash_buckets: Any = None,
         epsilon: Any,
         delta: Any = 0,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
     ) -> None:
         self.features = features
         self.label = label
@@ -87,6 +93,8 @@ class CountFeaturizer(NoisySums):
         self.hash_buckets = hash_buckets
         self.epsilon = epsilon
         self.delta = delta
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     def required_columns(self) -> tuple[str, ...]:
         """Return the feature columns, then the label's when it is a column."""

@@ -45,6 +45,10 @@ class CovarianceMatrix(MomentSums):
         Number of principal components to publish; all by default.
     epsilon, delta : float
         Budget of one fit; ``delta`` must be positive.
+    unit : str, optional
+        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
+    max_rows_per_unit : int
+        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
 
     Attributes
     ----------
@@ -66,8 +70,8 @@ class CovarianceMatrix(MomentSums):
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per call of ``fit``.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
+    :Neighbours: add or remove one unit.
     :Mechanism: discrete Gaussian on number, sums and upper triangle of products of quantised rows, as
         `MomentSums` says; half the variance of [1]_ beside the diagonal.
     :Sensitivity: 1, B and B**2 in the Euclidean norm for rows of norm B or less.
@@ -96,6 +100,8 @@ class CovarianceMatrix(MomentSums):
         n_components: Any = None,
         epsilon: Any,
         delta: Any,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
     ) -> None:
         self.columns = columns
         self.bounds = bounds
@@ -103,6 +109,8 @@ class CovarianceMatrix(MomentSums):
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     @property
     def covariance_(self) -> Floats:

@@ -1,7 +1,8 @@
 """Input tables: pandas, pyarrow and numpy read column by column."""
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,16 @@ class InputTable:
             return self._data[:, self.names.index(name)]
         column = self._data[name] if isinstance(self._data, pd.DataFrame) else self._data.column(name)
         return as_column(column, name)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Self:
+        """Return the table of some rows."""
+        part = copy(self)
+        if isinstance(self._data, pd.DataFrame):
+            part._data = self._data.iloc[rows]
+        else:
+            part._data = self._data[rows] if isinstance(self._data, np.ndarray) else self._data.take(rows)
+        part.n_rows = len(rows)
+        return part
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """Return one numeric column as float64; missing entries and non-numbers among objects are NaN."""

@@ -41,6 +41,10 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         Public clipping bounds of the label; predictions stay within them.
     epsilon, delta : float
         Budget of one fit; ``delta`` must be positive.
+    unit : str, optional
+        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
+    max_rows_per_unit : int
+        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
 
     Attributes
     ----------
@@ -57,8 +61,8 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per call of ``fit``.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
+    :Neighbours: add or remove one unit.
     :Mechanism: discrete Gaussian on number, sums and products of quantised rows, as `MomentSums` says.
     :Sensitivity: for features of norm B and labels within h of the middle: 1; B, h; B**2, B h, h**2.
 
@@ -90,6 +94,8 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         label_bounds: Any,
         epsilon: Any,
         delta: Any,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
     ) -> None:
         self.features = features
         self.label = label
@@ -98,6 +104,8 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         self.label_bounds = label_bounds
         self.epsilon = epsilon
         self.delta = delta
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     @property
     def coef_(self) -> Floats:

@@ -141,8 +141,9 @@ class MomentSums(NoisySums):
         total = fsum(sqrt(group.weight) for group in groups)
         scales, events = {}, []
         for group in groups:
-            scale = group.sensitivity * multiplier * sqrt(total / sqrt(group.weight)) * _ROUND_UP
-            event = {"name": "DiscreteGaussian", "scale": scale, "l2_sensitivity": group.sensitivity}
+            sensitivity = group.sensitivity * self._rows_per_unit()
+            scale = sensitivity * multiplier * sqrt(total / sqrt(group.weight)) * _ROUND_UP
+            event = {"name": "DiscreteGaussian", "scale": scale, "l2_sensitivity": sensitivity}
             scales[group.name] = scale
             if group.beside:
                 scales[beside(group.name)] = scale / sqrt(2) * _ROUND_UP

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,7 @@ class Component:
     size : int
         Number of cells, public.
     sensitivity : int
-        What one record moves: at most this much, in one cell only.
+        What one row moves: at most this much, in one cell only.
     weight : float
         How much the variance of its noise matters, counted in squared sensitivities.
     """
@@ -65,8 +65,17 @@ class ReleasePlan:
         return scale * scale if self.epsilons is None else laplace_variance(scale)
 
 
-def plan_release(components: Sequence[Component], epsilon: object, delta: object) -> ReleasePlan:
+def plan_release(
+    components: Sequence[Component], epsilon: object, delta: object, rows_per_unit: int = 1
+) -> ReleasePlan:
     """Divide (epsilon, delta) over the components and choose the mechanism.
+
+    Parameters
+    ----------
+    components : sequence of Component
+    epsilon, delta : float
+    rows_per_unit : int
+        Rows of one privacy unit: it moves a vector by at most so many times the sensitivity, in L1 and in L2.
 
     Notes
     -----
@@ -76,12 +85,17 @@ def plan_release(components: Sequence[Component], epsilon: object, delta: object
     ``1 / m_j**2`` proportional to ``sqrt(weight_j)``. Gaussian noise is taken when delta allows it and its
     weighted variance is smaller; otherwise delta is not spent.
     """
-    budget, slack, parts = check_epsilon(epsilon), check_delta(delta), tuple(components)
+    budget, slack, parts = check_epsilon(epsilon), check_delta(delta), per_unit(components, rows_per_unit)
     laplace = _laplace_plan(parts, budget)
     if slack == 0:
         return laplace
     gaussian = _gaussian_plan(parts, budget, slack)
     return gaussian if _weighted_variance(gaussian) < _weighted_variance(laplace) else laplace
+
+
+def per_unit(components: Sequence[Component], rows_per_unit: int) -> tuple[Component, ...]:
+    """Return the components with the sensitivity of one privacy unit of `rows_per_unit` rows."""
+    return tuple(replace(c, sensitivity=c.sensitivity * rows_per_unit) for c in components)
 
 
 def laplace_variance(scale: float) -> float:

@@ -41,6 +41,10 @@ class HistoricalStatistics(NoisySums):
         Sums and means need counts as well: ``count`` is always released.
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, discrete Gaussian noise is used where it is smaller.
+    unit : str, optional
+        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
+    max_rows_per_unit : int
+        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
 
     Attributes
     ----------
@@ -56,8 +60,8 @@ class HistoricalStatistics(NoisySums):
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per call of ``fit``; epsilon-DP when ``delta`` is 0.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
+    :Neighbours: add or remove one unit.
     :Mechanism: one joint release of the counts and, per value, the sums of ``x - midpoint`` on an integer
         grid; discrete Laplace, or discrete Gaussian.
     :Sensitivity: one row moves one count by 1 and one centred sum per value by at most half the width of its
@@ -89,6 +93,8 @@ class HistoricalStatistics(NoisySums):
         statistics: Any = ("count", "mean"),
         epsilon: Any,
         delta: Any = 0,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
     ) -> None:
         self.keys = keys
         self.values = values
@@ -97,6 +103,8 @@ class HistoricalStatistics(NoisySums):
         self.statistics = statistics
         self.epsilon = epsilon
         self.delta = delta
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     def required_columns(self) -> tuple[str, ...]:
         """Return key and value columns."""

@@ -61,7 +61,7 @@ class NoisySums(DPEstimator):
 
     def _plan(self) -> ReleasePlan:
         self.table_schemas()  # refuses columns that would collide
-        return plan_release(self._components(), self.epsilon, self.delta)
+        return plan_release(self._components(), self.epsilon, self.delta, self._rows_per_unit())
 
     def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
         return {c.name: np.zeros(c.size, dtype=np.int64) for c in self._components()}

@@ -43,6 +43,10 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, discrete Gaussian noise is used: by ``"grid"`` where it is
         smaller, by ``"lloyd"`` always.
+    unit : str, optional
+        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
+    max_rows_per_unit : int
+        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
     method : {"auto", "grid", "lloyd"}
         ``"grid"``: weighted k-means on a noisy adaptive grid, for at most three columns. ``"lloyd"``: ten noisy
         rounds of Lloyd. ``"auto"`` takes the grid when it can.
@@ -62,8 +66,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     Notes
     -----
     :Guarantee: (epsilon, delta)-DP per call of ``fit``; epsilon-DP when ``delta`` is 0.
-    :Unit: one row; bound the rows of a person before.
-    :Neighbours: add or remove one row.
+    :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
+    :Neighbours: add or remove one unit.
     :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids. Lloyd: the same
         noise on counts, clipped offsets and clipped squared offsets per centre in each round, after one
         measurement of mean and spread.
@@ -99,6 +103,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         delta: Any = 0,
         method: Any = "auto",
         scale: Any = False,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
     ) -> None:
         self.columns = columns
         self.n_clusters = n_clusters
@@ -107,6 +113,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         self.delta = delta
         self.method = method
         self.scale = scale
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     def required_columns(self) -> tuple[str, ...]:
         """Return the clustered columns."""
@@ -191,10 +199,10 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         return "grid"
 
     def _plan(self) -> ReleasePlan:
-        box, k = self._box(), self._clusters()
+        box, k, rows = self._box(), self._clusters(), self._rows_per_unit()
         if self._method() == "grid":
-            return plan_release(grid.components(len(box.names)), self.epsilon, self.delta)
-        return lloyd.plan_rounds(box.half_widths, k, self.epsilon, self.delta)
+            return plan_release(grid.components(len(box.names)), self.epsilon, self.delta, rows)
+        return lloyd.plan_rounds(box.half_widths, k, self.epsilon, self.delta, rows)
 
     def _empty(self) -> dict[str, Ints]:
         return self._exact(np.zeros((0, len(self._bounds()))))

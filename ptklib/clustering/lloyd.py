@@ -13,7 +13,7 @@ from ptklib.clustering.centres import flat_centres, unit_directions
 from ptklib.mechanisms import additive
 from ptklib.mechanisms.grid import count_by, sum_by
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
-from ptklib.release import Component, ReleasePlan
+from ptklib.release import Component, ReleasePlan, per_unit
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -47,7 +47,9 @@ class Centres:
     weights: Floats
 
 
-def plan_rounds(half_widths: Ints, k: int, epsilon: object, delta: object) -> ReleasePlan:
+def plan_rounds(
+    half_widths: Ints, k: int, epsilon: object, delta: object, rows_per_unit: int = 1
+) -> ReleasePlan:
     """Return the whole release, spread and all rounds, before any data are read.
 
     Notes
@@ -72,7 +74,7 @@ def plan_rounds(half_widths: Ints, k: int, epsilon: object, delta: object) -> Re
             (Component(f"round_{i}_squares", k, OFFSET), rest * _ROUND["squares"]),
         ]
     parts.append((Component("gain", 1, OFFSET), _GAIN))
-    components = tuple(component for component, _ in parts)
+    components = per_unit([component for component, _ in parts], rows_per_unit)
     shares = [Fraction(share) for _, share in parts]
     fractions = {c.name: share / sum(shares) for c, share in zip(components, shares, strict=True)}
     if slack == 0:

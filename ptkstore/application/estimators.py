@@ -37,7 +37,7 @@ def spec_of(
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
-        columns = trainer.required_columns()
+        columns = trainer.input_columns()
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error

@@ -55,6 +55,7 @@ def vendors() -> set[str]:
 MAY_LOAD: dict[str, set[str]] = {
     "ptklib.accounting": ARRAYS,
     "ptklib.base": ESTIMATORS,
+    "ptklib.bounding": FRAMES | NOISE,
     "ptklib.clustering": ESTIMATORS | {"rich"},  # scikit-learn's k-means loads a progress bar
     "ptklib.counts": ESTIMATORS,
     "ptklib.covariance": ESTIMATORS,

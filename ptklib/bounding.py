@@ -1,0 +1,71 @@
+"""Contribution bounding: at most so many rows of one privacy unit, chosen at random."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ptklib.exceptions import InvalidParameterError
+from ptklib.mechanisms.stream import KeyStream
+
+ROWS_MAX = 10_000
+_MISSING = -1
+
+
+def check_max_rows(value: object) -> int:
+    """Return a usable number of rows per privacy unit."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= ROWS_MAX:
+        raise InvalidParameterError(f"max_rows_per_unit must be an integer from 1 to {ROWS_MAX}")
+    return int(value)
+
+
+def bounded_rows(units: Any, max_rows: int) -> npt.NDArray[np.int64]:
+    """Return the places of the rows that are kept, in their order.
+
+    Parameters
+    ----------
+    units : ndarray or pyarrow.Array of shape (n_rows,)
+        The privacy unit of each row. Rows without one are dropped: nobody could bound them.
+    max_rows : int
+        Rows kept of each unit, a uniform choice among its own.
+
+    Notes
+    -----
+    Which rows of a unit stay depends on fresh random bits and on its own rows only, so adding or removing a unit
+    adds or removes at most `max_rows` rows and leaves all others as they are.
+    """
+    codes = _codes(units)
+    known = np.flatnonzero(codes != _MISSING)
+    codes = codes[known]
+    order = np.lexsort((KeyStream().words(len(codes)), codes))
+    ordered = codes[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=_MISSING))
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(starts, append=len(ordered)))
+    return np.asarray(np.sort(known[order[rank < max_rows]]), dtype=np.int64)
+
+
+def _codes(units: Any) -> npt.NDArray[np.int64]:
+    """Number the units; equal codes mean equal units, exactly."""
+    if isinstance(units, pa.Array | pa.ChunkedArray):
+        column = units.combine_chunks() if isinstance(units, pa.ChunkedArray) else units
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        encoded = pc.dictionary_encode(column)
+        codes = encoded.indices.fill_null(_MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
+        if pa.types.is_floating(column.type):
+            nan = pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
+            codes = np.where(nan, _MISSING, codes)
+        return np.asarray(codes, dtype=np.int64)
+    if units.dtype.kind == "O":
+        units = np.fromiter((_identifier(unit) for unit in units), dtype=object, count=len(units))
+    codes, _ = pd.factorize(units)  # missing values become -1
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _identifier(unit: object) -> object:
+    """Return what identifies a unit; entries that cannot are missing."""
+    return unit if isinstance(unit, Hashable) and not isinstance(unit, tuple | frozenset) else None
