@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
+from ptkstore.application.charging import reserve
 from ptkstore.domain.allocation import Choice, Demand, Grant, Infeasible, allocate
 from ptkstore.domain.blocks import FIRST_TRAIN, share_of, train_block
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger import BudgetRequest, Denied, EntryKind, decide, outcome_of
+from ptkstore.domain.ledger import BudgetRequest, Denied
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Policy
 from ptkstore.domain.windows import WindowId, WindowState
@@ -22,7 +22,7 @@ def allocate_window(job: Job, *, begin: Begin, clock: Clock, steps: Steps) -> No
     The key of a reservation is the training's id and is looked up before the decision, so that a repeated run finds
     its own answer. A PTK that does not fit is refused, its owner told; the others are not disturbed.
     """
-    window = WindowId(job.stream, job.window_index or 0)
+    window = job.window
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
@@ -31,7 +31,7 @@ def allocate_window(job: Job, *, begin: Begin, clock: Clock, steps: Steps) -> No
             due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
             for grant in _grants(tuple(due.values()), stream.policy):
                 _reserve(uow, due[grant.ptk_id], window, grant, now)
-        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
+        uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("reserved", job.id)
 
@@ -56,12 +56,7 @@ def _reserve(uow: UnitOfWork, spec: PtkSpec, window: WindowId, grant: Grant, now
     training = job_id(JobKind.TRAIN, spec.ptk_id, window.index)
     blocks = train_block(window, grant.partition)
     request = BudgetRequest(window.stream, training, spec.ptk_id, blocks, grant.loss)
-    decision = outcome_of(request, uow.ledger.history(request.key))
-    if decision is None:
-        decision = decide(uow.ledger.blocks(window.stream, blocks), request)
-        if not isinstance(decision, Denied):
-            uow.ledger.append(request, EntryKind.RESERVE, dict(spec.event))
-    denied = isinstance(decision, Denied)
+    denied = isinstance(reserve(uow, request, dict(spec.event)), Denied)
     if denied:
         uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "budget-denied"))
     uow.jobs.add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, job_id
+from ptkstore.domain.ptks import team_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.subscriptions import (
     FIRST_RETRY,
@@ -47,7 +48,7 @@ def deliver_event(
             return
         if not isinstance(result, Delivered):
             uow.subscriptions.add_dead_letter(subscription_id, version.number, result.code, now)
-            team = ptk_id.partition(".")[0]
+            team = team_of(ptk_id)
             uow.notify_owner(
                 Notice(now, team, f"{ptk_id} v{version.number} to {subscription_id}", "dead-letter")
             )

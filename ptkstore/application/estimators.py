@@ -9,7 +9,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.tables import empty_table
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.ptks import PtkSpec, granted, split_ptk_id
 from ptkstore.domain.streams import Assurance, Schema
 from ptkstore.errors import InvalidRequest
 
@@ -49,7 +49,7 @@ def spec_of(
         trainer.partial_statistics(empty_table(schema))
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
-    team, _, name = ptk_id.partition(".")
+    team, name = split_ptk_id(ptk_id)
     return PtkSpec(
         ptk_id=ptk_id,
         team=team,
@@ -75,11 +75,8 @@ def spec_of(
 
 def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:
     """The mechanisms that one training of `estimator` will use when it is granted `loss`."""
-    granted = {"epsilon": loss.spendable_epsilon, "delta": loss.spendable_delta}
     try:
-        trainer = estimator_from_spec(
-            {"family": estimator["family"], "params": {**estimator["params"], **granted}}
-        )
+        trainer = estimator_from_spec(granted(estimator, loss.spendable_epsilon, loss.spendable_delta))
         return dict(trainer.declared_loss().event)
     except PtklibError as error:
         raise InvalidRequest(f"the estimator cannot be trained with {loss}") from error

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ptkstore.application.charging import release_unopened
 from ptkstore.domain.blocks import blocks_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
-from ptkstore.domain.ledger import BudgetRequest, EntryKind
+from ptkstore.domain.ptks import team_of
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
@@ -22,7 +21,7 @@ def expire_window(
     Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
     spent. An elected state is DP output, has a key of its own and outlives the window.
     """
-    window = WindowId(job.stream, job.window_index or 0)
+    window = job.window
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
         uow.jobs.held(job)
@@ -44,7 +43,7 @@ def expire_window(
         held = uow.jobs.held(job)
         uow.windows.set_state(window, WindowState.EXPIRED)
         uow.ledger.erase(job.stream, blocks_of(window, stream.policy))
-        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
+        uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("expired", job.id)
 
@@ -59,12 +58,8 @@ def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:
                 continue
-            history = uow.ledger.history(run.reservation) if run.reservation else ()
-            if len(history) == 1:
-                entry = history[0]
-                request = BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
-                uow.ledger.append(request, EntryKind.RELEASE, {})
-            uow.jobs.save(replace(run, state=JobState.ENDED, outcome=Outcome.EXPIRED))
+            release_unopened(uow, run.reservation)
+            uow.jobs.save(run.ended(Outcome.EXPIRED))
             if run.ptk_id is not None:
-                team = run.ptk_id.partition(".")[0]
+                team = team_of(run.ptk_id)
                 uow.notify_owner(Notice(now, team, f"{run.ptk_id} window {window.index}", "expired"))

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.ptks import team_of
 from ptkstore.domain.snapshots import Version
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore, PublishedState
@@ -69,6 +70,6 @@ def published_state(version: Version, lake: Lake) -> PublishedState:
         delta=content["guarantee"]["delta"],
         manifest_url=lake.manifest_url(version.ptk_id, version.number),
         sha256=version.sha256,
-        owner=version.ptk_id.partition(".")[0],
+        owner=team_of(version.ptk_id),
         description=content["family"],
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.blocks import part_bounds
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.windows import WindowState
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.training import Preparer, PrepareRequest
@@ -30,7 +30,7 @@ def prepare_window(
 
     A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
     """
-    window = WindowId(job.stream, job.window_index or 0)
+    window = job.window
     with begin() as uow:
         stream = uow.streams.get(job.stream)
         tokens = uow.streams.tokens_for(window)

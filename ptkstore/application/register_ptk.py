@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ptkstore.application.allocate_window import demand_of
+from ptkstore.application.charging import release_unopened
 from ptkstore.application.estimators import spec_of
 from ptkstore.domain.allocation import Infeasible, allocate
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.ledger import BudgetRequest, EntryKind
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.domain.ptks import PtkSpec, columns_of, ptk_id_of, windows_between
 from ptkstore.domain.streams import Policy
@@ -111,19 +110,16 @@ def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
             return
         uow.ptks.remove(ptk_id)
         for job in uow.jobs.find(ptk_id=ptk_id):
-            _release(uow, uow.jobs.lock(job.id))
+            _withdraw(uow, uow.jobs.lock(job.id))
         uow.jobs.wake(job_id(JobKind.FLIP, ptk_id), clock.now())
         uow.notify_owner(Notice(clock.now(), spec.team, ptk_id, "deregistered"))
         uow.commit()
 
 
-def _release(uow: UnitOfWork, job: Job) -> None:
-    history = uow.ledger.history(job.reservation) if job.reservation else ()
-    if job.kind is JobKind.TRAIN and job.state is JobState.READY and len(history) == 1:
-        entry = history[0]
-        request = BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
-        uow.ledger.append(request, EntryKind.RELEASE, {})
-        uow.jobs.save(replace(job, state=JobState.ENDED, outcome=Outcome.WITHDRAWN))
+def _withdraw(uow: UnitOfWork, job: Job) -> None:
+    if job.kind is JobKind.TRAIN and job.state is JobState.READY:
+        release_unopened(uow, job.reservation)
+        uow.jobs.save(job.ended(Outcome.WITHDRAWN))
 
 
 def _check_policy(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ptkstore.application.charging import release_unopened, spend
 from ptkstore.application.estimators import event_of
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import files_of
 from ptkstore.domain.blocks import FIRST_TRAIN, HASH_RANGE, block_number, part_bounds, share_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger import BudgetRequest, Entry, EntryKind
-from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.ledger import Entry
+from ptkstore.domain.ptks import PtkSpec, same_model, team_of
 from ptkstore.domain.snapshots import Draft, Version, canonical_json, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
-from ptkstore.domain.windows import Window, WindowId, WindowState, start_of
+from ptkstore.domain.windows import Window, WindowState, start_of
 from ptkstore.errors import LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -113,29 +114,28 @@ def _spend(job: Job, previous: Version | None, begin: Begin, clock: Clock) -> Op
         stream = uow.streams.lock(job.stream)
         spec = uow.ptks.lock(str(job.ptk_id))
         held = uow.jobs.held(job)
-        window = uow.windows.get(WindowId(job.stream, job.window_index or 0))
+        window = uow.windows.get(job.window)
         history = uow.ledger.history(str(job.reservation))
         outcome = _hopeless(held, window, spec)
         if outcome is not None or spec is None:
-            if len(history) == 1:
-                uow.ledger.append(_request(history[0]), EntryKind.RELEASE, {})
+            release_unopened(uow, job.reservation)
             _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
             uow.commit()
             return None
         if held.state is JobState.READY:
             event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
-            spend = uow.ledger.append(_request(history[0]), EntryKind.SPEND, event)
+            spent = spend(uow, history[0], event)
             uow.jobs.mark_opened(held)
         else:
-            spend = history[-1]
-            if event_of(spec.estimator, spend.loss) != dict(
-                spend.event
+            spent = history[-1]
+            if event_of(spec.estimator, spent.loss) != dict(
+                spent.event
             ):  # another trainer than the one paid for
                 _finish(uow, held, Outcome.FAILED, clock.now(), None)
                 uow.commit()
                 return None
         uow.commit()
-    return Opened(job, spec, stream, window, spend, _continuable(previous, spec))
+    return Opened(job, spec, stream, window, spent, _continuable(previous, spec))
 
 
 def _hopeless(job: Job, window: Window, spec: PtkSpec | None) -> Outcome | None:
@@ -148,10 +148,6 @@ def _hopeless(job: Job, window: Window, spec: PtkSpec | None) -> Outcome | None:
     ):
         return Outcome.FAILED
     return None
-
-
-def _request(entry: Entry) -> BudgetRequest:
-    return BudgetRequest(entry.stream, entry.key, entry.ptk_id, entry.blocks, entry.loss)
 
 
 def _continuable(previous: Version | None, spec: PtkSpec) -> Version | None:
@@ -185,8 +181,8 @@ def _end(opened: Opened, outcome: Outcome, begin: Begin, clock: Clock, code: str
 
 
 def _finish(uow: UnitOfWork, job: Job, outcome: Outcome, now: datetime, code: str | None) -> None:
-    uow.jobs.save(replace(job, state=JobState.ENDED, outcome=outcome))
-    team = str(job.ptk_id).partition(".")[0]
+    uow.jobs.save(job.ended(outcome))
+    team = team_of(str(job.ptk_id))
     uow.notify_owner(Notice(now, team, f"{job.ptk_id} window {job.window_index}", code or outcome.value))
 
 
@@ -206,7 +202,7 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
         uow.versions.add(
             Version(spec.ptk_id, number, job.id, draft.draft_id, opened.window.id.index, leaves_at, manifest)
         )
-        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.PUBLISHED))
+        uow.jobs.save(held.ended(Outcome.PUBLISHED))
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), leaves_at)
         uow.commit()
     return True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import InvariantBroken
 
 
 class JobKind(StrEnum):
@@ -17,9 +20,6 @@ class JobKind(StrEnum):
     PLACE = "place"
     FLIP = "flip"
     NOTIFY = "notify"
-
-
-CURSORS = (JobKind.PLACE, JobKind.FLIP, JobKind.NOTIFY)
 
 
 class JobState(StrEnum):
@@ -37,7 +37,6 @@ class Outcome(StrEnum):
     DONE = "done"
     PUBLISHED = "published"
     REFUSED = "refused"
-    REJECTED = "rejected"
     FAILED = "failed"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
@@ -67,6 +66,17 @@ class Job:
     attempt: int = 0
     lease_until: datetime | None = None
     outcome: Outcome | None = None
+
+    @property
+    def window(self) -> WindowId:
+        """The window that a job of a window is about."""
+        if self.window_index is None:
+            raise InvariantBroken(f"job {self.id} belongs to no window")
+        return WindowId(self.stream, self.window_index)
+
+    def ended(self, outcome: Outcome) -> Job:
+        """The job, over."""
+        return replace(self, state=JobState.ENDED, outcome=outcome)
 
 
 def job_id(kind: JobKind, *names: object) -> str:

@@ -53,6 +53,11 @@ class Entry:
     digest: str
     nonce: str = ""
 
+    @property
+    def request(self) -> BudgetRequest:
+        """What was asked for under this entry's key."""
+        return BudgetRequest(self.stream, self.key, self.ptk_id, self.blocks, self.loss)
+
 
 @dataclass(frozen=True, slots=True)
 class BlockLedger:

@@ -59,6 +59,11 @@ def split_ptk_id(ptk_id: str) -> tuple[str, str]:
     return checked_name("team", team), checked_name("PTK", name)
 
 
+def team_of(ptk_id: str) -> str:
+    """The team of an id that was checked before."""
+    return ptk_id.partition(".")[0]
+
+
 def duration(text: str) -> timedelta:
     """A span such as '90s', '15m', '6h' or '1d'."""
     match = _FREQUENCY.fullmatch(text.strip().lower()) if isinstance(text, str) else None
@@ -83,6 +88,12 @@ def windows_between(policy: Policy, train_frequency: str) -> int:
 def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:
     """The columns of each table that the PTK will release."""
     return {table: tuple(name for name, _ in form["columns"]) for table, form in spec.tables.items()}
+
+
+def granted(estimator: Mapping[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
+    """The estimator with the loss it was granted, whatever it was registered with."""
+    params = {**estimator["params"], "epsilon": epsilon, "delta": delta}
+    return {"family": estimator["family"], "params": params}
 
 
 def same_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

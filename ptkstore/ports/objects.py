@@ -38,10 +38,6 @@ class RawZone(Protocol):
         """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there."""
         ...
 
-    def delete_batches(self, window: WindowId) -> None:
-        """Delete the ingested files of a window whose parts are written; repeatable."""
-        ...
-
     def delete_window(self, window: WindowId) -> None:
         """Delete every file of a window; repeatable."""
         ...

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.application import charging
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.ledger import BudgetRequest, Denied, EntryKind, Granted, decide, outcome_of
+from ptkstore.domain.ledger import BudgetRequest, Denied, EntryKind, Granted
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
@@ -38,16 +39,11 @@ def request(
 
 
 def reserve(catalog: SqlCatalog, wish: BudgetRequest) -> Granted | Denied:
-    """The charge protocol: lock, look the key up, decide, write."""
+    """Reserve under the stream's lock."""
     with catalog.begin() as uow:
         uow.streams.lock(wish.stream)
-        known = outcome_of(wish, uow.ledger.history(wish.key))
-        if known is not None:
-            return known
-        decision = decide(uow.ledger.blocks(wish.stream, wish.blocks), wish)
-        if isinstance(decision, Granted):
-            uow.ledger.append(wish, EntryKind.RESERVE, {"mechanism": "laplace"})
-            uow.commit()
+        decision = charging.reserve(uow, wish, {"mechanism": "laplace"})
+        uow.commit()
         return decision
 
 

@@ -69,10 +69,6 @@ class FsspecRawZone:
         with self._opened(path) as file:
             return decrypted(file, self._sealer, key, path, columns)
 
-    def delete_batches(self, window: WindowId) -> None:
-        """Delete the ingested files of a window."""
-        self._place.delete(_batches_folder(window))
-
     def delete_window(self, window: WindowId) -> None:
         """Delete every file of a window, unfinished ones too."""
         self._place.delete(window_folder(window))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +10,7 @@ import pyarrow as pa
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.domain.columns import HASH
+from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.training import TrainRequest
@@ -21,7 +20,7 @@ _SUFFIX = ".parquet"
 
 def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
     """Open the granted rows, train, and leave the state in staging under the names of the lake."""
-    estimator = estimator_from_spec(granted_spec(request))
+    estimator = estimator_from_spec(granted(request.estimator, request.epsilon, request.delta))
     estimator.declared_loss()
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
     estimator.check_previous_state(previous)
@@ -38,12 +37,6 @@ def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
         StateFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()
     )
     return Draft(request.draft_id, described, dict(state.meta))
-
-
-def granted_spec(request: TrainRequest) -> Mapping[str, Any]:
-    """The estimator's spec with the loss that was granted, whatever it was registered with."""
-    params = {**request.estimator["params"], "epsilon": request.epsilon, "delta": request.delta}
-    return {"family": request.estimator["family"], "params": params}
 
 
 def _granted_rows(rows: pa.Table, request: TrainRequest) -> pa.Table:

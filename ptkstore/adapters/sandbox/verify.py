@@ -7,7 +7,7 @@ import hashlib
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.adapters.sandbox.training import granted_spec
+from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest
 from ptkstore.ports.objects import Staging
@@ -32,7 +32,9 @@ def is_sound(draft: Draft, request: TrainRequest, staging: Staging) -> bool:
                 return False
             tables[table] = content
         state = ReleasedState.from_parts(tables, draft.state)
-        estimator_from_spec(granted_spec(request)).check_previous_state(state)
+        estimator_from_spec(granted(request.estimator, request.epsilon, request.delta)).check_previous_state(
+            state
+        )
     except (PtklibError, InvalidRequest, CorruptObject):
         return False
     return state.loss.epsilon <= request.epsilon and state.loss.delta <= request.delta

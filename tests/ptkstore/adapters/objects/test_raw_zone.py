@@ -110,18 +110,13 @@ def test_a_repeated_token_replaces_nothing(zone: FsspecRawZone, key: bytes, rows
     assert found.equals(rows.slice(0, 1))
 
 
-def test_deleting_batches_keeps_parts_and_deleting_a_window_keeps_its_neighbours(
-    zone: FsspecRawZone, key: bytes, rows: pa.Table
-) -> None:
+def test_deleting_a_window_keeps_its_neighbours(zone: FsspecRawZone, key: bytes, rows: pa.Table) -> None:
     for window in (WINDOW, WindowId("taxi", 70), WindowId("bikes", 7)):
         zone.write_batch(window, "aa", rows, key)
         zone.write_part(window, 2, rows, key)
-    zone.delete_batches(WINDOW)
-    zone.delete_batches(WINDOW)
+    zone.delete_window(WINDOW)
+    zone.delete_window(WINDOW)
     assert zone.files("bikes") == ("bikes/7/batches/aa.parquet", "bikes/7/parts/2.parquet")
-    assert [name for name in zone.files("taxi") if name.startswith("taxi/7/")] == [PART]
-    zone.delete_window(WINDOW)
-    zone.delete_window(WINDOW)
     assert zone.files("taxi") == ("taxi/70/batches/aa.parquet", "taxi/70/parts/2.parquet")
     assert len(zone.files()) == 4
     with pytest.raises(WindowGone):
