@@ -43,8 +43,14 @@ def postgres_url(fresh_postgres_url: str) -> str:
     return fresh_postgres_url.replace("+psycopg", "", 1)
 
 
+@pytest.fixture
+def cache_ttl_seconds(request: pytest.FixtureRequest) -> int:
+    """How long readers keep the registry; a test whose steps must all fall within it asks for more."""
+    return int(getattr(request, "param", 1))
+
+
 @pytest.fixture(params=["sqlite+sqlite", "sqlite+redis", "postgres+redis"])
-def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def repo(request: pytest.FixtureRequest, tmp_path: Path, cache_ttl_seconds: int) -> Path:
     """A repository on each pair of registry and online store."""
     registry, _, online = request.param.partition("+")
     folder = tmp_path / "feast"
@@ -52,7 +58,7 @@ def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         f"sqlite:///{folder}/registry.db" if registry == "sqlite" else request.getfixturevalue("postgres_url")
     )
     where = SqliteOnline() if online == "sqlite" else request.getfixturevalue("redis_online")
-    write_repo(folder, url, where, cache_ttl_seconds=1)
+    write_repo(folder, url, where, cache_ttl_seconds=cache_ttl_seconds)
     return folder
 
 

@@ -264,6 +264,7 @@ def test_a_withdrawn_ptk_leaves_nothing_and_its_name_can_begin_again(repo, store
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
 
 
+@pytest.mark.parametrize("cache_ttl_seconds", [60], indirect=True)
 def test_versions_beyond_the_kept_ones_go_once_no_reader_can_name_them(repo, store, make, online_names):
     make.publish(store, *(make.state(version) for version in range(1, 7)))
     assert online_names(repo, VIEW) == {
