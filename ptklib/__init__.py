@@ -18,7 +18,10 @@ _EXPORTS = {
     "Relation": "privacy",
     "ReleasedState": "state",
     "TableSchema": "state",
+    "TreeFeaturizer": "trees",
+    "UserEmbeddings": "embeddings",
     "as_ptk": "ptk",
+    "bucket_of": "hashing",
     "estimator_from_spec": "spec",
     "load_state": "lake",
 }

@@ -126,6 +126,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the parameters that name columns, with defaults resolved."""
         return {}
 
+    def released_keys(self) -> tuple[str, ...]:
+        """Return the tables whose keys, and so whose number of rows, are part of the release."""
+        return ()
+
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         """Return the key columns of each table as Arrow arrays, as far as they are known without the data."""
         return {}
@@ -193,7 +197,9 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return None
         column = self._label_column()
         if column is None and y is None:
-            raise SchemaError("a label is needed: name its column with label=..., or pass y")
+            raise SchemaError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: or name its column, label="
+            )
         label = as_column(y, "y") if column is None else table.column(column)
         if len(label) != table.n_rows:
             raise SchemaError("X and y have different lengths")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy.linalg import eigh
 
 from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError
@@ -16,6 +17,7 @@ from ptklib.moments import (
     PAIRS,
     MomentSums,
     entry_noise,
+    one_blas_thread,
     settled_mean,
     settled_spectrum,
 )
@@ -198,10 +200,11 @@ class CovarianceMatrix(MomentSums):
         moments, (block,) = self._moments(values, variance), self._blocks()
         mean = settled_mean(moments, 0, moments.sums, block.limit)
         noisy = moments.products / moments.rows - np.outer(mean, mean)
-        spectrum, vectors = np.linalg.eigh(noisy)
-        settled = settled_spectrum(spectrum, entry_noise(moments, 0, mean), block.limit**2)
-        covariance = (vectors * settled) @ vectors.T
-        components = self._principal(noisy, vectors)
+        with one_blas_thread(len(noisy)):
+            spectrum, vectors = np.linalg.eigh(noisy)
+            settled = settled_spectrum(spectrum, entry_noise(moments, 0, mean), block.limit**2)
+            covariance = (vectors * settled) @ vectors.T
+            components = self._principal(noisy, vectors)
         widths = block.half_widths
         explained = np.einsum(
             "ki,ij,kj->k", components * widths, covariance, components * widths, optimize=True
@@ -222,7 +225,9 @@ class CovarianceMatrix(MomentSums):
         """Return the leading eigenvectors in the units of the columns; the largest weight of each is positive."""
         widths, count = self._half_widths(), len(self._features())
         if np.ptp(widths):
-            _, vectors = np.linalg.eigh(noisy * np.outer(widths, widths))
+            last = len(widths) - 1
+            wanted = [last + 1 - count, last] if 4 * count <= last else None  # few cost half of all
+            _, vectors = eigh(noisy * np.outer(widths, widths), subset_by_index=wanted)
         leading = vectors[:, ::-1][:, :count].T
         peak = leading[np.arange(count), np.abs(leading).argmax(axis=1)]
         return np.asarray(leading * np.sign(peak)[:, np.newaxis])

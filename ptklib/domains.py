@@ -1,6 +1,6 @@
 """Public domains: keys become integer codes without looking at what else is in the data."""
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -201,7 +201,7 @@ def product_codes(domains: tuple[Domain, ...], codes: list[npt.NDArray[np.int64]
     return combined
 
 
-def product_size(domains: tuple[Domain, ...], cells_per_group: int = 1) -> int:
+def product_size(domains: Sequence[Sized], cells_per_group: int = 1) -> int:
     """Return the number of combinations, refusing more cells than `CELLS_MAX`."""
     size = prod(len(domain) for domain in domains)
     if size * cells_per_group > CELLS_MAX:

@@ -11,6 +11,8 @@ FAMILIES = {
     "CountFeaturizer": "ptklib.counts",
     "CovarianceMatrix": "ptklib.covariance",
     "HistoricalStatistics": "ptklib.statistics",
+    "TreeFeaturizer": "ptklib.trees",
+    "UserEmbeddings": "ptklib.embeddings",
 }
 """Family name to the module that holds it; loaded on first use, so that no family costs another's imports."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+from scipy.sparse import issparse
 
 from ptklib.exceptions import SchemaError
 
@@ -38,7 +39,9 @@ class InputTable:
         else:
             array = as_array(data)
             if array.ndim != 2:
-                raise SchemaError("X must be a DataFrame, an Arrow table or a two-dimensional array")
+                raise SchemaError(
+                    "X must be a DataFrame, an Arrow table or a two-dimensional array. Reshape your data."
+                )
             numbered = [f"x{i}" for i in range(array.shape[1])]
             by_position = len(expected) == len(numbered) and not set(expected) <= set(numbered)
             self._data, names, self.n_rows = (
@@ -79,7 +82,12 @@ def as_array(values: Any) -> npt.NDArray[Any]:
 
     Were a common type chosen, one row could change how all others are read, and no sensitivity would hold.
     """
-    return values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if issparse(values):
+        raise SchemaError("sparse input is not supported: give a dense array or a table")
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if array.dtype.kind == "c":
+        raise SchemaError("Complex data not supported: a column holds real numbers")
+    return array
 
 
 def as_column(values: Any, name: str) -> Any:

@@ -12,7 +12,16 @@ from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.gram import Block, Floats, RowTable, block_of
 from ptklib.inputs import InputTable, as_numbers
-from ptklib.moments import COUNT, PAIRS, Moments, MomentSums, entry_noise, settled_mean, settled_spectrum
+from ptklib.moments import (
+    COUNT,
+    PAIRS,
+    Moments,
+    MomentSums,
+    entry_noise,
+    one_blas_thread,
+    settled_mean,
+    settled_spectrum,
+)
 from ptklib.names import check_columns, check_name, refuse_duplicates
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
@@ -203,7 +212,8 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
             settled_mean(moments, 1, moments.sums[-1:], blocks[1].limit),
         )
         covariance = moments.products / moments.rows - np.outer(mean, mean)
-        spectrum, vectors = np.linalg.eigh(covariance[:-1, :-1])
+        with one_blas_thread(len(covariance)):
+            spectrum, vectors = np.linalg.eigh(covariance[:-1, :-1])
         noise = entry_noise(moments, 0, mean[:-1])
         across = (moments.variance["products_0_1"] + moments.variance["sums_0"] * float(mean[-1]) ** 2) ** 0.5
         weights, ridge = solve_noisy(spectrum, vectors.T @ covariance[:-1, -1], noise, across / moments.rows)

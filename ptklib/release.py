@@ -1,7 +1,7 @@
 """Joint release: one budget divided over several integer vectors, and one noise draw."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ptklib.accounting import gaussian_sigma
+from ptklib.accounting import discrete_scale, gaussian_multiplier, gaussian_sigma
 from ptklib.mechanisms import additive
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
@@ -86,11 +86,35 @@ def plan_release(
     weighted variance is smaller; otherwise delta is not spent.
     """
     budget, slack, parts = check_epsilon(epsilon), check_delta(delta), per_unit(components, rows_per_unit)
-    laplace = _laplace_plan(parts, budget)
+    laplace = _laplace_plan(parts, _shares([c.weight ** (1 / 3) for c in parts]), budget)
     if slack == 0:
         return laplace
-    gaussian = _gaussian_plan(parts, budget, slack)
+    gaussian = _gaussian_plan(parts, _shares([math.sqrt(c.weight) for c in parts]), budget, slack)
     return gaussian if _weighted_variance(gaussian) < _weighted_variance(laplace) else laplace
+
+
+def plan_shares(
+    components: Sequence[Component],
+    shares: Sequence[float],
+    epsilon: object,
+    delta: object,
+    rows_per_unit: int = 1,
+) -> ReleasePlan:
+    """Divide (epsilon, delta) over the components as told, with Gaussian noise exactly when delta is positive.
+
+    For a family that has to know the mechanism before it measures, because it clips in its norm.
+
+    Parameters
+    ----------
+    components, epsilon, delta, rows_per_unit
+        As for `plan_release`; weights only compare calibrations.
+    shares : sequence of float
+        Parts of epsilon for Laplace noise, of the squared noise-to-sensitivity ratio's inverse for Gaussian noise.
+    """
+    budget, slack, parts = check_epsilon(epsilon), check_delta(delta), per_unit(components, rows_per_unit)
+    if slack == 0:
+        return _laplace_plan(parts, _shares(shares), budget)
+    return _gaussian_plan(parts, _shares(shares), budget, slack)
 
 
 def per_unit(components: Sequence[Component], rows_per_unit: int) -> tuple[Component, ...]:
@@ -104,12 +128,16 @@ def laplace_variance(scale: float) -> float:
     return 1 / (2 * math.sinh(half) ** 2)
 
 
-def _laplace_plan(components: tuple[Component, ...], epsilon: float) -> ReleasePlan:
-    shares = [Fraction(component.weight ** (1 / 3)) for component in components]
-    total = sum(shares, Fraction(0))
-    epsilons = {
-        c.name: Fraction(epsilon) * share / total for c, share in zip(components, shares, strict=True)
-    }
+def _shares(parts: Sequence[float]) -> list[Fraction]:
+    exact = [Fraction(part) for part in parts]
+    total = sum(exact, Fraction(0))
+    return [part / total for part in exact]
+
+
+def _laplace_plan(
+    components: tuple[Component, ...], shares: Sequence[Fraction], epsilon: float
+) -> ReleasePlan:
+    epsilons = {c.name: Fraction(epsilon) * share for c, share in zip(components, shares, strict=True)}
     scales = {
         c.name: additive.laplace_scale(l1_sensitivity=c.sensitivity, epsilon=epsilons[c.name])
         for c in components
@@ -118,15 +146,22 @@ def _laplace_plan(components: tuple[Component, ...], epsilon: float) -> ReleaseP
     return ReleasePlan(components, PrivacyLoss(epsilon, 0.0, event), scales, epsilons)
 
 
-def _gaussian_plan(components: tuple[Component, ...], epsilon: float, delta: float) -> ReleasePlan:
-    multiplier = gaussian_sigma(epsilon, delta, 1.0)
-    total = math.fsum(math.sqrt(component.weight) for component in components)
-    scales = {
-        c.name: c.sensitivity * multiplier * math.sqrt(total / math.sqrt(c.weight)) * (1 + 1e-12)
-        for c in components
-    }
-    event = _event("DiscreteGaussian", "l2_sensitivity", components, scales)
-    return ReleasePlan(components, PrivacyLoss(epsilon, delta, event), scales, None)
+def _gaussian_plan(
+    components: tuple[Component, ...], shares: Sequence[Fraction], epsilon: float, delta: float
+) -> ReleasePlan:
+    """Calibrate by the privacy profile (docs/proofs/discrete-gaussian.md) or by zCDP, whichever has less noise."""
+
+    def plan(multiplier: float, rounded: Callable[[float], float]) -> ReleasePlan:
+        scales = {
+            c.name: rounded(c.sensitivity * multiplier / math.sqrt(share) * (1 + 1e-12))
+            for c, share in zip(components, shares, strict=True)
+        }
+        event = _event("DiscreteGaussian", "l2_sensitivity", components, scales)
+        return ReleasePlan(components, PrivacyLoss(epsilon, delta, event), scales, None)
+
+    by_profile = plan(gaussian_multiplier(epsilon, delta), discrete_scale)
+    by_curve = plan(gaussian_sigma(epsilon, delta, 1.0), float)
+    return min(by_profile, by_curve, key=_weighted_variance)
 
 
 def _event(

@@ -67,6 +67,14 @@ class NoisySums(DPEstimator):
         return {c.name: np.zeros(c.size, dtype=np.int64) for c in self._components()}
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
+        values, variance = self._accumulate(exact, previous)
+        reading = self._read(values, variance)
+        return Release(reading.tables, reading.noise_std, variance, reading.defaults)
+
+    def _accumulate(
+        self, exact: Units, previous: ReleasedState | None
+    ) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, float]]:
+        """Draw the noise and add what `previous` holds: noisy values and the variance of their noise."""
         plan, steps = self._plan(), self._steps()
         noisy = plan.draw(exact)
         values = {name: noisy[name].astype(np.float64) * step for name, step in steps.items()}
@@ -75,8 +83,7 @@ class NoisySums(DPEstimator):
             before, known = self._values_of(previous.tables), previous.meta["noise_variance"]
             values = {name: value + before[name] for name, value in values.items()}
             variance = {name: v + float(known[name]) for name, v in variance.items()}
-        reading = self._read(values, variance)
-        return Release(reading.tables, reading.noise_std, variance, reading.defaults)
+        return values, variance
 
     def _check_state(self, state: ReleasedState) -> None:
         super()._check_state(state)

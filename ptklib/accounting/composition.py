@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from ptklib.accounting.analytic import joint_multiplier, profile_epsilon
 from ptklib.accounting.conversion import renyi_epsilon
 from ptklib.accounting.curves import ORDERS, event_delta, pure_epsilon, renyi_curve
 from ptklib.privacy import PrivacyLoss, check_delta
@@ -22,8 +23,8 @@ def epsilon_of(losses: Sequence[PrivacyLoss], delta: float) -> float:
     Returns
     -------
     float
-        The lesser of basic composition and Rényi composition of the events; infinity when neither reaches
-        `delta`.
+        The least of basic composition, Rényi composition of the events and, when all are Gaussian, their joint
+        privacy profile; infinity when none reaches `delta`.
 
     Notes
     -----
@@ -40,6 +41,9 @@ def epsilon_of(losses: Sequence[PrivacyLoss], delta: float) -> float:
     if left > 0:
         curve = sum(renyi_curve(loss.event, ORDERS) for loss in losses)
         candidates.append(renyi_epsilon(ORDERS, curve, left))
+    multiplier = joint_multiplier([loss.event for loss in losses])
+    if multiplier is not None and target > 0:
+        candidates.append(profile_epsilon(multiplier, target))
     return min(candidates)
 
 

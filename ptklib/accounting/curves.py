@@ -11,11 +11,32 @@ worst. The continuous Laplace curve is *not* a bound: at d = 1 the discrete mech
 the worst epsilon-DP mechanism there is. As s grows with d / s fixed, A tends to a / (2 a - 1), the continuous
 curve.
 
-Discrete Gaussian noise of parameter sigma is (d**2 / (2 sigma**2))-zCDP [1]_.
+Discrete Gaussian noise of parameter sigma is (d**2 / (2 sigma**2))-zCDP [1]_; on a Poisson sample see `sampled`.
+
+Parallel events are of disjoint parts of the data, to which each unit is assigned by itself: it meets one of them
+only. Where a coin assigns it, divergences are quasi-convex, so the greatest at each order is a bound again.
+
+Permute-and-flip and one noisy threshold of AboveThreshold are epsilon-DP, and so no worse at any order than
+randomised response of the same epsilon: the curve above at d = 1, s = 1 / epsilon.
+
+The exponential mechanism has epsilon-bounded range [2]_: ln(P / Q) lies in [t - epsilon, t] for some t in
+[0, epsilon]. x**a is convex, so E_Q[(P/Q)**a] is greatest when ln(P / Q) takes the two ends only, and then
+
+    E = exp((a - 1) t) (A - B exp(t)) / (1 - exp(-epsilon)),  A = 1 - exp(-a epsilon),
+                                                             B = exp(-epsilon) - exp(-a epsilon).
+
+It is greatest at exp(t) = (a - 1) A / (a B). The curve lies below epsilon**2 / 8 times the order [2]_.
+docs/proofs/selection.md has the proofs.
+
+Thresholded noise on keys nobody declared has its delta charged beside the curve; what is left of both laws is
+as far apart as randomised response of epsilon = l1 / scale, or as two Gaussians
+(docs/proofs/partition-selection.md).
 
 References
 ----------
 .. [1] Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", Theorem 4.
+.. [2] Dong, Durfee, Rogers, "Optimal Differential Privacy Composition for Exponential Mechanisms", 2020;
+   Cesar, Rogers, "Bounding, Concentrating, and Truncating", 2021, Lemma 3.4.
 """
 
 import math
@@ -25,6 +46,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.accounting.sampled import sampled_gaussian_curve
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.privacy import finite_number
 
@@ -35,6 +57,20 @@ ORDERS: tuple[float, ...] = (
     *(2.0**x for x in range(6, 21)),
 )
 """Finite orders only: dp-accounting raises for Laplace, or returns 0 for a Gaussian, at infinity."""
+
+_NAMES = (
+    "Composed",
+    "DiscreteLaplace",
+    "DiscreteGaussian",
+    "PermuteAndFlip",
+    "ExponentialMechanism",
+    "AboveThreshold",
+    "ThresholdedLaplace",
+    "ThresholdedGaussian",
+    "EpsilonDelta",
+    "PoissonSampled",
+    "Parallel",
+)
 
 _ROUND_UP = 1.0 + 1e-11
 """float64 evaluates these formulas to about 1e-13 from below."""
@@ -55,9 +91,26 @@ def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> n
             return _laplace(alphas, _positive(event, "l1_sensitivity"), _positive(event, "scale")) * _count(
                 event
             )
-        case "DiscreteGaussian":
+        case "ThresholdedLaplace":
+            return _randomised_response(alphas, _l1_epsilon(event)) * _count(event)
+        case "DiscreteGaussian" | "ThresholdedGaussian":
             ratio = _positive(event, "l2_sensitivity") / _positive(event, "scale")
             return alphas * (ratio * ratio / 2 * _ROUND_UP) * _count(event)
+        case "PermuteAndFlip" | "AboveThreshold":
+            return _randomised_response(alphas, _selection_epsilon(event)) * _count(event)
+        case "ExponentialMechanism":
+            return _bounded_range(alphas, _selection_epsilon(event)) * _count(event)
+        case "Parallel":
+            most = np.zeros_like(alphas)
+            for part in _parts(event):
+                most = np.maximum(most, renyi_curve(part, orders))
+            return most * _count(event)
+        case "PoissonSampled":
+            ratio = _positive(noise := _noise(event), "l2_sensitivity") / _positive(noise, "scale")
+            rho = (
+                ratio * ratio / 2 * _ROUND_UP * _count(noise)
+            )  # a count inside is on one and the same sample
+            return sampled_gaussian_curve(alphas, rho, _rate(event)) * _count(event)
         case _:  # EpsilonDelta; its delta is charged by event_delta
             return _pure(alphas, _not_negative(event, "epsilon")) * _count(event)
 
@@ -67,10 +120,14 @@ def pure_epsilon(event: Mapping[str, Any]) -> float:
     match _name(event):
         case "Composed":
             return math.fsum(pure_epsilon(part) for part in _parts(event)) * _count(event) * _ROUND_UP
+        case "Parallel":
+            return max((pure_epsilon(part) for part in _parts(event)), default=0.0) * _count(event)
         case "DiscreteLaplace":
-            return _positive(event, "l1_sensitivity") / _positive(event, "scale") * _count(event) * _ROUND_UP
-        case "DiscreteGaussian":
+            return _l1_epsilon(event) * _count(event) * _ROUND_UP
+        case "DiscreteGaussian" | "ThresholdedLaplace" | "ThresholdedGaussian" | "PoissonSampled":
             return math.inf
+        case "PermuteAndFlip" | "ExponentialMechanism" | "AboveThreshold":
+            return _selection_epsilon(event) * _count(event) * _ROUND_UP
         case _:
             if _not_negative(event, "delta") > 0:
                 return math.inf
@@ -82,7 +139,9 @@ def event_delta(event: Mapping[str, Any]) -> float:
     match _name(event):
         case "Composed":
             return math.fsum(event_delta(part) for part in _parts(event)) * _count(event)
-        case "EpsilonDelta":
+        case "Parallel":
+            return max((event_delta(part) for part in _parts(event)), default=0.0) * _count(event)
+        case "EpsilonDelta" | "ThresholdedLaplace" | "ThresholdedGaussian":
             return _not_negative(event, "delta") * _count(event)
         case _:
             return 0.0
@@ -100,13 +159,44 @@ def _laplace(alphas: npt.NDArray[np.float64], distance: float, scale: float) -> 
     return np.minimum(exact, _pure(alphas, x))
 
 
+def _randomised_response(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+    return _laplace(alphas, 1.0, 1 / epsilon)
+
+
+def _bounded_range(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        # B = exp(-epsilon) (1 - exp(-(a - 1) epsilon)); both A and B are 1 - exp of something negative.
+        log_a = np.log(-np.expm1(-alphas * epsilon))
+        log_b = np.log(-np.expm1(-(alphas - 1) * epsilon)) - epsilon
+    best = np.log((alphas - 1) / alphas) + log_a - log_b
+    moment = (alphas - 1) * best + log_a - np.log(alphas) - math.log(-math.expm1(-epsilon))
+    exact = (moment * _ROUND_UP + 1e-14 * alphas) / (alphas - 1)
+    return np.minimum(np.minimum(exact, alphas * (epsilon * epsilon / 8) * _ROUND_UP), _pure(alphas, epsilon))
+
+
+def _l1_epsilon(event: Mapping[str, Any]) -> float:
+    return _positive(event, "l1_sensitivity") / _positive(event, "scale")
+
+
+def _selection_epsilon(event: Mapping[str, Any]) -> float:
+    """Return the epsilon at delta 0 of one selection, from the scales that are drawn."""
+    moved = _positive(event, "sensitivity")
+    monotonic = event.get("monotonic")
+    if not isinstance(monotonic, bool):
+        raise PrivacyParameterError("monotonic of an event must be a boolean")
+    twice = moved if monotonic else 2 * moved
+    if _name(event) == "AboveThreshold":
+        return moved / _positive(event, "threshold_scale") + twice / _positive(event, "value_scale")
+    return twice / _positive(event, "scale")
+
+
 def _pure(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
     return np.minimum(epsilon, alphas * (epsilon * epsilon / 2)) * _ROUND_UP
 
 
 def _name(event: Mapping[str, Any]) -> str:
     name = event.get("name")
-    if name not in ("Composed", "DiscreteLaplace", "DiscreteGaussian", "EpsilonDelta"):
+    if name not in _NAMES:
         raise PrivacyParameterError("the event of a loss has an unknown mechanism name")
     return str(name)
 
@@ -116,6 +206,20 @@ def _parts(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
         raise PrivacyParameterError("a composed event needs a list of events")
     return list(parts)
+
+
+def _noise(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    noise = event.get("event")
+    if not isinstance(noise, Mapping) or noise.get("name") != "DiscreteGaussian":
+        raise PrivacyParameterError("a Poisson-sampled event needs an event of discrete Gaussian noise")
+    return noise
+
+
+def _rate(event: Mapping[str, Any]) -> float:
+    rate = _positive(event, "sampling_rate")
+    if rate > 1:
+        raise PrivacyParameterError("a sampling_rate is at most 1")
+    return rate
 
 
 def _count(event: Mapping[str, Any]) -> int:

@@ -1,6 +1,7 @@
-"""Calibration of discrete Gaussian noise to (epsilon, delta)."""
+"""Calibration of discrete Gaussian noise to (epsilon, delta) by zero-concentrated DP, at any scale."""
 
 import math
+from functools import lru_cache
 
 from ptklib.accounting.conversion import renyi_epsilon
 from ptklib.accounting.curves import renyi_curve
@@ -31,6 +32,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 def gaussian_sigma(epsilon: float, delta: float, l2_sensitivity: float) -> float:
     """Return a scale of discrete Gaussian noise that promises (epsilon, delta), rounded up.
 
+    It is proportional to the sensitivity. `analytic.gaussian_multiplier` needs less noise unless scales are small.
+
     References
     ----------
     .. [1] Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", Theorem 4 with
@@ -42,6 +45,11 @@ def gaussian_sigma(epsilon: float, delta: float, l2_sensitivity: float) -> float
         raise PrivacyParameterError("Gaussian noise needs delta > 0")
     if sensitivity <= 0:
         raise PrivacyParameterError("l2_sensitivity must be positive")
+    return _least_multiplier(epsilon, delta) * sensitivity * (1 + 1e-12)
+
+
+@lru_cache(maxsize=256)
+def _least_multiplier(epsilon: float, delta: float) -> float:
     low, high = 1e-3, 1.0
     while gaussian_epsilon(high, delta) > epsilon:
         low, high = high, 2 * high
@@ -51,4 +59,4 @@ def gaussian_sigma(epsilon: float, delta: float, l2_sensitivity: float) -> float
             low = middle
         else:
             high = middle
-    return high * sensitivity * (1 + 1e-12)
+    return high

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import isqrt, log, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from ptklib.accounting import gaussian_sigma
-from ptklib.clustering.centres import flat_centres, unit_directions
-from ptklib.mechanisms import additive
+from ptklib.clustering import tree
+from ptklib.clustering.centres import flat_centres, one_thread, unit_directions, weighted_centres
 from ptklib.mechanisms.grid import count_by, sum_by
-from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
-from ptklib.release import Component, ReleasePlan, per_unit
+from ptklib.privacy import check_delta
+from ptklib.release import Component, ReleasePlan, plan_shares
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,10 +24,13 @@ OFFSET = 2**20
 
 _SPREAD = {"count": 0.02, "sums": 0.05, "squares": 0.05}
 _ROUND = {"count": 0.2, "sums": 0.65, "squares": 0.15}
-"""Shares of the budget: of the whole for the spread of all rows, of the rest for each round."""
+"""Shares of the budget: of the whole for the spread of all rows, of what spread, tree and gain leave for each round."""
 
 _GAIN = 0.05
 """Share of the whole for the last comparison with the centres without data."""
+
+_LEAVES_PER_CENTRE = 3
+"""With fewer, centres spread evenly start as well."""
 
 _ROWS_AT_ONCE = 2**14
 _SMALL_PRODUCT = 900_000
@@ -55,18 +56,22 @@ def plan_rounds(
     Notes
     -----
     What is measured in a round depends on the released centres of the round before: adaptive composition,
-    basic for Laplace (the shares of epsilon add up), zCDP for Gaussian noise (the shares of rho add up). With
+    basic for Laplace noise (the shares of epsilon add up), Gaussian for Gaussian noise (the shares of the
+    squared sensitivity in units of the noise add up). With
     ``delta > 0`` the noise is Gaussian and offsets are clipped in L2, otherwise Laplace and L1.
     """
-    budget, slack = check_epsilon(epsilon), check_delta(delta)
     widths = [int(w) for w in half_widths]
-    whole = sum(widths) if slack == 0 else isqrt(sum(w * w for w in widths)) + 1
+    gaussian = check_delta(delta) > 0
+    whole = isqrt(sum(w * w for w in widths)) + 1 if gaussian else sum(widths)
     rest = (1 - sum(_SPREAD.values()) - _GAIN) / ROUNDS
     parts = [
         (Component("spread_count", 1, 1), _SPREAD["count"]),
         (Component("spread_sums", len(widths), whole), _SPREAD["sums"]),
         (Component("spread_squares", len(widths), whole), _SPREAD["squares"]),
     ]
+    if gaussian:
+        parts += tree.components(len(widths), OFFSET)
+        rest *= 1 - tree.SHARE / (1 - sum(_SPREAD.values()) - _GAIN)
     for i in range(ROUNDS):
         parts += [
             (Component(f"round_{i}_count", k, 1), rest * _ROUND["count"]),
@@ -74,21 +79,8 @@ def plan_rounds(
             (Component(f"round_{i}_squares", k, OFFSET), rest * _ROUND["squares"]),
         ]
     parts.append((Component("gain", 1, OFFSET), _GAIN))
-    components = per_unit([component for component, _ in parts], rows_per_unit)
-    shares = [Fraction(share) for _, share in parts]
-    fractions = {c.name: share / sum(shares) for c, share in zip(components, shares, strict=True)}
-    if slack == 0:
-        epsilons = {name: Fraction(budget) * share for name, share in fractions.items()}
-        scales = {
-            c.name: additive.laplace_scale(l1_sensitivity=c.sensitivity, epsilon=epsilons[c.name])
-            for c in components
-        }
-        loss = PrivacyLoss(budget, 0.0, _event("DiscreteLaplace", "l1_sensitivity", components, scales))
-        return ReleasePlan(components, loss, scales, epsilons)
-    multiplier = gaussian_sigma(budget, slack, 1.0)
-    scales = {c.name: c.sensitivity * multiplier / sqrt(fractions[c.name]) * (1 + 1e-12) for c in components}
-    loss = PrivacyLoss(budget, slack, _event("DiscreteGaussian", "l2_sensitivity", components, scales))
-    return ReleasePlan(components, loss, scales, None)
+    components, shares = zip(*parts, strict=True)
+    return plan_shares(components, shares, epsilon, delta, rows_per_unit)
 
 
 def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, start: Ints | None) -> Centres:
@@ -99,11 +91,20 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
     The rounds are thrown away, for the centres without data or for `start`, unless a last noisy comparison says
     that they brought rows nearer.
     """
+    with one_thread():
+        return _noisy_centres(rows, half_widths, k, plan, start)
+
+
+def _noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, start: Ints | None) -> Centres:
     rounds = _Rounds(rows, half_widths, k, plan)
     flat = 2 * flat_centres(k, len(half_widths)) - 1
     first = _on_grid(flat * half_widths, half_widths) if start is None else start
-    middle, spread = rounds.spread()
+    middle, spread, n_rows = rounds.spread()
+    leaves = rounds.leaves(_on_grid(middle, half_widths), spread, n_rows)
     units = _on_grid(middle + spread * flat, half_widths) if start is None else start
+    if start is None and leaves is not None and len(leaves.points) >= _LEAVES_PER_CENTRE * k:
+        places, weights = _on_grid(leaves.points, half_widths).astype(np.float64), leaves.weights
+        units = _on_grid(weighted_centres(places, weights, k, places, weights)[0], half_widths)
     radius, weights = float(np.linalg.norm(spread)), np.zeros(k)
     for i in range(ROUNDS):
         measured = rounds.measure(i, units, radius)
@@ -194,8 +195,8 @@ class _Rounds:
     def __init__(self, rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan) -> None:
         self._rows, self._widths, self._k, self._plan = rows, half_widths, k, plan
 
-    def spread(self) -> tuple[Floats, Floats]:
-        """Return the middle and the half width of a box most rows lie in, in units.
+    def spread(self) -> tuple[Floats, Floats, float]:
+        """Return the middle and the half width of a box most rows lie in, in units, and the number of rows.
 
         Notes
         -----
@@ -216,7 +217,14 @@ class _Rounds:
         square = flat + n * deviation / (least + noise("spread_squares") / flat**2)
         mean = np.clip(mean, -widths, widths)
         variance = np.clip(widths * square - mean**2, (widths / 128) ** 2, widths**2 / 3)
-        return mean, np.sqrt(3 * variance)
+        return mean, np.sqrt(3 * variance), n
+
+    def leaves(self, middle: Ints, spread: Floats, n_rows: float) -> tree.Leaves | None:
+        """Return the leaves of the tree, when the plan has one."""
+        if self._plan.epsilons is not None:
+            return None
+        noise = self._plan.noise_variance
+        return tree.grow(self._rows, middle, spread, n_rows, OFFSET, self._draw, noise)
 
     def measure(self, i: int, centres: Ints, radius: float) -> _Measured:
         """Release counts, sums of clipped offsets and clipped squared offsets per centre.
@@ -300,13 +308,3 @@ def _above_noise(noisy: Floats, variance: float) -> float:
 
 def _on_grid(centres: Floats, half_widths: Ints) -> Ints:
     return np.clip(np.rint(centres), -half_widths, half_widths).astype(np.int64)
-
-
-def _event(
-    name: str, sensitivity: str, components: tuple[Component, ...], scales: Mapping[str, float]
-) -> dict[str, object]:
-    events = [
-        {"name": name, "scale": scales[c.name], sensitivity: c.sensitivity, "shape": [c.size]}
-        for c in components
-    ]
-    return {"name": "Composed", "events": events}

@@ -3,9 +3,7 @@
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-
-BASE = 256
-"""Geometric integers are drawn in digits of this base."""
+from itertools import accumulate
 
 
 @lru_cache(maxsize=64)
@@ -20,28 +18,42 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def cumulative(x: Fraction, bits: int) -> tuple[int, ...]:
-    """Return ``floor(2**bits * P(D < d))`` for d = 1 .. 255, where ``P(D = d)`` falls like ``exp(-d x)``.
+def cumulative(x: Fraction, power: int, weight: int, n: int, bits: int) -> tuple[int, ...]:
+    """Return ``floor(2**bits * P(K < k))`` for k = 1 .. n - 1.
+
+    Parameters
+    ----------
+    x, power, weight, n
+        K lies in 0 .. n - 1; ``P(K = k)`` is proportional to 1 for k = 0 and to ``weight * exp(-k**power * x)``
+        above; `power` is 1 or 2.
 
     Notes
     -----
-    ``P(D < d) = (1 - u**d) / (1 - u**256)`` for ``u = exp(-x)``. It is a non-constant rational function of a
-    transcendental number, so it is irrational: no finite string of digits ever equals it.
+    ``P(K < k)`` is a rational function of ``u = exp(-x)``, 1 at u = 0 and less at u = 1, so it is not constant;
+    u is transcendental, so ``P(K < k)`` is irrational: no finite string of digits ever equals it.
     """
-    precision = bits + 64 + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    precision = bits + 64
     while True:
+        first = (weight - 1) << precision
         least, most = _bounds(x, precision)
-        one = 1 << precision
-        lows, highs = [one], [one]
-        for _ in range(BASE):  # powers of u, rounded outwards
-            lows.append(lows[-1] * least >> precision)
-            highs.append((highs[-1] * most >> precision) + 1)
-        low = [((one - highs[d]) << bits) // (one - lows[BASE]) for d in range(1, BASE)]
-        high = [((one - lows[d]) << bits) // (one - highs[BASE]) for d in range(1, BASE)]
-        high = [min(value, (1 << bits) - 1) for value in high]  # every P(D < d) is below 1
+        below = [weight * total - first for total in accumulate(_powers(least, power, n, precision, 0))]
+        above = [weight * total - first for total in accumulate(_powers(most, power, n, precision, 1))]
+        low = [(total << bits) // above[-1] for total in below[:-1]]
+        high = [min((total << bits) // below[-1], (1 << bits) - 1) for total in above[:-1]]  # all are below 1
         if low == high:
             return tuple(low)
         precision *= 2
+
+
+def _powers(u: int, power: int, n: int, precision: int, rounding: int) -> list[int]:
+    """Return ``2**precision * u**(k**power)`` for k < n, rounded to one side, of a number u of `precision` bits."""
+    ratio, growth = u, (u * u >> precision) + rounding
+    powers = [1 << precision]
+    for _ in range(n - 1):
+        powers.append((powers[-1] * ratio >> precision) + rounding)
+        if power == 2:  # k**2 grows by 1, 3, 5, ...
+            ratio = (ratio * growth >> precision) + rounding
+    return powers
 
 
 def _bounds(x: Fraction, precision: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ptkstore.adapters.world import configure_logging
-from ptkstore.cli import ledger, ptks, streams
+from ptkstore.cli import ledger, privacy, ptks, streams
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
 from ptkstore.settings import load_settings, shown
 
@@ -31,6 +31,7 @@ app.command("versions")(ptks.versions)
 app.command("lookup")(ptks.lookup)
 app.command("featurize")(ptks.featurize)
 app.command("budget")(ledger.budget)
+app.command("test-privacy")(privacy.examine)
 
 
 @app.command()

@@ -13,10 +13,12 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec, duration, split_ptk_id, windows_between
 from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import PTK, Repository, estimator_spec
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 
 if TYPE_CHECKING:
+    from ptklib.checks import Examination
     from ptkstore.application.ingest_records import IngestReply
     from ptkstore.wiring import Service
 
@@ -233,6 +235,17 @@ class Store:
         if version < 1:
             raise UnknownName("published version of PTK", ptk_id)
         return ptk_of(*self._service.ptk_version(ptk_id, version))
+
+    def test_privacy(self, ptk_id: str, runs: int = RUNS) -> list[Examination]:
+        """Audit a PTK's trainer on synthetic neighbouring datasets; reads no row and spends nothing.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK.
+        """
+        split_ptk_id(ptk_id)
+        return examine_ptk(self._spec(ptk_id), runs)
 
     # subscriptions and lookups
 

@@ -24,7 +24,7 @@ ARRAYS = {"numpy"}
 TABLES = ARRAYS | {"pyarrow"}
 FRAMES = TABLES | {"pandas"}
 NOISE = {"cryptography"}  # the stream that exact noise is drawn from
-ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn"}
+ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn", "threadpoolctl"}
 HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
 LOGS = {"structlog", "rich"}  # as structlog's console renderer does
 # Feast drags its servers in; only the module that its room imports on first use may load it.
@@ -56,12 +56,16 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.accounting": ARRAYS,
     "ptklib.base": ESTIMATORS,
     "ptklib.bounding": FRAMES | NOISE,
+    "ptklib.checks": ESTIMATORS | {"rich"},
     "ptklib.clustering": ESTIMATORS | {"rich"},  # scikit-learn's k-means loads a progress bar
     "ptklib.counts": ESTIMATORS,
     "ptklib.covariance": ESTIMATORS,
     "ptklib.domains": FRAMES,
-    "ptklib.inputs": FRAMES,
-    "ptklib.gram": FRAMES,
+    "ptklib.embeddings": ESTIMATORS,
+    "ptklib.gram": FRAMES | {"scipy"},
+    "ptklib.hashing": FRAMES | {"scipy"},
+    "ptklib.inputs": FRAMES | {"scipy"},  # scipy.sparse, to refuse its matrices
+    "ptklib.keys": FRAMES,
     "ptklib.lake": TABLES,
     "ptklib.linear": ESTIMATORS,
     "ptklib.mechanisms": ARRAYS | NOISE,
@@ -75,6 +79,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.state": TABLES,
     "ptklib.statistics": ESTIMATORS,
     "ptklib.sums": ESTIMATORS,
+    "ptklib.trees": ESTIMATORS,
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,

@@ -10,8 +10,10 @@ import pandas as pd
 from ptklib.clustering import Clustering
 from ptklib.counts import CountFeaturizer
 from ptklib.covariance import CovarianceMatrix
+from ptklib.embeddings import UserEmbeddings
 from ptklib.linear import AdaSSPRegressor
 from ptklib.statistics import HistoricalStatistics
+from ptklib.trees import TreeFeaturizer
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,32 @@ EXAMPLES = [
         label="long",
     ),
     Example(
+        "hashed-buckets-beside-a-domain",
+        CountFeaturizer(
+            ["hour", "zone"],
+            "long",
+            classes=(False, True),
+            domains={"hour": range(4)},
+            hash_buckets=8,
+            hash_seed=5,
+            epsilon=1.0,
+        ),
+        other={"hash_seed": 6},
+    ),
+    Example(
+        "selected-values-beside-a-domain",
+        CountFeaturizer(
+            label="long",
+            classes=(False, True),
+            domains={"fare": range(4)},
+            select={"zone": "string", "hour": "int64"},
+            max_values=50,
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"max_values": 40},
+    ),
+    Example(
         "clusters-on-a-grid",
         Clustering(n_clusters=4, bounds={"speed": (0, 60), "fare": (0.0, 60.0)}, epsilon=1.0),
         other={"n_clusters": 5},
@@ -110,6 +138,126 @@ EXAMPLES = [
             delta=1e-6,
         ),
         other={"label_bounds": (0, 61)},
+    ),
+    Example(
+        "boosted-trees",
+        TreeFeaturizer(
+            label="long",
+            classes=(False, True),
+            bounds={"speed": (0, 60), "fare": (0.0, 50.0)},
+            domains={"zone": ["a", "b", "c"]},
+            n_estimators=3,
+            max_depth=3,
+            n_candidates=6,
+            epsilon=1.0,
+        ),
+        other={"seed": 1},
+    ),
+    Example(
+        "boosted-trees-of-a-number-gaussian",
+        TreeFeaturizer(
+            ["fare", "hour"],
+            "speed",
+            label_bounds=(0, 60),
+            bounds=(0, 50),
+            n_estimators=2,
+            max_depth=2,
+            n_candidates=5,
+            output="leaf",
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"label_bounds": (0, 61)},
+    ),
+    Example(
+        "random-trees",
+        TreeFeaturizer(
+            classes=["no", "yes"],
+            bounds={"speed": (0, 60)},
+            thresholds={"speed": [15.0, 20.0, 25.0]},
+            domains={"hour": range(4)},
+            n_estimators=4,
+            max_depth=2,
+            method="random",
+            output="tree",
+            epsilon=1.0,
+        ),
+        other={"classes": ["yes", "no"]},
+        label="long",
+    ),
+    Example(
+        "greedy-trees-of-a-number",
+        TreeFeaturizer(
+            ["hour", "fare"],
+            "speed",
+            label_bounds=(0, 60),
+            bounds=(0, 50),
+            n_estimators=2,
+            max_depth=2,
+            n_candidates=8,
+            method="greedy",
+            output="leaf_index",
+            epsilon=1.0,
+        ),
+        other={"max_depth": 3},
+    ),
+    Example(
+        "factors-of-items",
+        UserEmbeddings(
+            "hour",
+            "zone",
+            users=range(4),
+            items=["a", "b", "c"],
+            n_factors=2,
+            max_rows_per_user=50,
+            rounds=2,
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"max_rows_per_user": 40},
+    ),
+    Example(
+        "vectors-of-users-by-the-row",
+        UserEmbeddings(
+            "zone",
+            "hour",
+            "fare",
+            users=["c", "a"],
+            items=(3, 0, 1, 2),
+            n_factors=2,
+            max_rows_per_user=100,
+            bounds=(0, 50.0),
+            guarantee="record",
+            rounds=2,
+            epsilon=0.5,
+            delta=1e-6,
+        ),
+        other={"bounds": (0, 51.0)},
+    ),
+    Example(
+        "every-statistic-of-composite-keys",
+        HistoricalStatistics(
+            domains={"zone": ["a", "b", "c"], "hour": range(4)},
+            bounds={"speed": (0, 60)},
+            statistics=("count", "sum", "mean", "variance", "std", "histogram", "quantiles"),
+            bins=5,
+            quantiles=(0.1, 0.5, 0.9),
+            epsilon=1.0,
+        ),
+        other={"bins": 6},
+    ),
+    Example(
+        "quantiles-on-two-levels-gaussian",
+        HistoricalStatistics(
+            "hour",
+            domains={"hour": range(4)},
+            bounds={"speed": (0, 60), "fare": (0, 50)},
+            statistics=["quantiles"],
+            bins={"speed": 64, "fare": [0, 5, 20, 50]},
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        other={"quantiles": [0.25]},
     ),
 ]
 

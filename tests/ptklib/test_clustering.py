@@ -10,8 +10,8 @@ import pytest
 from sklearn.cluster import KMeans
 
 from ptklib import Clustering, ReleasedState
-from ptklib.accounting import gaussian_epsilon
-from ptklib.clustering import grid, lloyd
+from ptklib.accounting import joint_multiplier, profile_epsilon
+from ptklib.clustering import grid, lloyd, tree
 from ptklib.clustering.centres import flat_centres, weighted_centres
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
@@ -130,6 +130,7 @@ def test_one_row_moves_no_measurement_by_more_than_its_declared_sensitivity(
     ]
     for plan, l1 in plans(dimension):
         limits = {c.name: c.sensitivity for c in plan.components}
+        sizes = {c.name: c.size for c in plan.components}
         seen: list[dict[str, Any]] = []
 
         def fixed(self: ReleasePlan, units: Any, seen: list[dict[str, Any]] = seen) -> Any:
@@ -143,35 +144,108 @@ def test_one_row_moves_no_measurement_by_more_than_its_declared_sensitivity(
             seen += [{}]
             lloyd.noisy_centres(np.vstack([base, row]), widths, 4, plan, None)
             before, after = seen[-2:]
-            assert set(before) == set(limits)
+            assert {name: len(array) for name, array in before.items()} == sizes
             for name, limit in limits.items():
                 moved = (after[name] - before[name]).astype(object)
                 norm = abs(moved).sum() if l1 else (moved**2).sum() ** 0.5
                 assert norm <= limit, name
 
 
-def test_declared_events_are_the_measurements_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_declared_events_are_the_measurements_in_order(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
     draw = ReleasePlan.draw
 
     def recorded(self: ReleasePlan, units: Any) -> Any:
-        drawn.extend(c.name for c in self.components)
+        drawn.extend(self.components)
         return draw(self, units)
 
     monkeypatch.setattr(ReleasePlan, "draw", recorded)
-    model = estimator(4, method="lloyd").fit(blobs(200, dimension=4)[0])
+    model = estimator(4, method="lloyd", delta=delta).fit(blobs(200, dimension=4)[0])
     events = model.declared_loss().event["events"]
-    assert len(drawn) == len(events) == 4 + 3 * lloyd.ROUNDS
-    assert len(set(drawn)) == len(drawn)
-    assert sum(event["l1_sensitivity"] / event["scale"] for event in events) == pytest.approx(1.0)
-    assert all(event["l1_sensitivity"] / event["scale"] > 0 for event in events)
+    assert drawn == list(model._plan().components)
+    assert [event["shape"] for event in events] == [[part.size] for part in drawn]
+    assert len(events) == 4 + 3 * lloyd.ROUNDS + (tree._DEPTH + 1 if delta else 0)
+    if not delta:
+        assert sum(event["l1_sensitivity"] / event["scale"] for event in events) == pytest.approx(1.0)
+        assert all(event["l1_sensitivity"] / event["scale"] > 0 for event in events)
+
+
+def scattered(n: int = 40_000, k: int = 16, dimension: int = 20) -> Floats:
+    """Return rows around centres anywhere: evenly spread starts leave some of them without a centre."""
+    random = np.random.default_rng(1)
+    centres = random.uniform(-0.7, 0.7, (k, dimension))
+    chosen = random.choice(k, n, p=random.dirichlet(np.full(k, 3.0)))
+    return np.clip(centres[chosen] + random.normal(0, 0.08, (n, dimension)), -1, 1)
+
+
+def test_the_tree_finds_clusters_that_evenly_spread_starts_miss() -> None:
+    rows = scattered()
+    exact = rmse(rows, KMeans(16, n_init=5, random_state=0).fit(rows).cluster_centers_)
+    model = estimator(20, 16, delta=1e-6)
+    assert np.median([rmse(rows, model.fit(rows).cluster_centers_) for _ in range(3)]) < 1.25 * exact
+
+
+def grown(rows: Any, **limits: int) -> tuple[tree.Leaves, dict[str, Any]]:
+    """Return the leaves of a tree without noise, whose leaves need some 200 rows, and what it measured."""
+    seen: dict[str, Any] = {}
+
+    def draw(units: Any) -> Any:
+        seen.update(units)
+        return units
+
+    dimension = rows.shape[1]
+    spread = np.full(dimension, 2.0**16)
+    variance = {"tree_sums": (100 * lloyd.OFFSET) ** 2 / dimension}
+    middle = np.zeros(dimension, dtype=np.int64)
+    leaves = tree.grow(
+        rows, middle, spread, float(len(rows)), lloyd.OFFSET, draw, lambda name: variance.get(name, 0.0)
+    )
+    return leaves, seen
+
+
+def test_leaves_of_a_tree_are_the_means_of_their_rows() -> None:
+    rows = np.rint(scattered(20_000) * 2**15).astype(np.int64)
+    leaves, seen = grown(rows)
+    assert len(leaves.points) >= 16
+    assert leaves.weights.sum() == pytest.approx(len(rows), rel=0.05)
+    assert np.average(leaves.points, axis=0, weights=leaves.weights) == pytest.approx(
+        rows.mean(axis=0), abs=0.05 * 2**15
+    )
+    # One plane sends nearby rows to the same side: leaves are narrower than the whole.
+    near = np.sqrt(((rows[:, None, :] - leaves.points[None, :, :]) ** 2).sum(axis=-1).min(axis=1).mean())
+    assert near < 0.75 * np.linalg.norm(rows.std(axis=0))
+    assert all(int(seen[f"tree_count_{i}"].sum()) <= len(rows) for i in range(tree._DEPTH))
+
+
+def test_a_tree_of_more_nodes_than_it_may_hold_keeps_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "_NODES", 4)
+    monkeypatch.setattr(tree, "_LEAVES", 6)
+    leaves, seen = grown(np.rint(scattered(20_000) * 2**15).astype(np.int64))
+    assert 0 < len(leaves.points) <= 6
+    assert {len(seen[f"tree_count_{i}"]) for i in range(tree._DEPTH)} == {2, 4, 8}
+    assert len(seen["tree_sums"]) == 6 * 20
+
+
+def test_a_row_is_on_its_side_of_a_plane_however_rows_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(2)
+    rows, middle = random.integers(-(2**16), 2**16, (50, 9)), random.integers(-100, 100, 9)
+    planes = tree._planes(random.uniform(1, 2**16, 9))
+    assert np.abs(planes).max() == 2**10
+    sides = tree._sides(rows, middle, planes)
+    exact = [sum(int((row - middle) @ plane > 0) << i for i, plane in enumerate(planes)) for row in rows]
+    assert sides.tolist() == exact
+    monkeypatch.setattr(tree, "_BATCH", 7)
+    assert tree._sides(rows, middle, planes).tolist() == exact
 
 
 def test_gaussian_rounds_compose_to_the_declared_epsilon() -> None:
     events = estimator(5, epsilon=0.7, delta=1e-6).declared_loss().event["events"]
     assert {event["name"] for event in events} == {"DiscreteGaussian"}
-    multiplier = sum((event["l2_sensitivity"] / event["scale"]) ** 2 for event in events) ** -0.5
-    assert 0.699 < gaussian_epsilon(multiplier, 1e-6) <= 0.7
+    multiplier = joint_multiplier(events)
+    assert multiplier is not None
+    assert profile_epsilon(multiplier, 1e-6) == pytest.approx(0.7, rel=1e-7)
+    assert profile_epsilon(multiplier * (1 - 1e-6), 1e-6) > 0.7
 
 
 def test_the_nearest_centre_is_exact_however_rows_are_batched() -> None:

@@ -167,7 +167,7 @@ def test_a_label_may_come_as_y() -> None:
         ({"domains": {"count_true": [1, 2]}}, InvalidParameterError),
         ({"domains": {"../x": [1, 2]}}, InvalidParameterError),
         ({"domains": {"hour": range(2**24)}}, InvalidDomainError),
-        ({"hash_buckets": 1024}, InvalidParameterError),
+        ({"hash_buckets": 1024}, InvalidDomainError),
         ({"label": 3}, InvalidParameterError),
     ],
     ids=str,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ptklib import CovarianceMatrix, DPEstimator
-from ptklib.accounting import gaussian_epsilon, renyi_curve
+from ptklib.accounting import joint_multiplier, profile_epsilon, renyi_curve
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
 from ptklib.moments import Moments, settled_mean, settled_spectrum
 
@@ -107,8 +107,12 @@ def test_the_declared_event_costs_what_is_promised_and_no_less_than_nearly_that(
     for epsilon, delta, size in ((0.1, 1e-6, 20), (1.0, 1e-9, 1), (3.0, 1e-5, 200)):
         names = [f"x{i}" for i in range(size)]
         loss = CovarianceMatrix(names, max_norm=1.0, epsilon=epsilon, delta=delta).declared_loss()
+        multiplier = joint_multiplier([loss.event])
+        assert multiplier is not None
+        assert profile_epsilon(multiplier, delta) == pytest.approx(epsilon, rel=1e-7)
+        assert profile_epsilon(multiplier * (1 - 1e-6), delta) > epsilon
         rho = float(renyi_curve(loss.event, [2.0])[0]) / 2
-        assert 0.999 * epsilon < gaussian_epsilon((2 * rho) ** -0.5, delta) <= epsilon
+        assert (2 * rho) ** -0.5 == pytest.approx(multiplier, rel=0.03)
         assert (loss.epsilon, loss.delta) == (epsilon, delta)
 
 

@@ -1,4 +1,4 @@
-"""Digits, ties and keys of the sampler for long vectors."""
+"""Digits, ties and keys of the exact sampler for vectors."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -42,16 +42,24 @@ def test_digits_of_an_exponential_are_those_of_a_longer_computation(x: Fraction,
         assert digits.exponential(x, bits) == floor(value * 2**bits)
 
 
-@given(st.fractions(Fraction(1, 2**50), Fraction(300)), st.sampled_from([64, 128]))
+@given(
+    st.fractions(Fraction(1, 2**20), Fraction(300)),
+    st.sampled_from([1, 2]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([64, 128]),
+)
 @settings(max_examples=15, deadline=None)
-def test_cumulative_digits_are_those_of_a_longer_computation(x: Fraction, bits: int) -> None:
-    found = digits.cumulative(x, bits)
-    assert len(found) == 255
+def test_cumulative_digits_are_those_of_a_longer_computation(
+    x: Fraction, power: int, weight: int, bits: int
+) -> None:
+    found = digits.cumulative(x, power, weight, 40, bits)
+    assert len(found) == 39
     with localcontext(prec=700):
         step = -Decimal(x.numerator) / Decimal(x.denominator)
-        for d in (1, 2, 100, 255):
-            exact = (1 - (d * step).exp()) / (1 - (256 * step).exp())
-            assert found[d - 1] == min(floor(exact * 2**bits), 2**bits - 1)
+        masses = [(weight if k else 1) * (k**power * step).exp() for k in range(40)]
+        for k in (1, 2, 17, 39):
+            exact = sum(masses[:k], Decimal(0)) / sum(masses, Decimal(0))
+            assert found[k - 1] == min(floor(exact * 2**bits), 2**bits - 1)
 
 
 def test_digits_at_the_edge_of_their_precision_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,36 +76,43 @@ def test_digits_at_the_edge_of_their_precision_are_computed_anew(monkeypatch: py
     assert len(asked) == 2
 
 
-def test_sixteen_bits_decide_a_digit_only_where_all_further_bits_agree() -> None:
-    digit, edges = vectorised._Digit.of(X), digits.cumulative(X, 64)
+def test_sixteen_bits_decide_a_strip_only_where_all_further_bits_agree() -> None:
+    strips = vectorised._strip_law(vectorised.LAPLACE, Fraction(19, 10), 1)
+    edges = digits.cumulative(Fraction(10, 19), 1, 1, strips.n, 64)
     for leading in range(2**16):
         first, last = leading << 48, (leading << 48) + 2**48 - 1
-        lowest = sum(edge < first for edge in edges) if leading % 257 == 0 else None
-        decided = int(digit.table[leading])
+        decided = int(strips.table[leading])
         if decided == -1:
             assert any(first <= edge <= last for edge in edges)
-        elif lowest is not None:
-            assert decided == lowest
+        elif leading % 257 == 0:
+            assert decided == sum(edge < first for edge in edges)
+            assert not any(first <= edge <= last for edge in edges)
 
 
 def test_a_tie_of_64_bits_is_settled_by_the_next_words() -> None:
-    digit, edges, more = vectorised._Digit.of(X), digits.cumulative(X, 64), digits.cumulative(X, 128)
+    strips = vectorised._strip_law(vectorised.GAUSSIAN, Fraction(16), 1)
+    edges = digits.cumulative(strips.x, 2, 1, strips.n, 64)
+    more = digits.cumulative(strips.x, 2, 1, strips.n, 128)
     place = 41
-    leading, tail = edges[place] >> 48, (edges[place] & (2**48 - 1)) << 16
-    after = more[place] % 2**64
+    leading = np.array([edges[place] >> 48], dtype=np.uint16)
+    tail, after = (edges[place] & (2**48 - 1)) << 16, more[place] % 2**64
     for words, expected in (
         ((after - 1,), place),
         ((after + 1,), place + 1),
         ((after, 0), place),
         ((after, 2**64 - 1), place + 1),
     ):
-        drawn = digit.draw(Script(leading, tail, *words), 1)  # type: ignore[arg-type]
+        drawn = strips.draw(leading, Script(tail, *words))  # type: ignore[arg-type]
         assert drawn.tolist() == [expected]
 
 
-def test_an_acceptance_tie_is_settled_by_the_next_words() -> None:
-    scale, width, size = Fraction(3), 4, 5
-    gamma = (size - scale * scale / width) ** 2 / (2 * scale * scale)
+@pytest.mark.parametrize("scale", [97.0, 1e9])
+@pytest.mark.parametrize("law", [vectorised.LAPLACE, vectorised.GAUSSIAN])
+def test_an_acceptance_tie_is_settled_by_the_next_words(law: Any, scale: float) -> None:
+    strips, width = law.strips(scale)
+    proposal = vectorised._Proposal(law, scale, strips, width)
+    size = 3 * width + 2
+    gamma = law.exponent(size, Fraction(scale)) - law.exponent(3, strips.ratio)
     first, after = digits.exponential(gamma, 32), digits.exponential(gamma, 96) % 2**64
     for uniform, words, expected in (
         (first - 1, (), True),
@@ -108,15 +123,42 @@ def test_an_acceptance_tie_is_settled_by_the_next_words() -> None:
         (first, (after, 2**64 - 1), False),
     ):
         stream: Any = Script(*words)
-        assert vectorised._passes(size, uniform, scale, width, stream) is expected
-    assert vectorised._passes(2, 2**32 - 1, Fraction(2), 2, Script()) is True  # type: ignore[arg-type]
+        assert proposal._passes(size, 3, uniform, stream) is expected
+    assert proposal._passes(0, 0, 2**32 - 1, Script()) is True  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("scale", [0.05, 1.0, 3.5e6, vectorised.SCALE_MAX])
-def test_there_are_digits_enough_for_the_tail_and_none_reaches_64_bits(scale: float) -> None:
-    reach = 256 ** len(vectorised._digits(scale))
-    assert reach >= vectorised.TAIL * scale
-    assert reach <= 2**56
+@pytest.mark.parametrize("law", [vectorised.LAPLACE, vectorised.GAUSSIAN])
+@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 15.9, 16.0, 127.9, 128.0, 255.9, 256.0, 3.5e6, 2.0**48])
+def test_every_proposal_is_at_least_as_likely_as_the_law_and_reaches_its_tail(law: Any, scale: float) -> None:
+    strips, width = law.strips(scale)
+    assert strips.ratio * width >= Fraction(scale)
+    assert strips.n * width >= law.tail * Fraction(scale)
+    assert strips.n * width <= 2**55
+    assert scale < 16 * law.steps or strips.ratio * width <= Fraction(scale) * Fraction(17, 16)
+
+
+@pytest.mark.parametrize("width", [3, 1000, 2**16 + 1, 2**16, 40_000 << 20, 2**45])
+def test_offsets_are_every_integer_below_the_width_equally_often(width: int) -> None:
+    proposal = vectorised._Proposal(
+        vectorised.LAPLACE, 1.0, vectorised._strip_law(vectorised.LAPLACE, Fraction(8), 1), width
+    )
+    low_bits = max(0, width.bit_length() - 17)
+    high = width >> low_bits
+    assert high << low_bits == width
+    # The least and greatest 32-bit numbers of three high parts: all but the first 2**32 mod high are kept.
+    for part in (0, high // 2, high - 1):
+        least, most = -(-(part << 32) // high), -(-((part + 1) << 32) // high) - 1
+        low = (1 << low_bits) - 1
+        kept = 0
+        for v in (*range(least, least + 3), *range(most - 2, most + 1)):
+            script: Any = Script(v)
+            offsets, passed = proposal._offsets(np.array([low], dtype=np.uint64), script)
+            assert offsets.tolist() == [(part << low_bits) + low]
+            assert passed.tolist() == [(v * high) % 2**32 >= 2**32 % high]
+            kept += int(passed[0])
+        assert kept > 0
+        skipped = int((least * high) % 2**32 < 2**32 % high)
+        assert most - least + 1 - skipped == 2**32 // high
 
 
 @pytest.mark.parametrize("n", [0, 1, vectorised._CHUNK, 2 * vectorised._CHUNK + 1])
@@ -138,7 +180,8 @@ def test_every_stream_and_every_chunk_has_a_key_of_its_own(monkeypatch: pytest.M
 
     monkeypatch.setattr("ptklib.mechanisms.stream.os.urandom", recorded)
     vectorised.discrete_laplace(1.0, 3 * vectorised._CHUNK)
-    assert len(set(keys)) == 3
+    vectorised.discrete_laplace(1.0, 1)
+    assert len(set(keys)) == 4
     assert {len(key) for key in keys} == {32}
 
 

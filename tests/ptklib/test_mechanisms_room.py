@@ -1,7 +1,9 @@
 """Grids and noise at their edges."""
 
+import copy
 import multiprocessing
 import os
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -10,8 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptklib.accounting import pure_epsilon
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.mechanisms import Grid, additive, gaussian, laplace, laplace_scale
+from ptklib.mechanisms import (
+    AboveThreshold,
+    Grid,
+    additive,
+    exponential_mechanism,
+    gaussian,
+    laplace,
+    laplace_scale,
+    report_noisy_max,
+    selection,
+)
 from ptklib.mechanisms.grid import ROWS_MAX, UNITS_MAX, count_by, sum_by
 from ptklib.privacy import Bounds
 
@@ -145,3 +158,142 @@ def test_forked_processes_draw_different_noise() -> None:
         assert child.exitcode == 0
     assert len(set(draws)) == len(draws)
     assert os.getpid() != child.pid
+
+
+SCORES = np.array([4, 9, 2], dtype=np.int64)
+
+
+@pytest.mark.parametrize("select", [report_noisy_max, exponential_mechanism])
+def test_a_selection_with_little_noise_finds_the_highest_score(select: Any) -> None:
+    assert {select(1000 * SCORES, sensitivity=1, epsilon=10.0) for _ in range(20)} == {1}
+    assert select(SCORES[:1], sensitivity=1, epsilon=0.1) == 0
+    assert isinstance(select(SCORES, sensitivity=1, epsilon=Fraction(1, 3)), int)
+
+
+@pytest.mark.parametrize("select", [report_noisy_max, exponential_mechanism])
+def test_selections_refuse_what_is_no_vector_of_scores(select: Any) -> None:
+    for scores in (SCORES.astype(np.float64), SCORES.reshape(1, 3), np.int64(3)):
+        with pytest.raises(TypeError):
+            select(scores, sensitivity=1, epsilon=1.0)
+    with pytest.raises(PrivacyParameterError):
+        select(SCORES[:0], sensitivity=1, epsilon=1.0)
+    for sensitivity, epsilon in ((0, 1.0), (1.0, 1.0), (1, 0.0), (1, float("nan")), (1, True)):
+        with pytest.raises(PrivacyParameterError):
+            select(SCORES, sensitivity=sensitivity, epsilon=epsilon)
+
+
+def test_the_event_of_a_selection_has_the_scale_that_opendp_is_asked_for() -> None:
+    for name, monotonic, scale in (("PermuteAndFlip", False, 12.0), ("ExponentialMechanism", True, 6.0)):
+        event = selection.selection_event(
+            name, n_candidates=7, sensitivity=3, epsilon=0.5, monotonic=monotonic
+        )
+        assert event == {
+            "name": name,
+            "scale": scale,
+            "sensitivity": 3,
+            "monotonic": monotonic,
+            "shape": [7],
+        }
+        assert pure_epsilon(event) == pytest.approx(0.5)
+    with pytest.raises(PrivacyParameterError):
+        selection.selection_event("ReportNoisyMax", n_candidates=7, sensitivity=3, epsilon=0.5)
+
+
+def test_opendp_agrees_with_the_declared_losses_of_selections() -> None:
+    for monotonic in (False, True):
+        events = [
+            selection.selection_event(name, n_candidates=2, sensitivity=3, epsilon=0.5, monotonic=monotonic)
+            for name in ("PermuteAndFlip", "ExponentialMechanism")
+        ]
+        dp = additive.opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=monotonic)
+        pure = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=events[0]["scale"])
+        assert pure.map(3) == pytest.approx(pure_epsilon(events[0]), rel=1e-9)
+        zero = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=events[1]["scale"])
+        assert zero.map(3) == pytest.approx(pure_epsilon(events[1]) ** 2 / 8, rel=1e-9)
+
+
+class Filter:
+    """A block that pays until its capacity is used up."""
+
+    def __init__(self, capacity: float) -> None:
+        self.left, self.paid = capacity, []
+
+    def __call__(self, loss: Any) -> None:
+        if loss.epsilon > self.left:
+            raise PermissionError("retired")
+        self.left -= loss.epsilon
+        self.paid.append(loss)
+
+
+def test_a_threshold_is_paid_before_it_is_drawn_and_kept_until_it_is_exceeded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B1: "below" is free only while the noisy threshold stays the same."""
+    order: list[Any] = []
+    draw = selection.laplace
+
+    def recorded(units: Any, *, l1_sensitivity: int, epsilon: Fraction) -> Any:
+        order.append((int(units[0]), l1_sensitivity, epsilon))
+        return draw(units, l1_sensitivity=l1_sensitivity, epsilon=epsilon)
+
+    monkeypatch.setattr(selection, "laplace", recorded)
+    test = AboveThreshold(threshold=50, sensitivity=2, epsilon=10.0, pay=lambda loss: order.append("paid"))
+    assert order == []
+    answers = [test.is_above(value) for value in (-(10**6), -(10**6), 10**6, -(10**6))]
+    assert answers == [False, False, True, False]
+    assert [step if step == "paid" else step[:2] for step in order] == [
+        "paid", (50, 2), (-10**6, 4), (-10**6, 4), (10**6, 4), "paid", (50, 2), (-10**6, 4),
+    ]  # fmt: skip
+    assert order[1][2] + order[2][2] == 10
+
+
+def test_a_refused_payment_leaves_nothing_drawn_or_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4, B5: the filter is asked before any private comparison."""
+    block = Filter(1.0)
+    test = AboveThreshold(threshold=0, sensitivity=1, epsilon=0.5, pay=block)
+    assert [test.is_above(10**6) for _ in range(2)] == [True, True]
+    monkeypatch.setattr(selection, "laplace", lambda *a, **k: pytest.fail("nothing may be drawn"))
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            test.is_above(10**6)
+    assert block.paid == [test.loss, test.loss]
+    assert test.loss.epsilon == 0.5
+    assert pure_epsilon(test.loss.event) == pytest.approx(0.5)
+
+
+def test_a_retired_threshold_compares_nothing_even_when_it_was_paid() -> None:
+    test = AboveThreshold(threshold=0, sensitivity=1, epsilon=0.5, pay=Filter(0.5))
+    assert test.is_above(-(10**6)) is False
+    test.retire()
+    with pytest.raises(PrivacyParameterError):
+        test.is_above(-(10**6))
+
+
+def test_a_noisy_threshold_is_neither_copied_nor_shown() -> None:
+    test = AboveThreshold(threshold=7, sensitivity=1, epsilon=0.5, pay=Filter(0.5))
+    test.is_above(-(10**6))
+    for leak in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            leak(test)
+    assert repr(test) == "AboveThreshold(threshold=7, epsilon=0.5)"
+    with pytest.raises(TypeError):
+        vars(test)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"threshold": 0.5}, {"threshold": True}, {"sensitivity": 0}, {"epsilon": 0.0}, {"epsilon": "1"}],
+)
+def test_unusable_thresholds_are_refused_before_anything_is_paid(wrong: dict[str, Any]) -> None:
+    block = Filter(9.0)
+    with pytest.raises(PrivacyParameterError):
+        AboveThreshold(**({"threshold": 0, "sensitivity": 1, "epsilon": 0.5, "pay": block} | wrong))
+    with pytest.raises(PrivacyParameterError):
+        AboveThreshold(threshold=0, sensitivity=1, epsilon=0.5, pay=block).is_above(0.5)  # type: ignore[arg-type]
+    assert block.paid == []
+
+
+def test_values_beyond_the_guard_saturate() -> None:
+    test = AboveThreshold(threshold=2**70, sensitivity=1, epsilon=10.0, pay=Filter(100.0))
+    assert [test.is_above(value) for value in (-(2**80), 2**61, np.int64(5))] == [False] * 3

@@ -77,28 +77,3 @@ def test_a_half_noised_round_of_lloyd_is_caught(monkeypatch: pytest.MonkeyPatch)
     halved_noise(monkeypatch)
     (near, declared), (none, _) = lloyd_scores(True), lloyd_scores(False)
     assert empirical_epsilon(near, none) > declared
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("halved", [False, True])
-def test_whole_fits_on_neighbouring_datasets_lose_no_more_than_they_declare(
-    halved: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if halved:
-        halved_noise(monkeypatch)
-    random = np.random.default_rng(11)
-    data = random.random((40, 1)) * 0.5
-    neighbour = np.vstack([data, [[0.99]]])
-    model = Clustering(["a"], 1, bounds=(0, 1), epsilon=1.0)
-    levels, events = grid.LEVELS[1], model.declared_loss().event["events"]
-    cells = [int(0.99 * n) + sum(levels[:i]) for i, n in enumerate(levels)]
-
-    def outputs(rows: Any) -> Scores:
-        scores = []
-        for _ in range(6000):
-            counts = model.fit(rows).tables_["cells"].column("count").to_numpy()
-            scores.append(sum(ratio(counts[cell], event) for cell, event in zip(cells, events, strict=True)))
-        return np.asarray(scores)
-
-    epsilon = empirical_epsilon(outputs(neighbour), outputs(data))
-    assert epsilon > 1.0 if halved else epsilon <= 1.0

@@ -68,29 +68,3 @@ def test_counts_lose_no_more_than_they_declare() -> None:
 def test_half_noised_counts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     halved_noise(monkeypatch)
     assert empirical_epsilon(counts_scores(1, 1.0), counts_scores(0, 1.0)) > 1.0
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("halved", [False, True])
-def test_whole_fits_on_neighbouring_datasets_lose_no_more_than_they_declare(
-    halved: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if halved:
-        halved_noise(monkeypatch)
-    random = np.random.default_rng(11)
-    data = pd.DataFrame({"k": random.integers(0, 3, 40), "v": random.random(40)})
-    neighbour = pd.concat([data, pd.DataFrame({"k": [1], "v": [1.0]})], ignore_index=True)
-    estimator = HistoricalStatistics(domains={"k": range(3)}, bounds={"v": (0.0, 1.0)}, epsilon=1.0)
-    true, events = data[data.k == 1]["v"], estimator.declared_loss().event["events"]
-
-    def outputs(frame: pd.DataFrame) -> Any:
-        scores = []
-        for _ in range(6000):
-            row = estimator.fit(frame).tables_["statistics"].slice(1, 1).to_pylist()[0]
-            centred = row["v_sum"] - row["count"] / 2 - float((true - 0.5).sum())
-            score = ratio(row["count"] - len(true), events[0]) + ratio(centred * 2**22, events[1])
-            scores.append(score)
-        return np.asarray(scores)
-
-    epsilon = empirical_epsilon(outputs(neighbour), outputs(data))
-    assert epsilon > 1.0 if halved else epsilon <= 1.0

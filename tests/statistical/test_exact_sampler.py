@@ -1,5 +1,6 @@
-"""The sampler for long vectors draws from the laws it names, and so do its rare branches."""
+"""The exact sampler for vectors draws from the laws it names, and so do its rare branches."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -70,20 +71,45 @@ def test_one_value_in_a_vector_says_nothing_about_another() -> None:
         assert abs(correlation) < 4.9 / np.sqrt(N - lag)  # 4.9 standard errors: a false alarm in a million
 
 
-def test_digits_that_16_bits_leave_open_follow_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    digits = vectorised._digits(300.0)
-    undecided = tuple(
-        vectorised._Digit(digit.x, np.full_like(digit.table, -1), digit.edges) for digit in digits
-    )
-    monkeypatch.setattr(vectorised, "_digits", lambda scale: undecided)
-    assert discrete_laplace_pvalue(discrete_laplace(300.0, N), 300.0) > FALSE_ALARM
+@pytest.mark.parametrize("scale", [7.3, 300.0])
+def test_strips_that_16_bits_leave_open_follow_the_law(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = vectorised._strip_law
+
+    def undecided(*key: Any) -> vectorised._Strips:
+        strips = known(*key)
+        return dataclasses.replace(strips, table=np.full_like(strips.table, -1))
+
+    monkeypatch.setattr(vectorised, "_strip_law", undecided)
+    assert discrete_laplace_pvalue(discrete_laplace(scale, N), scale) > FALSE_ALARM
+    assert discrete_gaussian_pvalue(discrete_gaussian(scale, N), scale) > FALSE_ALARM
 
 
-def test_acceptance_that_floats_leave_open_follows_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scale", [40.0, 4096.0])
+def test_acceptance_that_floats_leave_open_follows_the_law(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exact comparison alone, which is slow: two scales with two ways to cut strips."""
     monkeypatch.setattr(vectorised, "_UNDECIDED", 2.0)
-    noise = discrete_gaussian(4.6, 8_000)
-    assert discrete_gaussian_pvalue(noise, 4.6) > FALSE_ALARM
-    assert discrete_gaussian_pvalue(noise, 4.6 * 1.3) < FALSE_ALARM
+    noise = discrete_gaussian(scale, 8_000)
+    assert discrete_gaussian_pvalue(noise, scale) > FALSE_ALARM
+    assert discrete_gaussian_pvalue(noise, scale * 1.3) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [1.0, 19.0, 33.0, 300.0])
+def test_no_place_in_a_strip_and_neither_sign_is_preferred(scale: float) -> None:
+    """Cell by cell, where strips of width 1 to 38 would show as steps."""
+    for noise, power in ((discrete_laplace(scale, 4 * N), 1), (discrete_gaussian(scale, 4 * N), 2)):
+        reach = int(2 * scale) + 1
+        cells = np.arange(-reach, reach + 1)
+        wide = np.arange(-40 * int(scale + 1), 40 * int(scale + 1) + 1)
+        mass = np.exp(-(np.abs(wide / scale) ** power) / power)
+        expected = np.exp(-(np.abs(cells / scale) ** power) / power) / mass.sum() * len(noise)
+        observed = np.bincount(np.clip(noise + reach + 1, 0, 2 * reach + 2), minlength=2 * reach + 3)
+        rest = len(noise) - expected.sum()
+        found = np.append(observed[1:-1], observed[0] + observed[-1])
+        assert stats.chisquare(found, np.append(expected, rest)).pvalue > FALSE_ALARM
+        swapped = np.append(expected[::-1] * (1 + 0.03 * np.sign(cells)), rest)
+        assert stats.chisquare(found, swapped * found.sum() / swapped.sum()).pvalue < FALSE_ALARM
 
 
 @pytest.mark.soak

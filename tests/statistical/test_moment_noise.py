@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ptklib import AdaSSPRegressor, CovarianceMatrix
-from ptklib.accounting import gaussian_sigma
+from ptklib.accounting import gaussian_multiplier
 from ptklib.gram import RADIUS
 from ptklib.mechanisms import additive, vectorised
 from tests.statistical.tools import FALSE_ALARM
@@ -76,7 +76,7 @@ WORST: list[Any] = [
 @pytest.mark.parametrize(("estimator", "row", "label"), WORST)
 def test_the_worst_row_is_as_visible_as_declared_and_no_more(estimator: Any, row: Any, label: Any) -> None:
     """A Gaussian mechanism is fully described by this one number; its standard error is sqrt(2 / RUNS)."""
-    promised = 1 / gaussian_sigma(1.0, 1e-6, 1.0)
+    promised = 1 / gaussian_multiplier(1.0, 1e-6)
     error = 5.2 * np.sqrt(2 / RUNS)  # a false alarm in ten million
     assert promised - error < advantage(estimator, np.array(row), label) < promised + error
 
@@ -86,5 +86,5 @@ def test_half_noised_products_are_caught(
     estimator: Any, row: Any, label: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     halved_noise(monkeypatch)
-    promised = 1 / gaussian_sigma(1.0, 1e-6, 1.0)
+    promised = 1 / gaussian_multiplier(1.0, 1e-6)
     assert advantage(estimator, np.array(row), label) > promised + 5.2 * np.sqrt(2 / RUNS)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from ptklib import CountFeaturizer, HistoricalStatistics
-from ptklib.accounting import gaussian_sigma
+from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.mechanisms import additive, gaussian, laplace
 from ptklib.release import laplace_variance
 from tests.statistical.tools import (
@@ -86,7 +86,8 @@ def test_contingency_tables_carry_noise_of_the_number_of_features(delta: float) 
         [t[c].to_numpy() for t in estimator.tables_.values() for c in ("count_0", "count_1")]
     ).astype(np.int64)
     if delta:
-        scale, pvalue = gaussian_sigma(1.0, 1e-6, np.sqrt(n_features)), discrete_gaussian_pvalue
+        scale = discrete_scale(gaussian_multiplier(1.0, 1e-6) * np.sqrt(n_features))
+        pvalue = discrete_gaussian_pvalue
     else:
         scale, pvalue = float(n_features), discrete_laplace_pvalue
     assert pvalue(noise, scale) > FALSE_ALARM

@@ -1,0 +1,98 @@
+"""The columns of released tables, and what is written to and read from them."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ptklib.counts.contingency import Contingency
+from ptklib.counts.features import Feature, key_column
+from ptklib.counts.selected import SelectedKeys
+from ptklib.domains import Domain, Key
+from ptklib.exceptions import CorruptStateError
+from ptklib.names import check_name, refuse_duplicates
+from ptklib.state import TableSchema
+
+Floats = npt.NDArray[np.float64]
+
+NOISE = "noise_std"
+"""Column of a selected feature's table: the noise in each count of that value."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names of the columns that every feature's table has, one of each kind per class."""
+
+    counts: tuple[str, ...]
+    probabilities: tuple[str, ...]
+
+    @classmethod
+    def of(cls, classes: Domain) -> Self:
+        """Return ``count_<class>`` and ``p_<class>`` for each class."""
+        suffixes = [_suffix(value) for value in classes.values]
+        refuse_duplicates(suffixes, "the names of classes")
+        return cls(
+            tuple(f"count_{suffix}" for suffix in suffixes), tuple(f"p_{suffix}" for suffix in suffixes)
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are features of a row."""
+        return (*self.counts, *self.probabilities)
+
+    def schema(self, feature: Feature) -> TableSchema:
+        """Return keys and columns of a feature's table."""
+        key = check_name(key_column(feature), "a key column")
+        numbers = (NOISE, *self.columns) if isinstance(feature, SelectedKeys) else self.columns
+        fields = [pa.field(key, feature.arrow_type, nullable=False)]
+        fields += [pa.field(name, pa.float64(), nullable=False) for name in numbers]
+        refuse_duplicates([field.name for field in fields], "the columns of a released table")
+        return TableSchema((key,), pa.schema(fields))
+
+    def table(self, feature: Feature, known: Contingency, probabilities: Floats) -> Any:
+        """Return the table of a feature."""
+        data = {key_column(feature): known.keys, NOISE: np.sqrt(known.variance)}
+        data |= dict(zip(self.counts, known.counts.T, strict=True))
+        data |= dict(zip(self.probabilities, probabilities.T, strict=True))
+        schema = self.schema(feature).schema
+        return pa.table({name: data[name] for name in schema.names}, schema=schema)
+
+    def defaults(self, feature: Feature, share: Floats, noise_std: float) -> dict[str, float]:
+        """Return what stands for a value that the feature's table does not have."""
+        found = dict.fromkeys(self.counts, 0.0)
+        found |= dict(zip(self.probabilities, share.tolist(), strict=True))
+        return found | {NOISE: noise_std} if isinstance(feature, SelectedKeys) else found
+
+    def counts_of(self, table: Any) -> Floats:
+        """Return the counts of a released table, of shape (n_values, n_classes)."""
+        return np.column_stack([table.column(name).to_numpy() for name in self.counts])
+
+    def selected(self, feature: SelectedKeys, table: Any) -> Contingency:
+        """Return what a released table says of the values selected so far."""
+        noise = table.column(NOISE).to_numpy()
+        return Contingency(keys_of(feature, table), self.counts_of(table), noise * noise)
+
+    def check(self, feature: SelectedKeys, table: Any) -> None:
+        """Raise `CorruptStateError` unless `table` is one a release of the feature can have."""
+        keys = keys_of(feature, table)
+        if len(keys) > feature.max_values or not keys.equals(keys.unique().sort()):
+            raise CorruptStateError(
+                f"the keys of table {feature.column!r} are not distinct values in ascending order"
+            )
+        if (table.column(NOISE).to_numpy() < 0).any():
+            raise CorruptStateError(f"table {feature.column!r} holds a negative noise_std")
+
+
+def keys_of(feature: SelectedKeys, table: Any) -> Any:
+    """Return the keys of a released table in one piece."""
+    keys = table.column(feature.column).combine_chunks()
+    return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+
+
+def _suffix(value: Key) -> str:
+    """Return how a class is written in a column name."""
+    text = str(value).lower() if isinstance(value, bool) else str(value).replace("-", "minus_")
+    check_name(f"c{text}", "a class, as part of a column name,")
+    return text

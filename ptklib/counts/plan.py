@@ -1,0 +1,77 @@
+"""The joint release of all tables: one budget, and a threshold where values are not declared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ptklib.exceptions import PrivacyParameterError
+from ptklib.mechanisms.partition import PartitionSelection, gaussian_selection, laplace_selection
+from ptklib.privacy import PrivacyLoss, check_delta
+from ptklib.release import Component, ReleasePlan, plan_release
+
+
+@dataclass(frozen=True, slots=True)
+class CountPlan(ReleasePlan):
+    """A release plan whose `components` are the tables of known size; the others are in `selections`."""
+
+    selections: Mapping[str, PartitionSelection]
+
+
+def plan_counts(
+    components: Sequence[Component],
+    selected: Sequence[str],
+    epsilon: object,
+    delta: object,
+    rows_per_unit: int,
+) -> CountPlan:
+    """Divide (epsilon, delta) over all tables and set the thresholds of the `selected` ones.
+
+    Parameters
+    ----------
+    components : sequence of Component
+        One per table; the size of a selected one is the number of cells per value.
+
+    Notes
+    -----
+    A row touches one cell of each table whether its values are declared or not, so epsilon is divided as if all
+    were declared, and the counts a threshold is held against are the ones that are released. With Laplace noise
+    the thresholds share all of delta; with Gaussian noise they share half of it.
+    """
+    slack = check_delta(delta)
+    if not selected:
+        plan = plan_release(components, epsilon, slack, rows_per_unit)
+        return CountPlan(plan.components, plan.loss, plan.scales, plan.epsilons, {})
+    if slack == 0:
+        raise PrivacyParameterError("select needs delta > 0: it is what choosing the released values costs")
+    plan = plan_release(components, epsilon, slack / 2, rows_per_unit)
+    pure = plan.epsilons
+    each = (slack / 2 if pure is None else slack) / len(selected) * (1 - 1e-12)  # sums round
+    selections = {}
+    for component in plan.components:
+        name = component.name
+        if name in selected and pure is None:
+            selections[name] = gaussian_selection(
+                sensitivity=component.sensitivity,
+                scale=plan.scales[name],
+                delta=each,
+                n_cells=component.size,
+            )
+        elif name in selected and pure is not None:
+            selections[name] = laplace_selection(
+                sensitivity=component.sensitivity,
+                epsilon=pure[name],
+                delta=each,
+                n_cells=component.size,
+            )
+    declared = plan.loss.event.get("events", [plan.loss.event])
+    events = [
+        selections[c.name].event if c.name in selections else event
+        for c, event in zip(plan.components, declared, strict=True)
+    ]
+    event = events[0] if len(events) == 1 else {"name": "Composed", "events": events}
+    return CountPlan(
+        tuple(c for c in plan.components if c.name not in selections),
+        PrivacyLoss(plan.loss.epsilon, slack, event),
+        plan.scales,
+        plan.epsilons,
+        selections,
+    )

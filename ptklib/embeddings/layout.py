@@ -1,0 +1,44 @@
+"""How released tables are laid out, and checks of whole numbers."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ptklib.domains import Domain
+from ptklib.exceptions import InvalidParameterError
+from ptklib.names import refuse_duplicates
+from ptklib.state import TableSchema
+
+ITEMS, USERS, COUNT = "items", "users", "count"
+
+
+def schema_of(key: Domain, columns: list[str]) -> TableSchema:
+    """Return the schema of a table with one key and columns of numbers."""
+    refuse_duplicates([key.column, *columns], "the columns of a released table")
+    fields = [pa.field(key.column, key.arrow_type, nullable=False)]
+    fields += [pa.field(name, pa.float64(), nullable=False) for name in columns]
+    return TableSchema((key.column,), pa.schema(fields))
+
+
+def matrix(table: Any, names: list[str]) -> npt.NDArray[np.float64]:
+    """Return some columns of numbers side by side."""
+    return np.column_stack([table.column(name).to_numpy() for name in names])
+
+
+def factor_names(k: int) -> list[str]:
+    """Return the columns of item factors."""
+    return [f"factor_{i}" for i in range(k)]
+
+
+def user_names(k: int) -> list[str]:
+    """Return the columns of user vectors, which are also the features."""
+    return [f"user_{name}" for name in factor_names(k)]
+
+
+def whole(value: object, name: str, least: int, most: int) -> int:
+    """Return `value` when it is an integer from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise InvalidParameterError(f"{name} must be an integer from {least} to {most}")
+    return int(value)

@@ -1,0 +1,184 @@
+"""What is measured, in which order and with how much noise: fixed and paid for before any row is read."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, sqrt
+from typing import Any, Literal
+
+from ptklib.accounting import ORDERS, gaussian_sigma, renyi_curve, renyi_epsilon
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
+from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+
+UNIT = 2**20
+"""Integers in the longest contribution of one user to a measurement of items."""
+
+WEIGHT = 2**16
+"""Units in the largest weight of one row."""
+
+LOADING = 2**12
+"""Units in the whole of an item's loadings, where user vectors are measured."""
+
+DIRECTIONS = 3
+"""Full measurements that find where tastes differ; more rounds cost more noise than they turn."""
+
+CANDIDATES = 4
+"""Blends of factors and popularity that are compared with popularity alone."""
+
+SHARES = {"counts": 0.06, "directions": 0.60, "gain": 0.64}
+"""Shares of zero-concentrated loss; the rounds of variational inference take what counts and directions leave.
+
+The gain is measured on users who take no part in directions and rounds, so it takes nothing from them.
+"""
+
+VECTORS = 0.35
+"""Share of the loss that user vectors take where they are released."""
+
+Guarantee = Literal["user", "record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One kind of noisy vector, drawn `count` times.
+
+    Parameters
+    ----------
+    size : int
+    scale : float
+        Of the discrete Gaussian noise, in integers.
+    sensitivity : int
+        How far one privacy unit moves the vector (L2), in integers.
+    sampling_rate : float
+        Probability of a user to take part in one draw.
+    """
+
+    size: int
+    scale: float
+    sensitivity: int
+    count: int = 1
+    sampling_rate: float = 1.0
+
+    def event(self) -> dict[str, Any]:
+        """Return the event of all draws."""
+        noise = {
+            "name": "DiscreteGaussian",
+            "scale": self.scale,
+            "l2_sensitivity": self.sensitivity,
+            "shape": [self.size],
+        }
+        if self.sampling_rate == 1:
+            return {**noise, "count": self.count}
+        return {
+            "name": "PoissonSampled",
+            "sampling_rate": self.sampling_rate,
+            "event": noise,
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The measurements of one fit, and their loss."""
+
+    counts: Measurement
+    directions: Measurement
+    rounds: Measurement
+    gain: Measurement
+    vectors: Measurement | None
+    loss: PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Public numbers a plan follows from."""
+
+    n_users: int
+    n_items: int
+    k: int
+    rounds: int
+    batch_rate: float
+    guarantee: Guarantee
+
+
+def plan_rounds(shape: Shape, epsilon: object, delta: object) -> Plan:
+    """Divide (epsilon, delta) over the measurements.
+
+    Raises
+    ------
+    PrivacyParameterError
+        When epsilon or delta cannot be used; delta 0 neither, because the noise is Gaussian.
+    InvalidParameterError
+        When users are to be sampled under the guarantee for records.
+
+    Notes
+    -----
+    Adaptive composition: what is measured depends on released values. Counts, directions and the last comparison
+    are Gaussian and take fixed shares of the zero-concentrated loss that (epsilon, delta) allows; then the noise
+    of the rounds is the least at which the Rényi curves of all together reach epsilon at delta. A user takes part in
+    the comparison or in directions and rounds, by a coin of its own: parallel composition.
+
+    One user more or less moves a measurement of items by at most `UNIT`. One row more or less turns one contribution of
+    length `UNIT` into another, in all measurements at once: that is ``2 * UNIT``, and no sampling helps, since
+    the user's other rows are there either way.
+    """
+    budget, slack = check_epsilon(epsilon), check_delta(delta)
+    if slack == 0:
+        raise PrivacyParameterError("UserEmbeddings needs delta > 0: its noise is Gaussian")
+    if not 0 < shape.batch_rate <= 1:
+        raise InvalidParameterError("batch_rate must lie in (0, 1]")
+    if shape.guarantee == "record" and shape.batch_rate < 1:
+        raise InvalidParameterError("the guarantee 'record' needs batch_rate=1: sampling users hides no row")
+    return _planned(shape, budget, slack)
+
+
+@lru_cache(maxsize=32)
+def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
+    whole = gaussian_sigma(epsilon, delta, 1.0)
+    record = shape.guarantee == "record"
+    sensitivity, matrix = UNIT * (2 if record else 1), shape.n_items * shape.k + shape.k
+    left = 1 - VECTORS if record else 1.0
+
+    def full(size: int, share: float, count: int = 1, moved: int = sensitivity) -> Measurement:
+        return Measurement(size, whole * sqrt(count / share) * moved, moved, count)
+
+    counts = full(shape.n_items + 1, left * SHARES["counts"])
+    directions = full(matrix, left * SHARES["directions"], DIRECTIONS)
+    gain = full(CANDIDATES, left * SHARES["gain"])
+    vectors = full(shape.n_users * shape.k, VECTORS, moved=LOADING * WEIGHT) if record else None
+    orders = _orders(whole, delta)
+
+    def sampled(multiplier: float) -> Measurement:
+        return Measurement(matrix, multiplier * sensitivity, sensitivity, shape.rounds, shape.batch_rate)
+
+    def event(rounds: Measurement) -> dict[str, Any]:
+        training = _composed([directions.event(), rounds.event()])
+        apart = {"name": "Parallel", "events": [training, gain.event()]}
+        return _composed([counts.event(), apart, *([] if vectors is None else [vectors.event()])])
+
+    def fits(multiplier: float) -> bool:
+        curve = renyi_curve(event(sampled(multiplier)), orders)
+        return renyi_epsilon(orders, curve, delta) <= epsilon
+
+    low = high = whole
+    while not fits(high):
+        low, high = high, 2 * high
+    while fits(low):
+        low, high = low / 2, low
+    while high / low > 1 + 1e-4:
+        middle = sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    rounds = sampled(high)
+    loss = PrivacyLoss(epsilon, delta, event(rounds))
+    return Plan(counts, directions, rounds, gain, vectors, loss)
+
+
+def _composed(events: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"name": "Composed", "events": events}
+
+
+def _orders(whole: float, delta: float) -> tuple[float, ...]:
+    """Return the orders of the ledger, and some near the best one of Gaussian noise of multiplier `whole`.
+
+    Any order gives a bound that holds; these decide how tight it is, also at an epsilon far below 0.01.
+    """
+    near = sqrt(log(1 / delta) * 2) * whole
+    return (*ORDERS, *(1 + near * 2 ** (step / 16) for step in range(-48, 17)))

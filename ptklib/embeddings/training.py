@@ -1,0 +1,177 @@
+"""One fit: popularity, directions of taste, rounds of stochastic variational inference, a last comparison."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.embeddings import factors
+from ptklib.embeddings.measure import Counts, Measurements
+from ptklib.embeddings.plan import CANDIDATES, DIRECTIONS, UNIT, Plan
+from ptklib.embeddings.poisson import ACTIVITY_MEAN, ACTIVITY_SHAPE, FACTOR_SHAPE, Items
+from ptklib.embeddings.users import Users
+
+Floats = npt.NDArray[np.float64]
+
+_FADING = 0.7
+"""Round t, from 1, has a step of ``t**-0.7``: later rounds know better factors."""
+
+_RARE = 0.2
+"""Added to popularity, in shares of the mean, before its power tells what an entry weighs."""
+
+_POWER = 0.25
+_SURE = 3.0
+"""Standard deviations of noise by which factors must beat popularity: else one in 200 releases of noise would lose.
+
+Factors that are continued are given up when they lose by as many.
+"""
+
+
+_LEAST_SIGNAL = 13.0
+"""Users for each deviation of the noise in its largest direction, below which no taste was found in any data tried."""
+
+_VISIBLE = 1.1
+"""Largest singular value of a noisy product over that of its noise alone, above which there is a direction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Noisy counts with the deviation of their noise, and item factors.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_items,)
+    counts_deviation : float
+    factors : ndarray of shape (n_items, k)
+        Blended with popularity, as far as to popularity alone.
+    """
+
+    counts: Floats
+    counts_deviation: float
+    factors: Floats
+
+
+def train(
+    users: Users, n_items: int, k: int, plan: Plan, heaviest: float, max_rows: int, previous: Floats | None
+) -> Trained:
+    """Return released item factors.
+
+    Parameters
+    ----------
+    heaviest : float
+        Largest weight of one row.
+    previous : ndarray of shape (n_items, k), optional
+        Released factors to start from.
+    """
+    measured = Measurements(users, n_items, plan)
+    longest = heaviest * sqrt(max_rows)
+    counts = measured.counts(longest)
+    fit = _Fit(measured, plan, counts, k, heaviest, max_rows)
+    prior = None if previous is None or factors.alike(previous) else previous
+    items, unused = None, DIRECTIONS
+    if prior is not None:
+        items, unused = Items.known(prior), 0
+        for _ in range(DIRECTIONS):
+            items = fit.round(items, prior, sampled=False)
+    elif fit.promising:
+        items, unused = fit.search()
+    for _ in range(unused):
+        counts += measured.more_counts(longest, sampled=False)
+    for _ in range(plan.rounds.count):
+        if items is None:
+            counts += measured.more_counts(longest, sampled=True)
+        else:
+            items = fit.round(items, prior, sampled=True)
+    share = fit.popularity(counts)
+    alike = Items.known(np.outer(share, np.ones(k)), share)
+    blends = [_blend(items or alike, share, (i + 1) / CANDIDATES) for i in range(CANDIDATES)]
+    gains, noise = measured.gains(blends, share)
+    return Trained(counts.items, sqrt(counts.variance), _chosen(blends, gains / noise, share, prior))
+
+
+def _chosen(blends: list[Items], gains: Floats, share: Floats, prior: Floats | None) -> Floats:
+    """Return the factors to release; `gains` are in standard deviations of their noise."""
+    best = int(gains.argmax())
+    if gains[best] > _SURE:
+        return blends[best].mean
+    if prior is not None and gains[best] > -_SURE:
+        return prior
+    return _blend(blends[-1], share, 0.0).mean
+
+
+def _blend(items: Items, share: Floats, weight: float) -> Items:
+    return Items.known(factors.blended(items.mean, share, weight), share)
+
+
+class _Fit:
+    """The rounds of one fit, and what they add up to."""
+
+    def __init__(
+        self, measured: Measurements, plan: Plan, counts: Counts, k: int, heaviest: float, max_rows: int
+    ) -> None:
+        self._measured, self._plan, self._k = measured, plan, k
+        self._n_users = max(counts.users, 1.0)
+        self._weight = max(float(counts.items.sum()), self._n_users * heaviest)
+        usual = min(self._weight / self._n_users, heaviest * max_rows)
+        self._longest = min(0.8 * sqrt(usual * heaviest), heaviest * sqrt(max_rows))
+        self._share = factors.popularity(counts.items, sqrt(counts.variance))
+        self._sums, self._rates, self._variance = np.zeros((len(self._share), k)), np.zeros(k), 0.0
+        self._rounds = 0
+
+    @property
+    def promising(self) -> bool:
+        """Whether there are enough users for any direction of taste to stand out of the noise."""
+        noise = self._plan.directions.scale / UNIT * sqrt(len(self._share))
+        return self._n_users > _LEAST_SIGNAL * noise
+
+    def popularity(self, counts: Counts) -> Floats:
+        """Return the share of each item, from counts and from what the rounds tell of it."""
+        if self._rounds:
+            sums = self._sums.sum(axis=1)
+            scale = max(float(counts.items.sum()), 1.0) / max(float(sums.sum()), 1.0)
+            counts += Counts(sums * scale, self._k * self._variance * scale**2)
+        return factors.popularity(counts.items, sqrt(counts.variance))
+
+    def search(self) -> tuple[Items | None, int]:
+        """Return first factors: sparse directions in which users differ from popularity; and measurements left.
+
+        Where the second measurement or the last shows no direction above the noise, there are no factors.
+        """
+        n, k, share = len(self._share), self._k, self._share
+        scale = (share * n + _RARE) ** -_POWER
+        usual = share * scale
+        usual /= np.linalg.norm(usual)
+        basis = factors.first_basis(usual, k)
+        longest = min(1.5 * sqrt(k / n), 1.0)
+        for left in reversed(range(DIRECTIONS)):
+            noisy = factors.without(self._measured.directions(basis, scale, longest), usual)
+            basis, values, _ = np.linalg.svd(noisy, full_matrices=False)
+            deviation = self._plan.directions.scale / UNIT * longest
+            if left < DIRECTIONS - 1 and values[0] < _VISIBLE * deviation * (sqrt(n) + sqrt(k)):
+                return None, left
+            signal = np.sqrt(np.maximum(values**2 - n * deviation**2, 0.0)).sum()
+            longest = float(np.clip(1.25 * sqrt(signal / self._n_users), sqrt(k / n) / 2, 1.0))
+        return Items.known(factors.first_loadings(basis, scale, share)), 0
+
+    def round(self, items: Items, prior: Floats | None, sampled: bool) -> Items:
+        """Return the factors after one noisy step along the natural gradient.
+
+        Notes
+        -----
+        The posterior is of the exponential family: a step of length r replaces a share r of the statistics so far.
+        """
+        sums, rates, deviation = self._measured.statistics(items, self._longest, sampled)
+        self._rounds += 1
+        step = self._rounds**-_FADING
+        self._sums = (1 - step) * self._sums + step * sums
+        self._rates = (1 - step) * self._rates + step * rates
+        self._variance = (1 - step) ** 2 * self._variance + (step * deviation) ** 2
+        total = np.maximum(self._sums.sum(axis=0), self._weight / self._k * 1e-3)
+        expected = np.outer(self._share, total) if prior is None else prior / prior.sum(axis=0) * total
+        shape = FACTOR_SHAPE + factors.shrunken(self._sums, expected, sqrt(self._variance))
+        rates = np.maximum(self._rates, total * 0.1)
+        activity = (ACTIVITY_SHAPE + self._k * FACTOR_SHAPE) / (
+            ACTIVITY_SHAPE / ACTIVITY_MEAN + items.mean.sum(axis=1)
+        )
+        return Items.posterior(shape, rates + activity[:, None])

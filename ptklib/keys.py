@@ -1,0 +1,148 @@
+"""Keys as they stand in columns: 64-bit integers and strings, read entry by entry."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ptklib.exceptions import SchemaError
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+TEXT_BYTES_MAX = 1024
+"""Longer strings count as missing: a key is what a table is joined by, not a document."""
+
+_INT64_MAX = 2**63 - 1
+
+
+def integer_keys(column: Any, name: str) -> tuple[Ints, Bools]:
+    """Return the integers of a numpy or Arrow column and which entries are integers within 64 signed bits.
+
+    Notes
+    -----
+    A float that is a whole number is that integer. Booleans, strings and missing entries among objects are not.
+
+    Raises
+    ------
+    SchemaError
+        When the type of the column cannot hold integers.
+    """
+    if isinstance(column, np.ndarray):
+        return _numpy_integers(column, name)
+    column = _plain(column)
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int64), np.zeros(len(column), dtype=np.bool_)
+    if pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+    elif not pa.types.is_integer(column.type):
+        raise SchemaError(f"column {name!r} has type {column.type}, integers are needed")
+    filled = pc.fill_null(column, pa.scalar(0, type=column.type))
+    values, known = _numpy_integers(dense(filled), name)
+    return values, known & ~dense(column.is_null())
+
+
+def string_keys(column: Any, name: str) -> Any:
+    """Return the strings of a numpy or Arrow column as an Arrow array; everything else in it is null.
+
+    Notes
+    -----
+    A string that is not UTF-8, or longer than `TEXT_BYTES_MAX` bytes, is null.
+
+    Raises
+    ------
+    SchemaError
+        When the type of the column cannot hold strings.
+    """
+    if isinstance(column, np.ndarray):
+        strings = _numpy_strings(column, name)
+    else:
+        strings = _plain(column)
+        if pa.types.is_null(strings.type):
+            strings = strings.cast(pa.string())
+        elif not (pa.types.is_string(strings.type) or pa.types.is_large_string(strings.type)):
+            raise SchemaError(f"column {name!r} has type {strings.type}, strings are needed")
+    long = pc.greater(pc.binary_length(strings), TEXT_BYTES_MAX)
+    if pc.any(long).as_py():
+        strings = pc.if_else(long, pa.scalar(None, type=strings.type), strings)
+    return strings
+
+
+def dense(column: Any) -> npt.NDArray[Any]:
+    """Return an Arrow column without missing entries as numpy."""
+    found = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
+    return np.asarray(found)
+
+
+def is_text(value: object) -> bool:
+    """Return whether an entry of a column of objects is a string that can be a key."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return len(value.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
+def is_whole(value: float) -> bool:
+    """Return whether a float is a whole number that stands for a 64-bit integer."""
+    return value.is_integer() and abs(value) < 2.0**63
+
+
+def _plain(column: Any) -> Any:
+    """Return an Arrow column in one piece and without a dictionary."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _numpy_integers(column: npt.NDArray[Any], name: str) -> tuple[Ints, Bools]:
+    kind = column.dtype.kind
+    if kind == "O":
+        return _object_integers(column)
+    if kind == "f":
+        with np.errstate(invalid="ignore"):
+            values = column.astype(np.int64)
+            return values, (values == column) & (np.abs(column) < 2.0**63)
+    if kind == "u":
+        return column.astype(np.int64), column <= np.uint64(_INT64_MAX)
+    if kind == "i":
+        return column.astype(np.int64, copy=False), np.ones(len(column), dtype=np.bool_)
+    raise SchemaError(f"column {name!r} has type {column.dtype}, integers are needed")
+
+
+def _object_integers(column: npt.NDArray[np.object_]) -> tuple[Ints, Bools]:
+    if pd.api.types.infer_dtype(column, skipna=False) == "integer":
+        try:
+            return column.astype(np.int64), np.ones(len(column), dtype=np.bool_)
+        except OverflowError:
+            pass
+    found = [_integer(value) for value in column]
+    known = np.fromiter((value is not None for value in found), dtype=np.bool_, count=len(found))
+    return np.fromiter((value or 0 for value in found), dtype=np.int64, count=len(found)), known
+
+
+def _integer(value: object) -> int | None:
+    """Return an entry of a column of objects as the integer it stands for."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        return None
+    if isinstance(value, float | np.floating) and not is_whole(float(value)):
+        return None
+    whole = int(value)
+    return whole if -_INT64_MAX - 1 <= whole <= _INT64_MAX else None
+
+
+def _numpy_strings(column: npt.NDArray[Any], name: str) -> Any:
+    if column.dtype.kind == "U":
+        column = column.astype(object)
+    elif column.dtype.kind != "O":
+        raise SchemaError(f"column {name!r} has type {column.dtype}, strings are needed")
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":
+        try:
+            return pa.array(column, type=pa.string(), from_pandas=True)
+        except UnicodeEncodeError:  # lone surrogates are read entry by entry
+            pass
+    return pa.array([value if is_text(value) else None for value in column], type=pa.string())

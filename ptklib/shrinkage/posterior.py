@@ -1,0 +1,31 @@
+"""Posterior means of deviations from a mean that is known."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def prior_variance(
+    deviations: Floats, sizes: Floats, noise: Floats | float, size_noise: float, most: float
+) -> float:
+    """Estimate how much group means differ, from sums of deviations from the common mean.
+
+    Notes
+    -----
+    A sum of deviations has expected square ``n**2 * tau**2 + noise`` and a noisy size ``n**2 + size_noise``;
+    the ratio of both, summed over groups and freed of noise, estimates tau**2. It is kept within
+    ``[most / 10**4, most]``, where `most` is the variance of a mean that is uniform over its bounds.
+    """
+    signal = float(np.sum(deviations**2 - noise))
+    scale = float(np.sum(sizes**2 - size_noise))
+    floor = most * 1e-4
+    if signal <= 0 or scale <= 0:
+        return floor
+    return float(np.clip(signal / scale, floor, most))
+
+
+def shrunken_deviation(deviations: Floats, sizes: Floats, noise: Floats | float, prior: float) -> Floats:
+    """Return the posterior mean of each group's deviation: ``S / n`` for large groups, near 0 for small."""
+    n = np.maximum(sizes, 0.0)
+    return np.asarray(n * deviations / (n * n + noise / prior), dtype=np.float64)

@@ -1,0 +1,60 @@
+"""Noisy sums over noisy sizes: what is left of them after a guess, and their unions."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyRatios:
+    """Noisy sums of bounded numbers over the noisy sizes of groups.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_groups, n_columns)
+    sizes : ndarray of shape (n_groups,)
+    variance : ndarray of shape (n_groups,)
+        Of the noise of a sum, its mean over columns.
+    size_variance : float
+    reach : float
+        Each number added is at most this far from 0.
+    covariance : ndarray of shape (n_groups, n_columns)
+        Of the noise of a sum and of its size.
+    """
+
+    sums: Floats
+    sizes: Floats
+    variance: Floats
+    size_variance: float
+    reach: float
+    covariance: Floats
+
+    def without(self, guess: Floats) -> "NoisyRatios":
+        """Return what a guess of each ratio, of shape (n_groups, n_columns), leaves unexplained."""
+        n_columns = guess.shape[1]
+        cross = np.einsum("gk,gk->g", guess, self.covariance) / n_columns
+        square = np.einsum("gk,gk->g", guess, guess) / n_columns
+        return NoisyRatios(
+            self.sums - guess * self.sizes[:, None],
+            self.sizes,
+            self.variance - 2 * cross + square * self.size_variance,
+            self.size_variance,
+            self.reach,
+            self.covariance - guess * self.size_variance,
+        )
+
+    def joined(self, shape: tuple[int, ...], kept: tuple[int, ...]) -> "NoisyRatios":
+        """Return the unions of groups that agree on the axes `kept` of `shape`."""
+        lost = tuple(axis for axis in range(len(shape)) if axis not in kept)
+        return NoisyRatios(
+            self.sums.reshape(*shape, -1).sum(axis=lost).reshape(-1, self.sums.shape[1]),
+            self.sizes.reshape(shape).sum(axis=lost).reshape(-1),
+            self.variance.reshape(shape).sum(axis=lost).reshape(-1),
+            self.size_variance * math.prod(shape[axis] for axis in lost),
+            self.reach,
+            self.covariance.reshape(*shape, -1).sum(axis=lost).reshape(-1, self.sums.shape[1]),
+        )

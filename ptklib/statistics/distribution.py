@@ -1,0 +1,129 @@
+"""Shares and quantiles from noisy bins (post-processing only)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.shrinkage import NoisyRatios, shrunken_ratios
+from ptklib.statistics.binning import Binning
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyBins:
+    """Noisy bins of each group, made consistent with its noisy count.
+
+    Parameters
+    ----------
+    bins : Binning
+    counts : ndarray of shape (n_groups, n_bins)
+        Sums of a row are `totals`.
+    totals : ndarray of shape (n_groups,)
+    node_variance : float
+        Of each released node of the bins.
+    total_variance : float
+    """
+
+    bins: Binning
+    counts: Floats
+    totals: Floats
+    node_variance: float
+    total_variance: float
+
+    @classmethod
+    def of(
+        cls, bins: Binning, counts: Floats, node_variance: float, count: Floats, count_variance: float
+    ) -> "NoisyBins":
+        """Join bins and counts by the inverse variances of the two totals they give.
+
+        Notes
+        -----
+        With equally noisy bins the least squares estimate moves each bin by the same part of the difference.
+        """
+        own, own_variance = counts.sum(axis=1), bins.total_variance(node_variance)
+        weight = own_variance / (own_variance + count_variance)
+        totals = own + weight * (count - own)
+        even = counts + ((totals - own) / bins.n_bins)[:, None]
+        return cls(bins, even, totals, node_variance, weight * count_variance)
+
+    def shares(self, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return the share of each bin, of shape (n_groups, n_bins), and of groups without rows.
+
+        Notes
+        -----
+        Columns are deviations from equal shares, so that their noise does not depend on that of the totals.
+        """
+        n_bins = self.bins.n_bins
+        noise = float(self.bins.bin_variance(self.node_variance).mean())
+        sums = self.counts - (self.totals / n_bins)[:, None]
+        ratios, overall = self._shrunken(sums, noise, shape, reach=1.0)
+        return _simplex(ratios + 1 / n_bins), _simplex(overall + 1 / n_bins)
+
+    def quantiles(self, orders: tuple[float, ...], shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return the quantiles of each group, of shape (n_groups, n_orders), and of groups without rows."""
+        n_bins = self.bins.n_bins
+        even = np.arange(1, n_bins) / n_bins
+        sums = np.cumsum(self.counts, axis=1)[:, :-1] - even * self.totals[:, None]
+        noise = self.bins.prefix_variance * self.node_variance
+        ratios, overall = self._shrunken(sums, noise, shape, reach=1.0)
+        below = _rising(np.vstack([ratios, overall]) + even)
+        shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        found = inverted(shares, self.bins.edges, orders)
+        return found[:-1], found[-1]
+
+    def _shrunken(
+        self, sums: Floats, noise: float, shape: tuple[int, ...], reach: float
+    ) -> tuple[Floats, Floats]:
+        n_groups = math.prod(shape)
+        return shrunken_ratios(
+            NoisyRatios(
+                sums,
+                self.totals,
+                np.full(n_groups, noise),
+                self.total_variance,
+                reach,
+                np.zeros_like(sums),
+            ),
+            shape,
+        )
+
+
+def inverted(shares: Floats, edges: Floats, orders: tuple[float, ...]) -> Floats:
+    """Return where the cumulated shares of each row reach the orders, rows being uniform within a bin."""
+    below = np.zeros((len(shares), len(edges)))
+    np.cumsum(shares, axis=1, out=below[:, 1:])
+    below[:, -1] = 1.0
+    rows, found = np.arange(len(below)), np.empty((len(below), len(orders)))
+    for place, order in enumerate(orders):
+        upper = np.maximum(np.argmax(below >= order, axis=1), 1)
+        low, high = below[rows, upper - 1], below[rows, upper]
+        part = np.divide(order - low, high - low, out=np.zeros_like(low), where=high > low)
+        left, right = edges[upper - 1], edges[upper]
+        found[:, place] = np.clip(left + part * (right - left), left, right)
+    return found
+
+
+def _rising(below: Floats) -> Floats:
+    """Return rows between 0 and 1 that do not fall, half way between the highest so far and the lowest to come."""
+    inner = np.clip(below, 0.0, 1.0)
+    highest = np.maximum.accumulate(inner, axis=1)
+    lowest = np.minimum.accumulate(inner[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray((highest + lowest) / 2)
+
+
+def _simplex(shares: Floats) -> Floats:
+    """Return the nearest shares that are at least 0 and add up to 1, along the last axis.
+
+    Notes
+    -----
+    The projection takes one number off all shares and cuts at 0: bins that hold noise only are emptied, where
+    cutting and rescaling would leave the upper half of their noise.
+    """
+    falling = -np.sort(-shares, axis=-1)
+    excess = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, shares.shape[-1] + 1)
+    last = np.sum(falling > excess, axis=-1, keepdims=True) - 1
+    positive = np.maximum(shares - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(positive / positive.sum(axis=-1, keepdims=True))

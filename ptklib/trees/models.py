@@ -1,0 +1,155 @@
+"""What each method keeps of rows, draws and says of nodes: one interface for the estimator."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.base import Release
+from ptklib.privacy import PrivacyLoss
+from ptklib.trees import tables
+from ptklib.trees.binning import Codes, Feature, unpack
+from ptklib.trees.parameters import Shape
+from ptklib.trees.structure import Trees
+from ptklib.trees.targets import UNITS, Target
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Units = Mapping[str, Ints]
+
+_ROWS_AT_ONCE = 2**14
+"""Rows whose intermediate results stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Previous:
+    """A released table to continue, and the variance of its noise."""
+
+    table: Any
+    variance: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Model(ABC):
+    """Trees of one method; knows public parameters only."""
+
+    shape: Shape
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """The features with their bins."""
+        return self.shape.features
+
+    @property
+    def target(self) -> Target:
+        """The label."""
+        return self.shape.target
+
+    @property
+    def n_bins(self) -> list[int]:
+        """Number of bins of each feature."""
+        return [feature.n_bins for feature in self.features]
+
+    @property
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """What the table says of a node."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> list[str]:
+        """The columns of a leaf that `by_tree` gives."""
+
+    @property
+    @abstractmethod
+    def noises(self) -> tuple[str, ...]:
+        """The keys of ``noise_variance``."""
+
+    @abstractmethod
+    def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
+        """Return what a release costs."""
+
+    @abstractmethod
+    def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
+        """Return the exact integer vectors of some rows."""
+
+    @abstractmethod
+    def release(
+        self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
+    ) -> Release:
+        """Draw all noise `loss` stands for."""
+
+    @abstractmethod
+    def scores(self, values: Floats) -> Floats:
+        """Return the prediction from the mean over trees of `by_tree`, of shape (n_rows, n_outputs)."""
+
+    @abstractmethod
+    def true_error(self, table: Any, exact: Units) -> float:
+        """Return the loss of released trees on exact vectors, in [0, 1]."""
+
+    def trees(self, table: Any) -> Trees:
+        """Return the trees of a released table, refusing one this method cannot release."""
+        return tables.trees_of(table, self.features, self.shape.n_trees)
+
+    def leaf_values(self, table: Any) -> Floats:
+        """Return `outputs` of the leaves, of shape (n_trees, n_leaves, n_outputs)."""
+        n_inner = 2**self.shape.depth - 1
+        found = [tables.column(table, name, self.shape.n_trees)[:, n_inner:] for name in self.outputs]
+        return np.stack(found, axis=2)
+
+    def predict(self, table: Any, codes: Codes) -> Floats:
+        """Return class probabilities, or means in one column."""
+        values = self.leaf_values(table)
+        mean = np.zeros((codes.shape[1], values.shape[2]))
+        for rows, tree, leaves in self._visits(table, codes):
+            mean[rows] += values[tree].take(leaves, axis=0)
+        return self.scores(mean / self.shape.n_trees)
+
+    def by_tree(self, table: Any, codes: Codes) -> Floats:
+        """Return the outputs of the leaf of each row in each tree."""
+        values = self.leaf_values(table)
+        found = np.empty((codes.shape[1], self.shape.n_trees, values.shape[2]))
+        for rows, tree, leaves in self._visits(table, codes):
+            found[rows, tree] = values[tree].take(leaves, axis=0)
+        return found.reshape(codes.shape[1], -1)
+
+    def leaf_indices(self, table: Any, codes: Codes) -> Floats:
+        """Return the leaf of each row in each tree."""
+        found = np.empty((codes.shape[1], self.shape.n_trees))
+        for rows, tree, leaves in self._visits(table, codes):
+            found[rows, tree] = leaves
+        return found
+
+    def indicators(self, table: Any, codes: Codes) -> Floats:
+        """Return 1 for the leaf of each row in each tree, and 0 for others."""
+        n_leaves = 2**self.shape.depth
+        found = np.zeros((codes.shape[1], self.shape.n_trees * n_leaves))
+        places = self.leaf_indices(table, codes).astype(np.int64) + n_leaves * np.arange(self.shape.n_trees)
+        np.put_along_axis(found, places, 1.0, axis=1)
+        return found
+
+    def _visits(self, table: Any, codes: Codes) -> Iterator[tuple[slice, int, Ints]]:
+        """Return the leaves of some rows in one tree after the other."""
+        trees = self.trees(table)
+        routes = [trees.route(tree, self.n_bins) for tree in range(self.shape.n_trees)]
+        for start in range(0, codes.shape[1], _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            for tree, route in enumerate(routes):
+                yield rows, tree, route.leaves(codes[:, rows])
+
+    def rows_error(self, table: Any, packed: Ints) -> float:
+        """Return half the Brier score, or the root mean squared error over the width of the label's bounds."""
+        codes, label = unpack(packed, len(self.features))
+        if not len(label):
+            return 0.0
+        found = self.predict(table, codes)
+        if self.target.n_classes:
+            found[np.arange(len(label)), label] -= 1.0
+            return float(np.clip((found**2).sum(axis=1).mean() / 2, 0.0, 1.0))
+        assert self.target.bounds is not None
+        true = self.target.numbers(label / UNITS)
+        error = np.sqrt(np.mean((found[:, 0] - true) ** 2)) / (2 * self.target.bounds.half_width)
+        return float(np.clip(error, 0.0, 1.0))

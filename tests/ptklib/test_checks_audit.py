@@ -1,0 +1,206 @@
+"""The audit: bounds hold as often as they say, honest trainers pass, trainers with half the noise do not."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ptklib import CountFeaturizer, CovarianceMatrix, HistoricalStatistics, PrivacyLoss
+from ptklib.accounting import discrete_scale, gaussian_multiplier
+from ptklib.checks import audit, epsilon_lower_bound, examine, twin
+from ptklib.checks.bounds import ApproximateTest, Bound, GaussianTest, PureTest, RenyiTest, Rule, choose_test
+from ptklib.checks.rows import Column, Synthetic, neighbours
+from ptklib.exceptions import InvalidParameterError
+
+PURE = PrivacyLoss(1.0, 0.0, {"name": "DiscreteLaplace", "scale": 1.0, "l1_sensitivity": 1, "shape": [1]})
+SCALE = discrete_scale(gaussian_multiplier(2.0, 1e-3) * 2**15)
+GAUSS = PrivacyLoss(
+    2.0, 1e-3, {"name": "DiscreteGaussian", "scale": SCALE, "l2_sensitivity": 2**15, "shape": [1]}
+)
+MIXED = PrivacyLoss(
+    1.5,
+    1e-3,
+    {"name": "Composed", "events": [{**PURE.event, "scale": 2.0}, {**GAUSS.event, "scale": 2 * SCALE}]},
+)
+LOOSE = PrivacyLoss(1.0, 1e-3, {"name": "EpsilonDelta", "epsilon": 1.0, "delta": 1e-3})
+
+
+def coins(n: int, random: np.random.Generator) -> Any:
+    return random.random(n) < 0.5
+
+
+def laplace_scores(inside: Any, random: np.random.Generator, scale: float = 1.0) -> Any:
+    """Outputs of the epsilon-DP mechanism that loses most: the sign of Laplace noise around 0 or 1."""
+    noisy = random.laplace(scale=scale, size=len(inside)) + inside
+    return np.clip(noisy, 0, 1)
+
+
+def gauss_scores(inside: Any, random: np.random.Generator, factor: float = 1.0) -> Any:
+    return random.normal(scale=factor * SCALE / 2**15, size=len(inside)) + inside
+
+
+def mixed_scores(inside: Any, random: np.random.Generator, factor: float = 1.0) -> Any:
+    laplace, gauss = laplace_scores(inside, random, 2 * factor), gauss_scores(inside, random, 2 * factor)
+    return laplace / factor + gauss * (2**15 / (2 * factor * SCALE)) ** 2
+
+
+def pure_bound(scores: Any, inside: Any, rule: Rule) -> Bound:
+    test = PureTest(1.0)
+    return test.bound(test.strength(scores, inside, rule, 0.001))
+
+
+def test_all_right_guesses_give_the_bound_of_clopper_and_pearson() -> None:
+    scores, inside = np.array([1.0] * 60 + [-1.0] * 40), np.array([True] * 60 + [False] * 40)
+    share = 0.001 ** (1 / 100)
+    found = pure_bound(scores, inside, Rule(0.0, 0.0))
+    assert found.epsilon == pytest.approx(math.log(share / (1 - share)))
+    assert found.exceeds
+    assert pure_bound(scores, inside, Rule(0.0, -math.inf)).epsilon < found.epsilon
+    assert pure_bound(scores, ~inside, Rule(0.0, 0.0)).epsilon == 0.0
+
+
+def test_nothing_guessed_is_nothing_proved() -> None:
+    scores, inside = np.zeros(200), np.arange(200) % 2 == 0
+    for loss in (PURE, GAUSS, MIXED, LOOSE):
+        assert epsilon_lower_bound(scores, inside, loss).epsilon == 0.0
+        assert epsilon_lower_bound(np.arange(200.0), inside, loss).epsilon < 0.5
+
+
+def test_each_loss_has_its_test() -> None:
+    kinds = {PureTest: PURE, GaussianTest: GAUSS, RenyiTest: MIXED, ApproximateTest: LOOSE}
+    assert all(type(choose_test(loss)) is kind for kind, loss in kinds.items())
+
+
+@pytest.mark.parametrize(
+    "loss", [PURE, GAUSS, MIXED, LOOSE], ids=["pure", "gaussian", "mixed", "approximate"]
+)
+def test_bounds_are_wrong_no_more_often_than_they_say(loss: PrivacyLoss) -> None:
+    """Mechanisms that lose all they declare; a false alarm of this test has probability 1e-6."""
+    random, wrong, n = np.random.default_rng(3), 0, 150
+    for _ in range(n):
+        inside = coins(600, random)
+        if loss is GAUSS:
+            scores = gauss_scores(inside, random)
+        elif loss is MIXED:
+            scores = mixed_scores(inside, random)
+        else:
+            scores = laplace_scores(inside, random)
+        wrong += epsilon_lower_bound(scores, inside, loss, confidence=0.9).exceeds
+    assert wrong <= stats.binom.ppf(1 - 1e-6, n, 0.1)
+
+
+def test_bounds_come_near_what_is_lost() -> None:
+    random = np.random.default_rng(5)
+    inside = coins(60_000, random)
+    assert 0.9 < epsilon_lower_bound(laplace_scores(inside, random), inside, PURE).epsilon <= 1.0
+    assert 1.3 < epsilon_lower_bound(gauss_scores(inside, random), inside, GAUSS).epsilon <= 2.0
+    assert 0.8 < epsilon_lower_bound(laplace_scores(inside, random), inside, LOOSE).epsilon <= 1.0
+
+
+def test_half_the_noise_contradicts_a_loss() -> None:
+    random = np.random.default_rng(6)
+    inside = coins(6_000, random)
+    assert epsilon_lower_bound(laplace_scores(inside, random, 0.5), inside, PURE).exceeds
+    assert epsilon_lower_bound(gauss_scores(inside, random, 0.5), inside, GAUSS).exceeds
+    assert epsilon_lower_bound(laplace_scores(inside, random, 0.5), inside, LOOSE).exceeds
+    inside = coins(20_000, random)
+    assert epsilon_lower_bound(mixed_scores(inside, random, 0.5), inside, MIXED).exceeds
+
+
+def counts(epsilon: float = 2.0, **parameters: Any) -> HistoricalStatistics:
+    return HistoricalStatistics(domains={"k": range(2)}, statistics="count", epsilon=epsilon, **parameters)
+
+
+def test_an_honest_trainer_is_consistent_and_its_twin_is_not() -> None:
+    found = audit(counts(), runs=1_500)
+    assert (found.verdict, found.epsilon, found.delta, found.runs) == ("consistent", 2.0, 0.0, 1_500)
+    assert 0.5 < found.lower_bound <= 2.0
+    claimed = counts().declared_loss()
+    caught = audit(twin(counts()), runs=1_500, declared=claimed)
+    assert (caught.verdict, caught.epsilon, caught.runs) == ("contradicted", 2.0, 3_000)
+    assert 2.0 < caught.lower_bound <= 4.0
+
+
+class WithoutNoise(CountFeaturizer):
+    """Forgets the noise of one of its two features."""
+
+    def _release(self, exact: Any, previous: Any) -> Any:
+        release = super()._release(exact, previous)
+        values = exact["a"].reshape(-1, 2)
+        table = release.tables["a"]
+        for i in range(2):
+            table = table.set_column(1 + i, table.schema.field(1 + i), [values[:, i].astype(np.float64)])
+        release.tables["a"] = table
+        return release
+
+
+def test_forgotten_noise_is_found_at_once() -> None:
+    domains = {"a": range(3), "b": range(3)}
+    faulty = WithoutNoise(classes=[0, 1], domains=domains, epsilon=1.0)
+    found = audit(faulty, runs=200)
+    assert (found.verdict, found.lower_bound > 1.0) == ("contradicted", True)
+
+
+def test_a_twin_has_half_the_noise() -> None:
+    assert twin(counts(0.5)).epsilon == 1.0
+    gaussian = CovarianceMatrix(["a"], max_norm=1, epsilon=1.0, delta=1e-6)
+    before, after = (e.declared_loss().event["events"][2]["scale"] for e in (gaussian, twin(gaussian)))
+    assert after == pytest.approx(before / 2, rel=1e-6)
+    with pytest.raises(InvalidParameterError, match="lower its epsilon"):
+        twin(counts(6.0))
+
+
+def test_an_examination_adds_the_budget_at_which_an_audit_sees_most() -> None:
+    own, visible = examine(counts(0.01), runs=100)
+    assert (own.audit.epsilon, visible.audit.epsilon) == (0.01, 2.0)
+    assert own.audit.verdict == "consistent"
+    assert not own.sees_half_the_noise
+    assert own.to_json()["twin_lower_bound"] == own.twin.lower_bound  # type: ignore[union-attr]
+    (only,) = examine(counts(2.0), runs=100)
+    assert only.audit.epsilon == 2.0
+    assert examine(counts(9.0), runs=100)[0].twin is None
+
+
+@pytest.mark.parametrize("wrong", [{"runs": 99}, {"runs": True}, {"runs": 1e3}, {"confidence": 1.0}])
+def test_an_audit_refuses_what_proves_nothing(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError):
+        audit(counts(), **wrong)
+
+
+def test_neighbours_differ_in_the_rows_of_one_unit() -> None:
+    estimator = counts(unit="rider", max_rows_per_unit=3)
+    synthetic = Synthetic(estimator)
+    pairs = {pair.name: pair for pair in neighbours(synthetic)}
+    assert list(pairs) == ["empty, highest", "crowd, highest", "empty, lowest", "crowd, lowest"]
+    for name, pair in pairs.items():
+        without, with_unit = pair.without.X, pair.with_unit.X
+        assert (len(with_unit) - len(without), without.empty) == (3, name.startswith("empty"))
+        assert set(pair.unit.X["k"]) == {1 if name.endswith("highest") else 0}
+        assert set(pair.unit.X["rider"]).isdisjoint(without["rider"])
+        assert set(with_unit["rider"].value_counts()) == {3}
+
+
+def test_a_crowd_does_not_hold_the_unit_that_is_added() -> None:
+    synthetic = Synthetic(counts(unit="k", max_rows_per_unit=2))
+    crowd = next(pair for pair in neighbours(synthetic) if pair.name == "crowd, highest")
+    with_unit = crowd.with_unit.X["k"]
+    assert set(crowd.without.X["k"]) == {0}
+    assert list(with_unit[-2:]) == [1, 1]
+    single = Synthetic(HistoricalStatistics(domains={"k": [7]}, statistics="count", epsilon=1.0, unit="k"))
+    assert {pair.name for pair in neighbours(single)} == {"empty, highest", "empty, lowest"}
+
+
+def test_columns_come_from_declarations() -> None:
+    estimator = CountFeaturizer(
+        ["a", "b"], "y", classes=("no", "yes"), domains={"a": ["u", "v"]}, hash_buckets=4, epsilon=1.0
+    )
+    columns = Synthetic(estimator).columns
+    assert (columns["a"].values, columns["y"].values) == (("u", "v"), ("no", "yes"))
+    assert columns["b"].values[:2] == ("v0", "v1")
+    assert Column.of((0.0, 2.5)) == Column((0.0, 2.5), numeric=True)
+    assert not Column.of([0, 1]).numeric
+    for wrong in ("ab", [], 3):
+        with pytest.raises(InvalidParameterError):
+            Column.of(wrong)

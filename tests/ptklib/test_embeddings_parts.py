@@ -1,0 +1,282 @@
+"""The parts of user embeddings: sensitivity of each measurement, the local step, what is made of noise."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+from scipy.special import psi
+
+from ptklib.embeddings import factors, training
+from ptklib.embeddings.measure import Measurements
+from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
+from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
+from ptklib.embeddings.users import Users, tossed
+from ptklib.embeddings.vectors import noisy_loadings, vectors
+from ptklib.mechanisms import additive
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+N_ITEMS, K = 12, 3
+PLAN = plan_rounds(Shape(40, N_ITEMS, K, 2, 0.5, "user"), 1.0, 1e-6)
+
+
+def some_rows(n_users: int = 30, seed: int = 3) -> Ints:
+    random = np.random.default_rng(seed)
+    n = 20 * n_users
+    weights = np.where(random.random(n) < 0.1, 50 * WEIGHT, random.integers(0, WEIGHT, n))
+    return np.column_stack([random.integers(0, n_users, n), random.integers(0, N_ITEMS, n), weights])
+
+
+def some_items(seed: int = 4) -> Items:
+    random = np.random.default_rng(seed)
+    return Items.posterior(random.gamma(0.5, 1.0, (N_ITEMS, K)) + 0.01, random.gamma(2.0, 1.0, K) + 0.5)
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> list[Ints]:
+    """Take noise away, keep what was going to be noised, and let every coin fall on the side of training."""
+    seen: list[Ints] = []
+
+    def without_noise(units: Ints, *, scale: float) -> Ints:
+        seen.append(units.copy())
+        return units
+
+    monkeypatch.setattr(additive, "gaussian", without_noise)
+    monkeypatch.setattr(Users, "coins", lambda self, rate: np.full(len(self), rate == 0.5))
+    return seen
+
+
+def taken(users: Users, measure: Callable[[Measurements], object], exact: list[Ints]) -> Ints:
+    exact.clear()
+    measure(Measurements(users, N_ITEMS, PLAN))
+    return np.concatenate(exact)
+
+
+MEASURES: dict[str, Callable[[Measurements], object]] = {
+    "counts": lambda m: m.counts(1.5),
+    "directions": lambda m: m.directions(
+        np.linalg.qr(np.random.default_rng(1).standard_normal((N_ITEMS, K)))[0],
+        np.linspace(0.1, 5, N_ITEMS),
+        0.3,
+    ),
+    "statistics of all": lambda m: m.statistics(some_items(), 0.7, sampled=False),
+    "statistics of a sample": lambda m: m.statistics(some_items(), 0.7, sampled=True),
+}
+
+
+@pytest.mark.parametrize("name", list(MEASURES))
+def test_a_user_adds_an_integer_vector_of_bounded_length_and_changes_nothing_else(
+    name: str, exact: list[Ints]
+) -> None:
+    rows, measure = some_rows(), MEASURES[name]
+    whole = taken(Users.of(rows, 1 / WEIGHT, N_ITEMS), measure, exact)
+    longest = 0.0
+    for user in range(30):
+        mine = rows[:, 0] == user
+        without = taken(Users.of(rows[~mine], 1 / WEIGHT, N_ITEMS), measure, exact)
+        alone = taken(Users.of(rows[mine], 1 / WEIGHT, N_ITEMS), measure, exact)
+        assert np.array_equal(whole - without, alone)  # bit by bit: no rounding depends on other users
+        longest = max(longest, float(np.linalg.norm(alone.astype(np.float64))))
+    assert 0.99 * UNIT < longest <= UNIT
+
+
+def test_a_user_kept_apart_moves_the_comparison_by_a_bounded_length(
+    exact: list[Ints], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Users, "coins", lambda self, rate: np.full(len(self), rate != 0.5))
+    monkeypatch.setattr("ptklib.embeddings.measure.tossed", lambda n, rate: np.arange(n) % 2 == 0)
+    rows = some_rows()
+    candidates = [Items.known(some_items(seed).mean) for seed in range(CANDIDATES)]
+    popularity = np.linspace(1, 2, N_ITEMS)
+    moved = []
+    for user in range(30):
+        users = Users.of(rows[rows[:, 0] == user], 1 / WEIGHT, N_ITEMS)
+        gains = taken(users, lambda m: m.gains(candidates, popularity), exact)
+        moved.append(np.linalg.norm(gains.astype(np.float64)))
+    assert 0 < max(moved) <= UNIT
+
+
+def test_users_train_or_compare_and_never_both() -> None:
+    users = Users.of(some_rows(200), 1.0, N_ITEMS)
+    measured = Measurements(users, N_ITEMS, PLAN)
+    train, apart = set(measured._train.ids.tolist()), set(measured._apart.ids.tolist())
+    assert train | apart == set(range(200))
+    assert not train & apart
+    assert 0 < len(apart) < 60  # 20 expected; outside with probability below 1e-9
+
+
+def test_coins_fall_independently_with_the_probability_asked_for() -> None:
+    coins = np.concatenate([tossed(50_000, 0.3) for _ in range(2)])
+    assert stats.binomtest(int(coins.sum()), len(coins), 0.3).pvalue > 1e-6
+    pairs = np.bincount(2 * coins[::2] + coins[1::2], minlength=4)
+    assert stats.chisquare(pairs, [n * 50_000 for n in (0.49, 0.21, 0.21, 0.09)]).pvalue > 1e-6
+    assert tossed(1000, 1.0).all()
+    assert not tossed(1000, 2.0**-65).any()
+    assert not np.array_equal(tossed(200, 0.5), tossed(200, 0.5))  # equal once in 2**200
+
+
+def test_rows_of_a_user_are_bounded_and_rows_of_a_pair_are_added() -> None:
+    rows = np.array(
+        [[2, 1, WEIGHT], [0, 1, WEIGHT], [2, 0, 3], [2, 1, 5]] + [[7, i % N_ITEMS, 1] for i in range(99)]
+    )
+    users = Users.of(rows, 1.0, N_ITEMS)
+    assert users.ids.tolist() == [0, 2, 7]
+    assert users.starts.tolist() == [0, 1, 3, 3 + N_ITEMS]
+    assert users.items.tolist()[:3] == [1, 0, 1]
+    assert users.weights.tolist()[:3] == [WEIGHT, 3, WEIGHT + 5]
+    bounded = Users.bounded(rows, 1.0, N_ITEMS, 2)
+    assert [
+        int(bounded.weights[a:b].sum()) for a, b in zip(bounded.starts, bounded.starts[1:], strict=False)
+    ][2] == 2
+    assert bounded.starts[-1] <= 5
+
+
+def test_pieces_of_users_are_the_whole() -> None:
+    rows = some_rows(400)
+    users = Users.of(rows, 1.0, N_ITEMS)
+    monster = Users.of(
+        np.column_stack([np.zeros(70_000), np.arange(70_000), np.ones(70_000)]).astype(np.int64), 1.0, 70_000
+    )
+    for whole in (users, monster, users.take(np.zeros(0, dtype=np.int64))):
+        pieces = list(whole.chunks())
+        assert np.array_equal(np.concatenate([p.ids for p in pieces] or [whole.ids]), whole.ids)
+        assert np.array_equal(np.concatenate([p.items for p in pieces] or [whole.items]), whole.items)
+        assert all(np.array_equal(np.unique(p.owners), np.arange(len(p))) for p in pieces)
+
+
+def test_the_local_step_is_coordinate_ascent_of_hierarchical_poisson_factorization() -> None:
+    items, k = some_items(), K
+    users = Users.of(np.array([[5, 0, 2], [5, 3, 1], [5, 7, 4], [9, 2, 1]]), 1.0, N_ITEMS)
+    found = local_step(users, items, steps=7)
+    for place, entries in enumerate([[(0, 2.0), (3, 1.0), (7, 4.0)], [(2, 1.0)]]):
+        shape = np.full(k, FACTOR_SHAPE + sum(y for _, y in entries) / k)
+        rate = items.mean.sum(axis=0)
+        for step in range(8):
+            phi = []
+            for item, _ in entries:
+                part = np.exp(psi(shape) - np.log(rate)) * items.geometric[item]
+                phi.append(part / part.sum())
+            if step == 7:
+                break
+            shape = FACTOR_SHAPE + sum(y * p for (_, y), p in zip(entries, phi, strict=True))
+            activity = (ACTIVITY_SHAPE + k * FACTOR_SHAPE) / (ACTIVITY_SHAPE + (shape / rate).sum())
+            rate = activity + items.mean.sum(axis=0)
+        assert found.mean[place] == pytest.approx(shape / rate, rel=1e-9)
+        mine = found.parts[users.starts[place] : users.starts[place + 1]]
+        expected = np.asarray([y * p for (_, y), p in zip(entries, phi, strict=True)])
+        assert mine == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [-40.0, -3.0, 0.0, 2.0, 60.0])
+@pytest.mark.parametrize("prior", [0.05, 1.0, 30.0])
+def test_shrunken_values_are_posterior_means(x: float, prior: float) -> None:
+    grid = np.linspace(0, 120, 2_000_001)
+    log_density = -grid / prior - (x - grid) ** 2 / (2 * 2.0**2)
+    density = np.exp(log_density - log_density.max())
+    expected = (grid * density).sum() / density.sum()
+    found = factors.shrunken(np.asarray([x]), np.asarray([prior]), 2.0)[0]
+    assert found == pytest.approx(expected, rel=2e-2 if prior < 1 else 1e-3, abs=1e-4)
+
+
+def test_shrunken_values_follow_the_data_without_noise_and_the_prior_without_data() -> None:
+    x, prior = np.asarray([-1e9, -5.0, 3.0, 1e9]), np.asarray([2.0, 0.5, 1e-6, 7.0])
+    assert factors.shrunken(x, prior, 1e-9)[2:] == pytest.approx(x[2:])
+    assert (factors.shrunken(x, prior, 1.0) > 0).all()
+    assert factors.shrunken(np.asarray([1.0, -3.0]), prior[:2], 1e9) == pytest.approx(prior[:2], rel=1e-3)
+    assert np.isfinite(factors.shrunken(x * 1e9, prior, 1e-9)).all()
+
+
+def test_a_blend_without_factors_is_popularity_for_everybody() -> None:
+    share = np.random.default_rng(0).dirichlet(np.ones(N_ITEMS))
+    blend = factors.blended(some_items().mean, share, 0.0)
+    for user in (np.array([1.0, 0, 0]), np.array([0.2, 3, 1])):
+        assert np.argsort(blend @ user).tolist() == np.argsort(share).tolist()
+    assert factors.alike(blend)
+    assert not factors.alike(factors.blended(some_items().mean, share, 0.25))
+
+
+def test_varimax_finds_sparse_columns_behind_a_rotation() -> None:
+    random = np.random.default_rng(2)
+    sparse = np.linalg.qr(np.kron(np.eye(4), random.uniform(1, 2, (25, 1))))[0]
+    turned = sparse @ np.linalg.qr(random.standard_normal((4, 4)))[0]
+    found = factors.varimax(turned)
+    assert np.sort(np.abs(found.T @ sparse).max(axis=0)) == pytest.approx(np.ones(4), abs=1e-3)
+    assert (found.sum(axis=0) > 0).all()
+
+
+def chosen(gains: list[float], prior: Floats | None) -> Floats:
+    share = np.full(N_ITEMS, 1 / N_ITEMS)
+    blends = [Items.known(some_items(seed).mean, share) for seed in range(CANDIDATES)]
+    return training._chosen(blends, np.asarray(gains), share, prior)
+
+
+def test_factors_are_released_only_when_they_clearly_beat_popularity() -> None:
+    assert np.array_equal(chosen([0, 9, 5, 0], None), Items.known(some_items(1).mean).mean)
+    assert factors.alike(chosen([2.9, 2.5, -4, 0], None))
+    previous = some_items(9).mean
+    assert np.array_equal(chosen([2.9, 0, 0, 0], previous), previous)
+    assert factors.alike(chosen([-9, -4, -5, -6], previous))
+
+
+def test_a_row_moves_the_loadings_of_its_user_only_and_by_a_bounded_length(exact: list[Ints]) -> None:
+    rows, mean = some_rows(), some_items().mean
+    rows[:, 2] = np.minimum(rows[:, 2], WEIGHT)
+    mean[0] = [1.0, 1e-12, 1e-12]  # the longest loadings there are
+    rows[0] = [4, 0, WEIGHT]
+    plan = Measurement(30 * K, 1.0, LOADING * WEIGHT)
+    noisy_loadings(rows, 30, mean, plan)
+    whole = exact.pop().reshape(30, K)
+    for i in range(5):
+        noisy_loadings(np.delete(rows, i, axis=0), 30, mean, plan)
+        moved = whole - exact.pop().reshape(30, K)
+        assert np.flatnonzero(moved.any(axis=1)).tolist() == [rows[i, 0]]
+        assert np.linalg.norm(moved.astype(np.float64)) <= plan.sensitivity
+        if i == 0:
+            assert np.linalg.norm(moved.astype(np.float64)) > 0.999 * plan.sensitivity
+
+
+def test_vectors_of_users_follow_their_loadings_and_are_all_alike_in_pure_noise() -> None:
+    random = np.random.default_rng(5)
+    mean = np.maximum(np.kron(np.eye(K), np.ones((4, 1))) * random.uniform(1, 2, (N_ITEMS, 1)), 1e-3)
+    mean /= mean.sum(axis=0)
+    truth = random.gamma(0.3, 20.0, (500, K))
+    loadings = truth @ (mean.T @ (mean / mean.sum(axis=1, keepdims=True)))
+    found = vectors(loadings + random.normal(0, 0.5, loadings.shape), 0.5, mean)
+    assert np.corrcoef(found.ravel(), truth.ravel())[0, 1] > 0.99
+    assert (found >= 0).all()
+    same = vectors(5 + random.normal(0, 3.0, loadings.shape), 3.0, mean)
+    assert np.ptp(same, axis=0) == pytest.approx(np.zeros(K), abs=1e-9)
+
+
+def test_a_fit_takes_the_measurements_of_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[tuple[float, int]] = []
+
+    def recorded(units: Ints, *, scale: float) -> Ints:
+        sizes.append((scale, units.size))
+        return units
+
+    monkeypatch.setattr(additive, "gaussian", recorded)
+    for n_users in (0, 1, 30):
+        for previous in (None, some_items().mean):
+            sizes.clear()
+            users = Users.of(
+                some_rows(n_users) if n_users else np.zeros((0, 3), dtype=np.int64), 1.0, N_ITEMS
+            )
+            training.train(users, N_ITEMS, K, PLAN, 1.0, 20, previous)
+            assert sizes == _planned(PLAN)
+
+
+def _planned(plan: Plan) -> list[tuple[float, int]]:
+    parts: list[Any] = [plan.counts, plan.directions, plan.rounds, plan.gain]
+    return [(part.scale, part.size) for part in parts for _ in range(part.count)]
+
+
+def test_the_prior_of_a_user_is_the_mixture_of_factors_that_is_popularity() -> None:
+    mean = np.kron(np.diag([1.0, 5.0, 0.2]), np.ones((4, 1))) + 1e-6
+    share = np.repeat([0.1, 0.2, 0.7], 4) / 4
+    items = Items.known(mean, share)
+    expected = (items.prior / mean.sum(axis=0)) @ mean.T
+    assert expected / expected.sum() == pytest.approx(share, rel=1e-3)

@@ -1,0 +1,68 @@
+"""Selections and thresholds follow the laws their privacy rests on, ties included."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_noisy_max, selection
+from tests.statistical.tools import FALSE_ALARM, exponential, first_above, law_pvalue, permute_and_flip
+
+RUNS = 3_000
+STREAMS = 600
+VALUES = [0, 2, 0, 1]
+SELECTIONS = [(report_noisy_max, permute_and_flip), (exponential_mechanism, exponential)]
+
+
+@pytest.mark.parametrize(("select", "law"), SELECTIONS)
+@pytest.mark.parametrize("scores", [[3, 3, 1, 0], [0, 0, 0], [-(2**61), 5, 4], [2, 4]])
+def test_a_selection_follows_its_law(select: Any, law: Any, scores: list[int]) -> None:
+    exact = np.array(scores, dtype=np.int64)
+    # Two units of sensitivity at epsilon 2.5: scale 1.6 where scores move both ways, 0.8 where they move together.
+    for monotonic, scale in ((False, 1.6), (True, 0.8)):
+        draws = [select(exact, sensitivity=2, epsilon=2.5, monotonic=monotonic) for _ in range(RUNS)]
+        expected = law(exact, scale)
+        possible = expected > 0
+        assert not np.any(~possible[draws])
+        found = np.cumsum(possible)[draws] - 1
+        assert law_pvalue(found, expected[possible]) > FALSE_ALARM
+        half = law(exact, scale / 2)[possible]
+        if np.ptp(scores):
+            assert law_pvalue(found, half) < FALSE_ALARM
+
+
+def test_the_two_selections_are_not_the_same() -> None:
+    scores = np.array([0, 1], dtype=np.int64)
+    draws = [report_noisy_max(scores, sensitivity=1, epsilon=1.0) for _ in range(RUNS)]
+    assert law_pvalue(np.asarray(draws), permute_and_flip(scores, 2.0)) > FALSE_ALARM
+    assert law_pvalue(np.asarray(draws), exponential(scores, 2.0)) < FALSE_ALARM
+
+
+def stops(**parameters: Any) -> Any:
+    """Return after how many values each of many thresholds says "above"."""
+    found = []
+    for _ in range(STREAMS):
+        test = AboveThreshold(threshold=3, sensitivity=1, pay=lambda loss: None, **parameters)
+        found.append(next((i for i, value in enumerate(VALUES) if test.is_above(value)), len(VALUES)))
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> None:
+    event = selection.above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
+    scales = event["threshold_scale"], event["value_scale"]
+    found, values = stops(epsilon=1.0, monotonic=monotonic), np.array(VALUES)
+    assert law_pvalue(found, first_above(values, 3, *scales)) > FALSE_ALARM
+    assert law_pvalue(found, first_above(values, 3, scales[0] / 2, scales[1] / 2)) < FALSE_ALARM
+
+
+def test_half_noised_thresholds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    laplace = selection.laplace
+
+    def halved(units: Any, *, l1_sensitivity: int, epsilon: Any) -> Any:
+        return laplace(units, l1_sensitivity=l1_sensitivity, epsilon=2 * epsilon)
+
+    monkeypatch.setattr(selection, "laplace", halved)
+    event = selection.above_threshold_event(sensitivity=1, epsilon=1.0)
+    law = first_above(np.array(VALUES), 3, event["threshold_scale"], event["value_scale"])
+    assert law_pvalue(stops(epsilon=1.0), law) < FALSE_ALARM
