@@ -1,4 +1,4 @@
-"""Every family travels the whole way: registered as data, trained on two windows, read back through Feast and the lake."""
+"""Every family travels the whole way: registered as data, trained on two windows, read back by Feast."""
 
 from __future__ import annotations
 
