@@ -239,11 +239,20 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return
         if not isinstance(state, ReleasedState):
             raise InvalidParameterError("previous_state must be a ReleasedState")
-        if _without_budget(state.spec()) != _without_budget(self.to_spec()):
+        if _without_budget(self._completed(state.spec())) != _without_budget(self.to_spec()):
             raise StateMismatchError(
                 "previous_state has another family or other parameters: only epsilon and delta may change"
             )
         self._check_state(state)
+
+    def _completed(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return a stored spec with the defaults of parameters that are younger than it."""
+        if spec["family"] != type(self).__name__:
+            return spec
+        try:
+            return type(self)(**spec["params"]).to_spec()
+        except (TypeError, InvalidParameterError):  # parameters that this version does not have, or refuses
+            return spec
 
     # Persistence
 

@@ -209,6 +209,15 @@ def test_a_state_of_another_configuration_is_not_continued(example: Example) -> 
 
 
 @every_family
+def test_a_state_from_before_a_parameter_existed_is_continued_with_its_default(example: Example) -> None:
+    state = fitted(example).to_state()
+    younger = ("max_rows_per_unit", "unit")
+    params = {name: value for name, value in state.meta["params"].items() if name not in younger}
+    older = ReleasedState(state.tables, {**state.meta, "params": params})
+    clone(example.estimator).check_previous_state(older)
+
+
+@every_family
 def test_tables_and_frames_of_the_same_rows_count_the_same(example: Example) -> None:
     data = rows()
     label = label_of(example, data)
