@@ -298,7 +298,7 @@ def settled_spectrum(noisy: Floats, noise: float, most: float) -> Floats:
         Eigenvalues of a symmetric matrix plus independent noise of standard deviation `noise` beside the
         diagonal.
     most : float
-        No eigenvalue can be larger.
+        Their sum, the mean squared length of rows, cannot be larger.
 
     Notes
     -----
@@ -306,6 +306,9 @@ def settled_spectrum(noisy: Floats, noise: float, most: float) -> Floats:
     s**2. Eigenvalues in that bulk are drawn towards their mean b by the share of their variance that is noise.
     One at distance y from b keeps at least ``sqrt(y**2 - 4 s**2)``: what its noisy eigenvector really explains,
     and the choice of least Frobenius error [1]_. Without noise nothing changes.
+
+    What is left is projected on the spectra that are possible, so the error only falls: noise far above the rows
+    cannot make a covariance larger than any there could be.
 
     References
     ----------
@@ -325,4 +328,15 @@ def settled_spectrum(noisy: Floats, noise: float, most: float) -> Floats:
     spread = float(np.mean(away[bulk] ** 2))
     share = max(1 - (edge / 2) ** 2 / spread, 0.0) if spread > 0 else 0.0
     kept = np.maximum(np.sqrt(np.maximum(away * away - edge * edge, 0.0)), share * np.abs(away))
-    return np.clip(centre + np.sign(away) * kept, 0.0, most)
+    return _possible(centre + np.sign(away) * kept, most)
+
+
+def _possible(spectrum: Floats, most: float) -> Floats:
+    """Return the nearest numbers that are not negative and add up to `most` or less."""
+    positive = np.maximum(spectrum, 0.0)
+    if positive.sum() <= most:
+        return positive
+    ordered = np.sort(spectrum)[::-1]
+    excess = (np.cumsum(ordered) - most) / np.arange(1, len(ordered) + 1)
+    level = float(excess[np.flatnonzero(ordered > excess)[-1]])
+    return np.asarray(np.maximum(spectrum - level, 0.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ptklib import CovarianceMatrix, DPEstimator
+from ptklib import CovarianceMatrix, DPEstimator, moments
 from ptklib.accounting import joint_multiplier, profile_epsilon, renyi_curve
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
 from ptklib.moments import Moments, settled_mean, settled_spectrum
@@ -158,7 +158,7 @@ def test_a_spectrum_without_noise_is_not_touched() -> None:
 
 def test_the_spectrum_of_noise_alone_becomes_nearly_flat() -> None:
     noisy = np.linalg.eigvalsh(3 * np.eye(400) + wigner(400, 0.05))
-    settled = settled_spectrum(noisy, 0.05, 100.0)
+    settled = settled_spectrum(noisy, 0.05, 10_000.0)
     assert np.std(noisy) == pytest.approx(1.0, rel=0.02)
     assert np.std(settled) < 0.1
 
@@ -167,7 +167,7 @@ def test_a_component_is_credited_with_the_variance_it_really_explains() -> None:
     true = np.diag([6.0] + [1.0] * 299)
     values, vectors = np.linalg.eigh(true + wigner(300, 0.1))
     explained = float(vectors[:, -1] @ true @ vectors[:, -1])
-    assert settled_spectrum(values, 0.1, 100.0)[-1] == pytest.approx(explained, rel=0.02)
+    assert settled_spectrum(values, 0.1, 1000.0)[-1] == pytest.approx(explained, rel=0.02)
     assert values[-1] > 1.1 * explained
 
 
@@ -176,3 +176,25 @@ def test_a_mean_under_noise_is_drawn_to_the_centre_and_a_clear_one_is_not() -> N
     clear = Moments(100.0, np.array([30.0]), np.zeros((1, 1)), {"count": 1.0, "sums_0": 1e-6})
     assert settled_mean(noisy, 0, noisy.sums, 1.0) == pytest.approx([0.15])
     assert settled_mean(clear, 0, clear.sums, 1.0) == pytest.approx([0.3])
+
+
+@pytest.mark.parametrize(
+    ("noisy", "possible"),
+    [
+        ([1.0, 2.0], [1.0, 2.0]),
+        ([3.0, 3.0], [1.5, 1.5]),
+        ([5.0, 1.0], [3.0, 0.0]),
+        ([4.0, 3.5, -9.0], [1.75, 1.25, 0.0]),
+    ],
+)
+def test_a_spectrum_adds_up_to_no_more_than_rows_are_long(noisy: list[float], possible: list[float]) -> None:
+    assert np.allclose(moments._possible(np.array(noisy), 3.0), possible)
+
+
+def test_far_below_its_noise_a_covariance_is_no_larger_than_one_can_be() -> None:
+    rows = np.random.default_rng(3).normal(size=(600, 20)) * 0.05
+    model = CovarianceMatrix(
+        bounds={f"c{i}": (-1.0, 1.0) for i in range(20)}, max_norm=1.0, epsilon=0.01, delta=1e-6
+    )
+    for _ in range(5):
+        assert np.trace(model.fit(rows).covariance_) <= 1.0 + 1e-9
