@@ -21,7 +21,7 @@ DATA = Path(os.environ.get("PTK_DATA", Path(__file__).resolve().parents[2] / "sh
 PICKUPS = {"pickup_longitude": (-74.05, -73.75), "pickup_latitude": (40.6, 40.9)}
 TRIPS = {**PICKUPS, "dropoff_longitude": (-74.05, -73.75), "dropoff_latitude": (40.6, 40.9)}
 N = 100_000
-FITS = 40
+FITS = 150
 
 
 def rows() -> list[Row]:

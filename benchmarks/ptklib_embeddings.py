@@ -38,7 +38,7 @@ ASKED = 3000
 FINE = 2**10
 """Integers in one event, where counts are noised by themselves."""
 
-FITS = 3
+FITS = 10
 REAL = {
     "movielens_100k_ratings": ("movie_id", 10, 100),
     "amazon_ratings": ("item_id", 10, 30),

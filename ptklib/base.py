@@ -17,7 +17,7 @@ from ptklib.families import load_family
 from ptklib.inputs import InputTable, as_column
 from ptklib.names import check_name
 from ptklib.partials import PartialStatistics, merge_all
-from ptklib.privacy import PrivacyLoss
+from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.spec import canonical_json, estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
 
@@ -143,6 +143,16 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _needs_y(self) -> bool:
         return False
+
+    def privacy_unit(self) -> PrivacyUnit:
+        """Return what `declared_loss` protects, before any data are read.
+
+        Notes
+        -----
+        A loss towards all rows of a user says little of one more row of a user who is there already: that row may take
+        another's place, which is a removal and an addition.
+        """
+        return PrivacyUnit.RECORD if self.unit is None else PrivacyUnit.USER
 
     def input_columns(self) -> tuple[str, ...]:
         """Return the columns of the stream that `fit` reads, the column of the privacy unit included."""

@@ -54,6 +54,8 @@ def _codes(units: Any) -> npt.NDArray[np.int64]:
         column = units.combine_chunks() if isinstance(units, pa.ChunkedArray) else units
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            column = pc.add(column, 0.0)  # 0.0 and -0.0 are one unit
         encoded = pc.dictionary_encode(column)
         codes = encoded.indices.fill_null(_MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
         if pa.types.is_floating(column.type):

@@ -158,7 +158,7 @@ class MomentSums(NoisySums):
         return ReleasePlan(tuple(self._components()), loss, scales, None)
 
     def _table(self, X: Any) -> RowTable:
-        return RowTable(X, self.required_columns())
+        return RowTable(X, self.input_columns())
 
     def _exact(self, table: RowTable, label: Floats | None) -> dict[str, npt.NDArray[np.int64]]:
         blocks = self._blocks()

@@ -45,6 +45,10 @@ class ReleasePlan:
     epsilons: Mapping[str, Fraction] | None
     """Share of each component for discrete Laplace noise; None means discrete Gaussian."""
 
+    def __post_init__(self) -> None:
+        for scale in self.scales.values():
+            additive.check_scale(scale)  # before any row is read
+
     def draw(self, units: Mapping[str, npt.NDArray[np.int64]]) -> dict[str, npt.NDArray[np.int64]]:
         """Return the noisy vectors. Each call is a release of its own."""
         noisy = {}

@@ -59,7 +59,7 @@ class Box:
 
     def shares(self, rows: Floats) -> Floats:
         """Return where rows lie in the box, from 0 to 1 in each column."""
-        return np.clip((rows - self.low) / self.width, 0.0, 1.0)
+        return np.clip((self.clip(rows) - self.low) / self.width, 0.0, 1.0)
 
     def at(self, shares: Floats) -> Floats:
         """Return the rows at some shares of the box."""

@@ -21,7 +21,7 @@ from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_name, refuse_duplicates
-from ptklib.privacy import Bounds, PrivacyLoss, finite_number
+from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit, finite_number
 from ptklib.state import ReleasedState, TableSchema
 
 CELLS_MAX = 2**24
@@ -157,6 +157,10 @@ class UserEmbeddings(DPEstimator):
             names.append(check_name(self.rating, "rating"))
         refuse_duplicates(names, "user, item and rating")
         return tuple(names)
+
+    def privacy_unit(self) -> PrivacyUnit:
+        """Return the user or, with ``guarantee="record"``, the row."""
+        return PrivacyUnit.RECORD if self._guarantee() == "record" else PrivacyUnit.USER
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `fit`, before any data are read.

@@ -43,7 +43,7 @@ def laplace_scale(*, l1_sensitivity: int, epsilon: float | Fraction) -> float:
     scale = float(sensitivity / wanted)
     while Fraction(scale) * wanted < sensitivity:
         scale = math.nextafter(scale, math.inf)
-    return _check_scale(scale)
+    return check_scale(scale)
 
 
 def laplace(
@@ -72,7 +72,7 @@ def gaussian(units: npt.NDArray[np.int64], *, scale: float) -> npt.NDArray[np.in
     :Neighbours: vectors at L2 distance ``l2`` or less.
     :Mechanism: discrete Gaussian by an exact sampler: OpenDP's, or for longer vectors `vectorised`.
     """
-    checked = _check_scale(finite_number(scale, "scale"))
+    checked = check_scale(finite_number(scale, "scale"))
     note("DiscreteGaussian", checked, np.size(units))
     return _noised(units, checked, _gaussian_measurement, vectorised.discrete_gaussian)
 
@@ -101,7 +101,8 @@ def positive_integer(value: object, name: str) -> int:
     return int(value)
 
 
-def _check_scale(scale: float) -> float:
+def check_scale(scale: float) -> float:
+    """Return a scale that noise can be drawn at."""
     if not SCALE_MIN <= scale <= SCALE_MAX:
         raise PrivacyParameterError(f"a noise scale must lie in [{SCALE_MIN:g}, 2**55]")
     return scale

@@ -138,7 +138,7 @@ def plan_rounds(
             )
         elif slack:
             moved = factor * part.l2
-            scales[name] = moved * multiplier / sqrt(fraction) * (1 + 1e-12)
+            scales[name] = additive.check_scale(moved * multiplier / sqrt(fraction) * (1 + 1e-12))
             event = {"name": "DiscreteGaussian", "scale": scales[name], "l2_sensitivity": moved}
         else:
             moved = factor * part.l1

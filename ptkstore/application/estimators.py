@@ -10,7 +10,7 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.application.tables import empty_table
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec, granted, split_ptk_id
-from ptkstore.domain.streams import Assurance, Schema
+from ptkstore.domain.streams import Assurance, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
 
 
@@ -19,6 +19,7 @@ def spec_of(
     ptk_id: str,
     stream: str,
     schema: Schema,
+    privacy_unit: PrivacyUnit,
     estimator: Mapping[str, Any],
     target: float,
     every: int,
@@ -37,10 +38,16 @@ def spec_of(
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
+        protected = trainer.privacy_unit()
         columns = trainer.input_columns()
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    if protected != privacy_unit:
+        raise InvalidRequest(
+            f"PTK {ptk_id} states its loss per {protected.value}, stream {stream!r} accounts per {privacy_unit.value}: "
+            f"train without unit=..., embeddings with guarantee='record'"
+        )
     for column in columns:
         if schema.type_of(column) is None:
             known = ", ".join(name for name, _ in schema.columns)

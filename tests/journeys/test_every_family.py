@@ -14,6 +14,7 @@ from sklearn.base import clone
 from ptklib import DPEstimator
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
+from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store, featurize
 from tests.ptklib.families import EXAMPLES, Example, rows
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World
@@ -30,7 +31,8 @@ SCHEMA = Schema(
     ),
     "at",
 )
-REGISTERED = {f"p{i}": example for i, example in enumerate(e for e in EXAMPLES if e.label is None)}
+SERVED = [e for e in EXAMPLES if e.label is None and e.estimator.privacy_unit() == "record"]
+REGISTERED = {f"p{i}": example for i, example in enumerate(SERVED)}
 
 
 def trips(window: int) -> pa.Table:
@@ -102,6 +104,15 @@ def test_a_published_state_featurizes_a_table(store: Store, name: str) -> None:
     expected = np.asarray(model.transform(data))
     found = np.column_stack([column.to_numpy() for column in made.columns[data.num_columns :]])
     assert np.array_equal(found, expected, equal_nan=True)
+
+
+def test_a_loss_towards_users_is_refused_where_records_are_accounted_for(world: World) -> None:
+    towards_users = [e for e in EXAMPLES if e.estimator.privacy_unit() == "user"]
+    bounded = clone(SERVED[0].estimator).set_params(unit="zone")
+    for estimator in (*(e.estimator for e in towards_users), bounded):
+        with pytest.raises(InvalidRequest, match="states its loss per user"):
+            world.register("other", estimator=estimator.to_spec())
+    assert towards_users
 
 
 def test_nothing_is_lost_and_no_block_has_lost_more_than_it_may(world: World, store: Store) -> None:

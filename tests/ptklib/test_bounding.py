@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
-from ptklib import DPEstimator, HistoricalStatistics
+from ptklib import Clustering, CovarianceMatrix, DPEstimator, HistoricalStatistics
 from ptklib.bounding import bounded_rows
-from ptklib.exceptions import InvalidParameterError, SchemaError
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, SchemaError
 from tests.ptklib.families import EXAMPLES, Example, label_of, rows
 
 # UserEmbeddings has a unit of its own, the user, and `max_rows_per_user`.
@@ -40,6 +40,26 @@ def test_of_each_unit_at_most_so_many_rows_stay(units: Any, most: int) -> None:
     others = {1, 4} & set(kept)
     second = units[1] if isinstance(units, np.ndarray) else units[1].as_py()
     assert len(others) == (min(most, 2) if second in (1, "a") else 0)
+
+
+def test_the_two_zeros_are_one_unit() -> None:
+    for units in (np.array([0.0, -0.0, 1.0]), pa.array([0.0, -0.0, 1.0])):
+        assert len(bounded_rows(units, 1)) == 2
+
+
+def test_a_loss_per_unit_is_no_loss_per_record() -> None:
+    model = HistoricalStatistics(
+        domains={"hour": [0, 1]}, statistics="count", epsilon=1.0, max_rows_per_unit=2
+    )
+    assert model.privacy_unit() == "record"
+    assert clone(model).set_params(unit="who").privacy_unit() == "user"
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_data() -> None:
+    huge = {"max_rows_per_unit": 10_000, "epsilon": 1e-6, "delta": 1e-9}
+    wide = Clustering([f"x{i}" for i in range(5)], 8, bounds=(0, 1), **huge)
+    with pytest.raises(PrivacyParameterError, match="scale"):
+        wide.declared_loss()
 
 
 def test_no_row_at_all_keeps_none() -> None:
@@ -92,6 +112,12 @@ def test_rows_beyond_the_bound_leave_nothing_behind(example: Example) -> None:
     assert {n: a.tolist() for n, a in nobody.arrays.items()} == {
         n: a.tolist() for n, a in empty.arrays.items()
     }
+
+
+def test_moments_of_an_array_find_the_unit_by_its_place() -> None:
+    rows = np.column_stack([np.linspace(-1, 1, 40), np.linspace(1, -1, 40), np.arange(40) // 4])
+    model = CovarianceMatrix(["a", "b"], bounds=(-1, 1), epsilon=1.0, delta=1e-6, unit="who")
+    assert model.partial_statistics(rows).arrays["count"].tolist() == [10]
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "numpy"])

@@ -1,5 +1,6 @@
 """What clustering promises beyond the contract of every family."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -429,3 +430,11 @@ def test_the_rounds_are_kept_only_when_rows_come_nearer(monkeypatch: pytest.Monk
     assert not rounds.better(near, far, 10.0)
     assert not rounds.better(near, near, 10.0)
     assert drawn == [1000 * lloyd.OFFSET, -1000 * lloyd.OFFSET, 0]
+
+
+@pytest.mark.parametrize("method", ["grid", "lloyd"])
+def test_a_row_far_beyond_the_bounds_warns_no_more_than_any_other(method: str) -> None:
+    rows = np.vstack([np.full((50, 2), 5e-4), [[1e308, -1e308]]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Clustering(["a", "b"], 2, bounds=(0, 1e-3), epsilon=1.0, method=method).fit(rows).transform(rows)
