@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 Row = dict[str, Any]
 
+_BOUND = {"min": "<=", "max": ">="}
+"""The goal bounds what is made small from above, what is made large from below."""
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -54,11 +57,11 @@ class Measurement:
     theirs: float | None
     judged: float
     goal: float
-    direction: Literal["<=", ">="]
+    direction: Literal["min", "max"]
 
     def row(self) -> Row:
         """Return the row with its verdict."""
-        met = self.judged <= self.goal if self.direction == "<=" else self.judged >= self.goal
+        met = self.judged <= self.goal if self.direction == "min" else self.judged >= self.goal
         return {**asdict(self), "met": bool(met)}
 
 
@@ -69,7 +72,7 @@ def measured(
     unit: str,
     ours: float,
     goal: float,
-    direction: Literal["<=", ">="],
+    direction: Literal["min", "max"],
     against: str = "the goal",
     theirs: float | None = None,
     judged: float | None = None,
@@ -104,6 +107,6 @@ def table(rows: list[Row]) -> str:
         theirs = "" if row["theirs"] is None else f"{row['theirs']:.4g}"
         lines.append(
             f"| {row['measure']} ({row['unit']}) | {row['ours']:.4g} | {theirs} | {row['against']} "
-            f"| {row['judged']:.3g} | {row['direction']} {row['goal']:g} | {'yes' if row['met'] else 'no'} |"
+            f"| {row['judged']:.3g} | {_BOUND[row['direction']]} {row['goal']:g} | {'yes' if row['met'] else 'no'} |"
         )
     return "\n".join([head, *lines])

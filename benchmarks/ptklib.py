@@ -29,8 +29,9 @@ def main(wanted: list[str]) -> int:
         rows: list[Row] = import_module(f"benchmarks.ptklib_{part}").rows()
         print(table(rows), flush=True)
         # Read as late as possible: parts may be run side by side.
-        known = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-        report = {name: known[name] for name in known if name in PARTS} | {part: rows}
+        known: list[Row] = json.loads(REPORT.read_text()) if REPORT.exists() else []
+        mine = {row["id"] for row in rows}
+        report = [row for row in known if row["id"] not in mine] + rows
         REPORT.parent.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
         missed += [row["id"] for row in rows if not row["met"]]

@@ -67,7 +67,7 @@ def _compared(
                 theirs=theirs / exact,
                 against="diffprivlib",
                 goal=1.12 if d == 2 else 1.5,
-                direction="<=",
+                direction="min",
             ),
             measured(
                 f"clustering-{d}d-seconds-{epsilon:g}",
@@ -78,7 +78,7 @@ def _compared(
                 judged=seconds / mine,
                 against="diffprivlib, judged: times faster",
                 goal=50 if d == 2 else 1,
-                direction=">=",
+                direction="max",
             ),
         ]
     return found

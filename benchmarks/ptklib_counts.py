@@ -46,7 +46,7 @@ def speed_and_noise(train: pd.DataFrame, test: pd.DataFrame) -> list[Row]:
             theirs=timed.theirs * 1e3,
             judged=1 / timed.ratio,
             goal=10,
-            direction=">=",
+            direction="max",
         ),
         measured(
             "counts-auc",
@@ -57,7 +57,7 @@ def speed_and_noise(train: pd.DataFrame, test: pd.DataFrame) -> list[Row]:
             theirs=exact,
             judged=exact - private,
             goal=0.01,
-            direction="<=",
+            direction="min",
         ),
     ]
 
@@ -84,7 +84,7 @@ def transforms(train: pd.DataFrame) -> list[Row]:
                     unit="million rows/s",
                     ours=ROWS / median_seconds(lambda one=one, frame=frame: one.transform(frame), 5) / 1e6,
                     goal=goal,
-                    direction=">=",
+                    direction="max",
                 )
             )
     return found
@@ -118,7 +118,7 @@ def buckets(train: pd.DataFrame, test: pd.DataFrame) -> list[Row]:
             theirs=declared,
             judged=declared - hashed,
             goal=0.01,
-            direction="<=",
+            direction="min",
         ),
         measured(
             "counts-one-hash",
@@ -129,7 +129,7 @@ def buckets(train: pd.DataFrame, test: pd.DataFrame) -> list[Row]:
             theirs=two,
             judged=hashed - two,
             goal=0,
-            direction=">=",
+            direction="max",
         ),
     ]
 
@@ -150,7 +150,7 @@ def selection(train: pd.DataFrame) -> list[Row]:
                 theirs=theirs,
                 judged=mine / theirs,
                 goal=goal,
-                direction=">=",
+                direction="max",
             )
         )
     return found
@@ -169,7 +169,7 @@ def shrinkage(train: pd.DataFrame, test: pd.DataFrame) -> list[Row]:
             theirs=plain,
             judged=shrunken - plain,
             goal=0.04,
-            direction=">=",
+            direction="max",
         )
     ]
 

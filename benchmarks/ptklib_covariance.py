@@ -31,7 +31,7 @@ def rows() -> list[Row]:
             unit="share of non-private PCA",
             ours=mean_captured(epsilon),
             goal=0.99,
-            direction=">=",
+            direction="max",
         )
         for epsilon in (0.1, 1.0)
     ]
@@ -52,7 +52,7 @@ def rows() -> list[Row]:
                 theirs=timed.theirs * 1e3,
                 judged=timed.ratio,
                 goal=3,
-                direction="<=",
+                direction="min",
             )
         )
     return found

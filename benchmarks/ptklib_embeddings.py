@@ -93,7 +93,7 @@ def rows() -> list[Row]:
             judged=mine / baseline,
             against="DP popularity, judged: ours over it",
             goal=1.3,
-            direction=">=",
+            direction="max",
         )
     ]
     peer, theirs, score = _peer(events)
@@ -108,7 +108,7 @@ def rows() -> list[Row]:
             judged=statistics.median(times) / theirs,
             against=f"{peer}, judged: ours over it",
             goal=2.0,
-            direction="<=",
+            direction="min",
         ),
         measured(
             "embeddings-recall-without-privacy",
@@ -119,7 +119,7 @@ def rows() -> list[Row]:
             judged=mine / reference,
             against=f"{peer} without privacy, judged: ours over it",
             goal=0.6,
-            direction=">=",
+            direction="max",
         ),
     ]
     return [*found, *_curve(events, users), *_real()]
@@ -275,7 +275,7 @@ def _beside_popularity(id: str, what: str, ours: float, theirs: float, most: flo
         judged=ours / theirs,
         against="DP popularity, judged: ours over it",
         goal=0.9,
-        direction=">=",
+        direction="max",
     )
 
 

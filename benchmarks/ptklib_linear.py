@@ -47,7 +47,7 @@ def rows() -> list[Row]:
                     unit=f"R2, {plain:.3f} without privacy",
                     ours=float(np.mean(scores)),
                     goal=goal,
-                    direction=">=",
+                    direction="max",
                     against="diffprivlib LinearRegression (pure epsilon)",
                     theirs=float(1 - np.mean(error**2) / np.var(test_label)),
                 )
@@ -65,7 +65,7 @@ def rows() -> list[Row]:
             theirs=timed.theirs * 1e3,
             judged=timed.ratio,
             goal=1,
-            direction="<=",
+            direction="min",
         )
     )
     return found

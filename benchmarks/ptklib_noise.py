@@ -35,5 +35,5 @@ def row(law: str, scale: float, sampler: Any, measurement: Any, unsafe: Any) -> 
         against=f"OpenDP (unsafe numpy: {numpy:.0f})",
         theirs=median_seconds(lambda: oracle(zeros), 3) / N_OPENDP * 1e9,
         goal=40,
-        direction="<=",
+        direction="min",
     )

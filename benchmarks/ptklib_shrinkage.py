@@ -40,7 +40,7 @@ def rows() -> list[Row]:
                     theirs=100 * plain,
                     judged=ours / plain,
                     goal=NOT_WORSE,
-                    direction="<=",
+                    direction="min",
                 )
             )
     return found

@@ -52,7 +52,7 @@ def rows() -> list[Row]:
             theirs=timed.theirs * 1e3,
             judged=timed.ratio,
             goal=4,
-            direction="<=",
+            direction="min",
         )
     ]
     for name, peer in peers.items():
@@ -86,7 +86,7 @@ def _against(
             theirs=peer["seconds"] * 1e3,
             judged=peer["seconds"] / seconds,
             goal=25,
-            direction=">=",
+            direction="max",
         )
     ]
     for what, exact in true.items():
@@ -103,7 +103,7 @@ def _against(
                 theirs=other,
                 judged=mine / other,
                 goal=1.06,  # 1, and three standard errors of the ratio, of 1.4 % each over 6,144 Laplace draws
-                direction="<=",
+                direction="min",
             )
         )
     return found
@@ -129,7 +129,7 @@ def _costs(frame: pd.DataFrame, seconds: float) -> list[Row]:
                 theirs=seconds * 1e3,
                 judged=took / seconds,
                 goal=goal,
-                direction="<=",
+                direction="min",
             )
         )
     return found

@@ -248,7 +248,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if state is None:
             return
         if not isinstance(state, ReleasedState):
-            raise InvalidParameterError("previous_state must be a ReleasedState")
+            raise InvalidParameterError("previous_state must be a ReleasedState: pass estimator.to_state()")
         if _without_budget(self._completed(state.spec())) != _without_budget(self.to_spec()):
             raise StateMismatchError(
                 "previous_state has another family or other parameters: only epsilon and delta may change"

@@ -1,6 +1,6 @@
 """Public domains: keys become integer codes without looking at what else is in the data."""
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -44,7 +44,11 @@ class Domain:
     @classmethod
     def of(cls, column: str, values: object) -> "Domain":
         """Read the values declared for `column`."""
-        if values is None or isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        if (
+            values is None
+            or isinstance(values, str | bytes | Set | Mapping)
+            or not isinstance(values, Iterable)
+        ):
             raise InvalidDomainError(
                 f"the domain of {column!r} must be a sequence of values, for example range(24)"
             )

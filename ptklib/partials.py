@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ptklib.exceptions import StateMismatchError
+from ptklib.exceptions import InvalidParameterError, StateMismatchError
 
 _SCHEMA = pa.schema(
     [
@@ -83,7 +83,11 @@ def merge_all(
     """
     added = {name: units.copy() for name, units in start.arrays.items() if name not in joined}
     pieces = {name: [units] for name, units in start.arrays.items() if name in joined}
+    if isinstance(parts, PartialStatistics):
+        raise InvalidParameterError("parts must be a list of PartialStatistics")
     for part in parts:
+        if not isinstance(part, PartialStatistics):
+            raise InvalidParameterError("parts must be PartialStatistics: see partial_statistics(X)")
         if (part.family, part.fingerprint) != (start.family, start.fingerprint):
             raise StateMismatchError("partial statistics of different configurations cannot be merged")
         if part.arrays.keys() != start.arrays.keys() or any(

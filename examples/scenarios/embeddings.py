@@ -1,4 +1,4 @@
-"""Scenario 3, embeddings: what users like in one domain, for a task in another domain with the same users.
+"""Scenario 4, embeddings: what users like in one domain, for a task in another domain with the same users.
 
 The books team trains `UserEmbeddings` on who rated which book and publishes the *item* factors. Whoever holds a
 user's own rows of books computes the user's vector from them locally: a vector in a readable lake could not protect

@@ -171,7 +171,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         per_column = isinstance(self.bounds, Mapping)
         if self.columns is None and not per_column:
             raise UnboundedSensitivityError(
-                "Clustering needs bounds={column: (low, high)}, or columns and bounds"
+                "Clustering needs bounds={column: (low, high)}, or columns and bounds "
+                "(the columns of an array are x0, x1, ...)"
             )
         names = check_columns(self.bounds if self.columns is None else self.columns, "columns")
         if not names:

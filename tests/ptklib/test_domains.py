@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ptklib.domains import OUTSIDE, Domain, product_codes
+from ptklib.exceptions import InvalidDomainError
 
 EDGES = np.array([-(2**63), -1, 2, 3, 4, 5, 6, 2**63 - 1])
 
@@ -35,3 +36,9 @@ def test_a_combination_with_one_key_outside_is_outside() -> None:
     domains = (Domain.of("a", range(2)), Domain.of("b", range(3)))
     codes = product_codes(domains, [np.array([0, 1, OUTSIDE, 1]), np.array([2, 0, 1, OUTSIDE])])
     assert codes.tolist() == [2, 3, OUTSIDE, OUTSIDE]
+
+
+@pytest.mark.parametrize("values", [{"a", "b"}, frozenset({1}), {"a": 1}])
+def test_values_without_an_order_are_no_domain(values: object) -> None:
+    with pytest.raises(InvalidDomainError, match="sequence"):
+        Domain.of("zone", values)

@@ -111,6 +111,13 @@ def test_partial_statistics_survive_a_table_and_keep_their_numbers_out_of_their_
 
 
 @every_family
+@pytest.mark.parametrize("wrong", [[pd.DataFrame()], [None]])
+def test_what_is_no_part_is_not_merged(example: Example, wrong: Any) -> None:
+    with pytest.raises(InvalidParameterError, match="partial_statistics"):
+        clone(example.estimator).finalize(wrong)
+
+
+@every_family
 def test_parts_of_another_configuration_are_not_merged(example: Example) -> None:
     data = rows()
     part = clone(example.estimator).partial_statistics(data, label_of(example, data))
