@@ -65,10 +65,10 @@ def _log_moment(order: int, rho: float, rate: float) -> float:
 
     j = np.arange(order + 1, dtype=np.float64)
     binomial = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
-    terms = binomial + (order - j) * math.log1p(-rate) + j * math.log(rate) + j * (j - 1) * rho
-    # The terms j = 0 and 1 and the binomial weights sum to 1: what is above 1 is summed without cancellation.
     weights = binomial + (order - j) * math.log1p(-rate) + j * math.log(rate)
-    top = float(terms.max())
-    if top > 30:
-        return top + math.log(float(np.exp(terms - top).sum()))
-    return float(np.log1p((np.exp(weights[2:]) * np.expm1(j[2:] * (j[2:] - 1) * rho)).sum()))
+    # The binomial weights sum to 1: what is above 1 is summed without cancellation. Logarithms all the way, since a
+    # weight may be too small for float64 where its power of the ratio is too large.
+    gain = j[2:] * (j[2:] - 1) * rho
+    with np.errstate(divide="ignore"):  # log(0) without any loss
+        terms = weights[2:] + gain + np.log(-np.expm1(-gain))
+    return float(np.logaddexp(0.0, np.logaddexp.reduce(terms)))

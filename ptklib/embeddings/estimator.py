@@ -1,5 +1,6 @@
 """The estimator of user embeddings: Poisson factors of items, and of whoever brings own rows."""
 
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.embeddings.factors import popularity
-from ptklib.embeddings.layout import COUNT, ITEMS, USERS, factor_names, matrix, schema_of, user_names, whole
+from ptklib.embeddings.layout import (
+    COUNT,
+    ITEMS,
+    USERS,
+    check_numbers,
+    factor_names,
+    matrix,
+    schema_of,
+    user_names,
+    whole,
+)
 from ptklib.embeddings.plan import WEIGHT, Guarantee, Plan, Shape, plan_rounds
 from ptklib.embeddings.poisson import Items, local_step
 from ptklib.embeddings.recommend import best_items, missed
@@ -28,6 +39,12 @@ CELLS_MAX = 2**24
 FACTORS_MAX = 256
 ROUNDS_MAX = 1000
 ROWS_MAX = 10_000
+
+HEAVIEST_MIN, HEAVIEST_MAX = 1e-100, 1e100
+"""Largest weights of a row of which all sums and squares, and those of the noise, are numbers of float64."""
+
+FACTOR_MIN, FACTOR_MAX = 1e-150, 1e150
+"""Item factors that can be released: with the weights above, users' factors and their squares stay finite too."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -52,7 +69,7 @@ class UserEmbeddings(DPEstimator):
     epsilon, delta : float
         Budget of one fit; `delta` must be positive.
     bounds : tuple (low, high), optional
-        Public clipping bounds of ratings, not negative; needed with `rating`.
+        Public clipping bounds of ratings, not negative; needed with `rating`. ``high`` lies between 1e-100 and 1e100.
     guarantee : {"user", "record"}, default "user"
         ``"user"``: item factors only, (epsilon, delta)-DP towards all that one user has in the rows.
         ``"record"``: also a vector for each of `users`, all together (epsilon, delta)-DP towards **one row** only:
@@ -256,6 +273,10 @@ class UserEmbeddings(DPEstimator):
         limits = Bounds.of(self.bounds, str(self.rating))
         if limits.low < 0:
             raise InvalidParameterError("the bounds of ratings must not be negative")
+        if not HEAVIEST_MIN <= limits.high <= HEAVIEST_MAX:
+            raise InvalidParameterError(
+                f"the upper bound of ratings must lie between {HEAVIEST_MIN} and {HEAVIEST_MAX}"
+            )
         return limits.high
 
     def _plan(self) -> Plan:
@@ -309,6 +330,12 @@ class UserEmbeddings(DPEstimator):
         keys = self._key_columns()[name]
         names = [field.name for field in schema if field.name not in keys]
         return pa.table({**keys, **dict(zip(names, columns, strict=True))}, schema=schema)
+
+    def _check_state(self, state: ReleasedState) -> None:
+        super()._check_state(state)
+        check_numbers(state.tables[ITEMS], factor_names(self._factors()), FACTOR_MIN, FACTOR_MAX)
+        if USERS in state.tables:
+            check_numbers(state.tables[USERS], user_names(self._factors()), 0.0, inf)
 
     def _derive(self) -> None:
         self.item_factors_ = matrix(self.tables_[ITEMS], factor_names(self._factors()))

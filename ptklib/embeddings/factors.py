@@ -23,9 +23,10 @@ def shrunken(noisy: Floats, prior_mean: Floats, deviation: float) -> Floats:
     The posterior is a normal law of mean ``x - deviation**2 / prior_mean``, cut off below zero. Without noise its mean
     is `noisy`, where that is positive; in overwhelming noise it is `prior_mean`.
     """
-    centre = (noisy - deviation**2 / prior_mean) / deviation
-    # E = centre + phi / Phi; below -30 the difference cancels and 1 / |centre| is its limit.
-    with np.errstate(over="ignore"):
+    # A prior of next to nothing has a centre of minus infinity, and a mean of next to nothing.
+    with np.errstate(all="ignore"):
+        centre = (noisy - deviation**2 / prior_mean) / deviation
+        # E = centre + phi / Phi; below -30 the difference cancels and 1 / |centre| is its limit.
         ratio = np.exp(-0.5 * centre**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(centre))
     mean = np.where(centre > -30, centre + ratio, -1 / np.minimum(centre, -1.0))
     return np.asarray(np.maximum(mean * deviation, _TINY))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ptklib.domains import Domain
-from ptklib.exceptions import InvalidParameterError
+from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.names import refuse_duplicates
 from ptklib.state import TableSchema
 
@@ -25,6 +25,13 @@ def schema_of(key: Domain, columns: list[str]) -> TableSchema:
 def matrix(table: Any, names: list[str]) -> npt.NDArray[np.float64]:
     """Return some columns of numbers side by side."""
     return np.column_stack([table.column(name).to_numpy() for name in names])
+
+
+def check_numbers(table: Any, names: list[str], least: float, most: float) -> None:
+    """Raise `CorruptStateError` unless all numbers of some columns lie between `least` and `most`."""
+    found = matrix(table, names)
+    if not bool(((found >= least) & (found <= most)).all()):  # NaN is neither
+        raise CorruptStateError("a state of user embeddings has numbers that are never released")
 
 
 def factor_names(k: int) -> list[str]:

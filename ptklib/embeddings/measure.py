@@ -60,7 +60,9 @@ class Measurements:
     -----
     :Sensitivity: a user adds one vector, computed from its own entries and from released values, scaled down to a
         length of at most ``UNIT * (1 - 1e-9)`` and truncated towards zero, entry by entry: an integer vector of length
-        at most UNIT. Sums of integers below 2**53 are exact in float64, so a sum moves by exactly that vector.
+        at most UNIT. Sums of integers below 2**53 are exact in float64, so a sum moves by exactly that vector. A user
+        whose vector has no finite length adds nothing, whatever the others are. Nothing warns: a warning would tell
+        that there is such a user.
     """
 
     def __init__(self, users: Users, n_items: int, plan: Plan) -> None:
@@ -70,6 +72,7 @@ class Measurements:
         self._apart = users.take(np.flatnonzero(apart))
         self._n_items, self._plan = n_items, plan
 
+    @np.errstate(all="ignore")
     def counts(self, longest: float) -> Counts:
         """Return the sum of weights of each item, and the number of users.
 
@@ -82,8 +85,7 @@ class Measurements:
         entries = np.append(users.weights, np.full(len(users), USER_CELL * longest))
         owners = np.append(users.owners, np.arange(len(users)))
         items = np.append(users.items, np.full(len(users), last))
-        factor = _factors(entries[:, None], owners, len(users), longest * _BOTH)
-        units = np.trunc(entries * factor[owners])
+        units = _clipped(entries[:, None], owners, len(users), longest * _BOTH)[0][:, 0]
         total = np.bincount(items, weights=units, minlength=last + 1).astype(np.float64)
         step = longest * _BOTH / UNIT
         noisy = self._draw(self._plan.counts, total) * step
@@ -91,6 +93,7 @@ class Measurements:
             noisy[:last], (self._plan.counts.scale * step) ** 2, float(noisy[last] / (USER_CELL * longest))
         )
 
+    @np.errstate(all="ignore")
     def more_counts(self, longest: float, sampled: bool) -> Counts:
         """Return the sum of weights of each item once more, in place of directions or of a round of inference.
 
@@ -99,14 +102,14 @@ class Measurements:
         Those who are kept apart are missing, and in a round all but a sample: sums are scaled up to all users.
         """
         plan, users = self._takers(sampled)
-        factor = _factors(users.weights[:, None], users.owners, len(users), longest)
-        units = np.trunc(users.weights * factor[users.owners])
+        units = _clipped(users.weights[:, None], users.owners, len(users), longest)[0][:, 0]
         total = np.zeros(plan.size)
         total[: self._n_items] = np.bincount(users.items, weights=units, minlength=self._n_items)
         step = longest / UNIT / plan.sampling_rate / (1 - HELD_OUT)
         noisy = self._draw(plan, total)[: self._n_items] * step
         return Counts(noisy, (plan.scale * step) ** 2)
 
+    @np.errstate(all="ignore")
     def directions(self, basis: Floats, scale: Floats, longest: float) -> Floats:
         """Return the noisy product of the Gram matrix of users with `basis`, (n_items, k).
 
@@ -126,11 +129,12 @@ class Measurements:
             entries = entries / np.maximum(length, 1e-300)[owners]
             rows = csr_array((entries, users.items, users.starts), (n, self._n_items))
             parts = entries[:, None] * (rows @ basis)[owners]
-            total += self._added(users, parts, _factors(parts, owners, n, longest))
+            total += self._added(users, _clipped(parts, owners, n, longest)[0])
         zeros = np.zeros(basis.shape[1])
         noisy = self._draw(self._plan.directions, np.append(total.ravel(), zeros))
         return noisy[: total.size].reshape(total.shape) * (longest / UNIT)
 
+    @np.errstate(all="ignore")
     def statistics(self, items: Items, longest: float, sampled: bool) -> tuple[Floats, Floats, float]:
         """Return the sums over users of ``y phi`` per item and of E[theta], and the deviation of the former's noise.
 
@@ -145,12 +149,10 @@ class Measurements:
         k = items.mean.shape[1]
         total, sums = np.zeros((self._n_items, k)), np.zeros(k)
         for users in train.chunks():
-            local, owners, n = local_step(users, items), users.owners, len(users)
-            mean = local.mean * TOTAL_WEIGHT
-            square = (mean**2).sum(axis=1)
-            factor = _factors(local.parts, owners, n, longest, square)
-            total += self._added(users, local.parts, factor)
-            sums += np.trunc(mean * factor[:, None]).sum(axis=0)
+            local = local_step(users, items)
+            units, own = _clipped(local.parts, users.owners, len(users), longest, local.mean * TOTAL_WEIGHT)
+            total += self._added(users, units)
+            sums += own.sum(axis=0)
         noisy = self._draw(plan, np.append(total.ravel(), sums))
         step = longest / UNIT / plan.sampling_rate
         return (
@@ -159,6 +161,7 @@ class Measurements:
             plan.scale * step,
         )
 
+    @np.errstate(all="ignore")
     def gains(self, candidates: list[Items], popularity: Floats) -> tuple[Floats, float]:
         """Return how many of the users kept apart each candidate serves better than popularity, and the noise.
 
@@ -188,8 +191,7 @@ class Measurements:
             return plan, self._train
         return plan, self._train.take(np.flatnonzero(self._train.coins(plan.sampling_rate)))
 
-    def _added(self, users: Users, parts: Floats, factor: Floats) -> Floats:
-        units = np.trunc(parts * factor[users.owners][:, None])
+    def _added(self, users: Users, units: Floats) -> Floats:
         ones = csr_array(
             (np.ones(len(units)), users.items, np.arange(len(units) + 1)), (len(units), self._n_items)
         )
@@ -199,7 +201,29 @@ class Measurements:
         return additive.gaussian(exact.astype(np.int64), scale=plan.scale).astype(np.float64)
 
 
-def _factors(parts: Floats, owners: Ints, n_users: int, longest: float, more: Floats | float = 0.0) -> Floats:
-    """Return what each user's vector is multiplied with, to be of length UNIT at most."""
-    squares = np.bincount(owners, weights=np.einsum("nk,nk->n", parts, parts), minlength=n_users) + more
-    return np.asarray(UNIT * _WHOLE / np.maximum(np.sqrt(squares), longest))
+def _clipped(
+    parts: Floats, owners: Ints, n_users: int, longest: float, own: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the integers that users add for their entries, and for themselves: of length UNIT at most per user.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (n_entries, k)
+    longest : float
+        Length that becomes UNIT; longer vectors are scaled down to it.
+    own : ndarray of shape (n_users, m), optional
+        The rest of each user's vector.
+
+    Notes
+    -----
+    Lengths are taken in shares of `longest`: what is too small to be squared is then too small to count. Where a
+    user's length is not finite, because one of its numbers is not or is too large to be squared, it adds zeros.
+    """
+    parts = parts / longest
+    own = np.zeros((n_users, 0)) if own is None else own / longest
+    squares = np.bincount(owners, weights=np.einsum("nk,nk->n", parts, parts), minlength=n_users)
+    length = np.sqrt(squares + np.einsum("nk,nk->n", own, own))
+    usable = np.isfinite(length)
+    factor = UNIT * _WHOLE / np.maximum(length, 1.0)
+    units = np.where(usable[owners][:, None], np.trunc(parts * factor[owners][:, None]), 0.0)
+    return units, np.where(usable[:, None], np.trunc(own * factor[:, None]), 0.0)

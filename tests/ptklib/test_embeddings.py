@@ -16,6 +16,7 @@ from ptklib.embeddings import factors
 from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import WEIGHT
 from ptklib.exceptions import (
+    CorruptStateError,
     InvalidDomainError,
     InvalidParameterError,
     SchemaError,
@@ -193,6 +194,51 @@ def _with(state: ReleasedState, **parameters: Any) -> ReleasedState:
     return ReleasedState(dict(state.tables), meta)
 
 
+def small(**parameters: Any) -> UserEmbeddings:
+    usual: dict[str, Any] = {"users": range(9), "items": range(8), "n_factors": 2, "rounds": 2}
+    return model(**{**usual, **parameters})
+
+
+@pytest.mark.parametrize("number", [0.0, -1.0, 1e-200, 1e200, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("cells", [slice(None), slice(3, 4)])
+def test_a_state_with_factors_that_are_never_released_is_refused(number: float, cells: slice) -> None:
+    _assert_refused(small(), "items", "factor_1", cells, number)
+
+
+@pytest.mark.parametrize("number", [-1.0, np.nan, np.inf])
+def test_a_state_with_vectors_that_are_never_released_is_refused(number: float) -> None:
+    _assert_refused(small(guarantee="record"), "users", "user_factor_1", slice(2, 3), number)
+
+
+def _assert_refused(estimator: UserEmbeddings, table: str, column: str, cells: slice, number: float) -> None:
+    state = clone(estimator).finalize([]).to_state()
+    found = state.tables[table]
+    place, numbers = found.column_names.index(column), found[column].to_numpy().copy()
+    numbers[cells] = number
+    broken = found.set_column(place, found.schema.field(place), pa.array(numbers))
+
+    def crafted() -> ReleasedState:
+        return ReleasedState({**state.tables, table: broken}, state.meta)
+
+    with pytest.raises(CorruptStateError):
+        estimator.fit(pd.DataFrame({"user": [1], "item": [2]}), previous_state=crafted())
+    with pytest.raises(CorruptStateError):
+        DPEstimator.from_state(crafted())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("guarantee", ["user", "record"])
+@pytest.mark.parametrize("high", [1e-100, 1e100])
+def test_the_most_extreme_bounds_give_numbers_that_can_be_continued(high: float, guarantee: str) -> None:
+    rated = model(rating="stars", bounds=(0, high), guarantee=guarantee, rounds=2, max_rows_per_user=10_000)
+    known, _ = events(taste=0.95, n_users=2000)
+    rows = known.assign(stars=high)
+    state = rated.fit(rows).to_state()
+    again = rated.fit(rows, previous_state=ReleasedState.from_files(state.to_files()))
+    assert np.isfinite(again.embed(rows[:100]).to_numpy()).all()
+    assert DPEstimator.from_state(again.to_state()).transform(rows[:9]).shape == (9, TASTES)
+
+
 @pytest.fixture
 def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(additive, "gaussian", lambda units, *, scale: units)
@@ -262,6 +308,10 @@ def test_the_error_is_the_share_of_hidden_rows_that_are_not_recommended(learned:
         ({"bounds": (0, 5)}, InvalidParameterError),
         ({"rating": "stars"}, UnboundedSensitivityError),
         ({"rating": "stars", "bounds": (-1, 5)}, InvalidParameterError),
+        ({"rating": "stars", "bounds": (0, 1e-170)}, InvalidParameterError),
+        ({"rating": "stars", "bounds": (0, 0.99e-100)}, InvalidParameterError),
+        ({"rating": "stars", "bounds": (0, 1.01e100)}, InvalidParameterError),
+        ({"rating": "stars", "bounds": (0, 1e307)}, InvalidParameterError),
         ({"user": "item"}, InvalidParameterError),
         ({"item": "count"}, InvalidParameterError),
     ],

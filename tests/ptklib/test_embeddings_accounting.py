@@ -1,5 +1,6 @@
 """Losses of sampled noise, of parallel parts, and of a whole plan of rounds."""
 
+import decimal
 import math
 from typing import Any
 
@@ -40,6 +41,35 @@ def test_the_curve_is_dp_accountings_at_whole_orders(rate: float, scale: float) 
     theirs = accountant._rdp
     ours = sampled_gaussian_curve(np.asarray(orders, dtype=np.float64), 0.5 / scale**2, rate)
     assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("rate", "rho"), [(0.01, 1e-3), (0.1, 1e-3), (0.002, 1e-3), (0.01, 0.01), (1e-3, 0.1)]
+)
+@pytest.mark.parametrize("order", [2, 64, 512, 1024])
+def test_the_curve_is_the_exact_sum_where_weights_are_too_small_for_float64(
+    order: int, rate: float, rho: float
+) -> None:
+    with decimal.localcontext(decimal.Context(prec=60, Emin=-(10**7), Emax=10**7)):
+        q = decimal.Decimal(rate)
+        moment = sum(
+            math.comb(order, j) * (1 - q) ** (order - j) * q**j * (decimal.Decimal(rho) * j * (j - 1)).exp()
+            for j in range(order + 1)
+        )
+        exact = float(moment.ln() / (order - 1))
+    found = sampled_gaussian_curve(np.asarray([float(order)]), rho, rate)[0]
+    assert found == pytest.approx(min(exact, order * rho), rel=1e-8, abs=1e-14)
+    assert found >= min(exact, order * rho) * (1 - 1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("rho", [0.0, 5e-324, 1e300, math.inf])
+def test_the_curve_of_any_noise_is_a_number_or_infinite(rho: float) -> None:
+    orders = np.asarray([1.5, 2.0, 512.0])
+    found = sampled_gaussian_curve(orders, rho, 0.1)
+    assert (found >= 0).all()
+    assert (found <= orders * rho).all()
 
 
 @pytest.mark.parametrize("moved", [1, 2, 5])

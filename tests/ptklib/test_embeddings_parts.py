@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import psi
 
-from ptklib.embeddings import factors, training
+from ptklib.embeddings import factors, measure, training
 from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
 from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
@@ -71,16 +71,62 @@ MEASURES: dict[str, Callable[[Measurements], object]] = {
 def test_a_user_adds_an_integer_vector_of_bounded_length_and_changes_nothing_else(
     name: str, exact: list[Ints]
 ) -> None:
-    rows, measure = some_rows(), MEASURES[name]
-    whole = taken(Users.of(rows, 1 / WEIGHT, N_ITEMS), measure, exact)
+    rows, take = some_rows(), MEASURES[name]
+    whole = taken(Users.of(rows, 1 / WEIGHT, N_ITEMS), take, exact)
     longest = 0.0
     for user in range(30):
         mine = rows[:, 0] == user
-        without = taken(Users.of(rows[~mine], 1 / WEIGHT, N_ITEMS), measure, exact)
-        alone = taken(Users.of(rows[mine], 1 / WEIGHT, N_ITEMS), measure, exact)
+        without = taken(Users.of(rows[~mine], 1 / WEIGHT, N_ITEMS), take, exact)
+        alone = taken(Users.of(rows[mine], 1 / WEIGHT, N_ITEMS), take, exact)
         assert np.array_equal(whole - without, alone)  # bit by bit: no rounding depends on other users
         longest = max(longest, float(np.linalg.norm(alone.astype(np.float64))))
     assert 0.99 * UNIT < longest <= UNIT
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 1e200, 1e308])
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "directions"])
+def test_a_user_without_a_finite_length_adds_nothing(name: str, weight: float, exact: list[Ints]) -> None:
+    rows, take = some_rows(), MEASURES[name]
+    users = Users.of(rows, 1 / WEIGHT, N_ITEMS)
+    users.weights[users.starts[4] + 1] = weight
+    without = taken(Users.of(rows[rows[:, 0] != 4], 1 / WEIGHT, N_ITEMS), take, exact)
+    assert np.array_equal(taken(users, take, exact), without)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 1e200, 1e308])
+def test_directions_stay_bounded_for_a_user_without_a_finite_length(weight: float, exact: list[Ints]) -> None:
+    users = Users.of(some_rows(1), 1 / WEIGHT, N_ITEMS)
+    users.weights[1] = weight
+    moved = taken(users, MEASURES["directions"], exact)
+    assert np.linalg.norm(moved.astype(np.float64)) <= UNIT
+
+
+@pytest.mark.parametrize("longest", [0.0, 1e-320, 1e-170, 1e-150, 1e170, 1e307, np.inf, np.nan])
+@pytest.mark.parametrize("weight", [1e-320, 1e-170, 1.0, 1e170, 1e307])
+@pytest.mark.parametrize("theirs", [None, 1e-170, 1.0, 1e307, np.nan])
+def test_no_clipping_length_lets_a_user_add_more(weight: float, longest: float, theirs: float | None) -> None:
+    parts, owners = np.array([[weight, 0.0], [weight, -weight], [1.0, 2.0]]), np.array([0, 0, 1])
+    own = None if theirs is None else np.array([[theirs], [3.0]])
+    with np.errstate(all="ignore"):
+        units, rest = measure._clipped(parts, owners, 2, longest, own)
+    for user in range(2):
+        assert np.linalg.norm(np.append(units[owners == user].ravel(), rest[user])) <= UNIT
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf, 0.0, 1e308, 1e-320, -1.0])
+def test_a_user_is_bounded_whatever_the_factors(number: float, exact: list[Ints]) -> None:
+    rows = some_rows()
+    for cells in (np.s_[:, 0], np.s_[2, 1], np.s_[:]):
+        mean = some_items().mean.copy()
+        mean[cells] = number
+        items = Items(mean, mean, np.full(K, FACTOR_SHAPE))
+        for user in (3, 8):
+            users = Users.of(rows[rows[:, 0] == user], 1 / WEIGHT, N_ITEMS)
+            moved = taken(users, lambda m: m.statistics(items, 0.7, sampled=False), exact)  # noqa: B023
+            assert np.linalg.norm(moved.astype(np.float64)) <= UNIT
 
 
 def test_a_user_kept_apart_moves_the_comparison_by_a_bounded_length(
@@ -187,6 +233,15 @@ def test_shrunken_values_follow_the_data_without_noise_and_the_prior_without_dat
     assert (factors.shrunken(x, prior, 1.0) > 0).all()
     assert factors.shrunken(np.asarray([1.0, -3.0]), prior[:2], 1e9) == pytest.approx(prior[:2], rel=1e-3)
     assert np.isfinite(factors.shrunken(x * 1e9, prior, 1e-9)).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_shrunken_values_are_next_to_nothing_where_nothing_is_expected() -> None:
+    for prior in (0.0, 1e-320, 1e-200):
+        for deviation in (1e-90, 1.0, 1e110):
+            found = factors.shrunken(np.asarray([-1.0, 0.0, 1.0]), np.full(3, prior), deviation)
+            assert (found > 0).all()
+            assert (found < 1e-11).all()
 
 
 def test_a_blend_without_factors_is_popularity_for_everybody() -> None:
