@@ -1,6 +1,5 @@
 """Contribution bounding: at most so many rows of one privacy unit, chosen at random."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -62,12 +61,26 @@ def _codes(units: Any) -> npt.NDArray[np.int64]:
             nan = pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
             codes = np.where(nan, _MISSING, codes)
         return np.asarray(codes, dtype=np.int64)
-    if units.dtype.kind == "O":
-        units = np.fromiter((_identifier(unit) for unit in units), dtype=object, count=len(units))
+    if units.dtype.kind in "OUS":
+        return _object_codes(units)
     codes, _ = pd.factorize(units)  # missing values become -1
     return np.asarray(codes, dtype=np.int64)
 
 
-def _identifier(unit: object) -> object:
-    """Return what identifies a unit; entries that cannot are missing."""
-    return unit if isinstance(unit, Hashable) and not isinstance(unit, tuple | frozenset) else None
+def _object_codes(units: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Number Python objects entry by entry, by their own equality.
+
+    pandas looks at all entries before it chooses how to compare them (strings up to a NUL, for one), so that one row
+    could change how all others are read.
+    """
+    seen: dict[object, int] = {}
+    return np.fromiter((_code(unit, seen) for unit in units), dtype=np.int64, count=len(units))
+
+
+def _code(unit: object, seen: dict[object, int]) -> int:
+    if unit is None or unit is pd.NaT or unit is pd.NA:
+        return _MISSING
+    try:
+        return seen.setdefault(unit, len(seen)) if bool(unit == unit) else _MISSING
+    except (TypeError, ValueError, ArithmeticError):  # what cannot be hashed or compared identifies nobody
+        return _MISSING

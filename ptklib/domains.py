@@ -122,7 +122,7 @@ class Domain:
         if kind == "O":
             return self._encode_objects(column)
         if kind == "U" and self.kind == "string":
-            return self._index_strings(pa.array(column.tolist(), type=pa.string()))
+            return self._encode_objects(column.astype(object))
         if kind == "b" and self.kind == "bool":
             return self._lookup(column.astype(np.int64))
         if kind in "iuf" and self.kind == "int64":
@@ -133,7 +133,7 @@ class Domain:
         if self.kind == "string" and pd.api.types.infer_dtype(column, skipna=True) == "string":
             try:
                 return self._index_strings(pa.array(column, type=pa.string(), from_pandas=True))
-            except UnicodeEncodeError:  # lone surrogates; entry by entry they are outside as well
+            except (UnicodeEncodeError, pa.ArrowException):  # read entry by entry what is no string
                 pass
         index, kind = self._index, self.kind
         return np.fromiter((_code(index, kind, value) for value in column), dtype=np.int64, count=len(column))

@@ -65,10 +65,28 @@ def string_keys(column: Any, name: str) -> Any:
             strings = strings.cast(pa.string())
         elif not (pa.types.is_string(strings.type) or pa.types.is_large_string(strings.type)):
             raise SchemaError(f"column {name!r} has type {strings.type}, strings are needed")
+    strings = _valid(strings)
     long = pc.greater(pc.binary_length(strings), TEXT_BYTES_MAX)
     if pc.any(long).as_py():
         strings = pc.if_else(long, pa.scalar(None, type=strings.type), strings)
     return strings
+
+
+def _valid(strings: Any) -> Any:
+    """Return Arrow strings with null for those that are not UTF-8; nobody checks that when a file is read."""
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        octets = strings.cast(pa.large_binary()).to_pylist()
+        return pa.array([_decoded(text) for text in octets], type=strings.type)
+    return strings
+
+
+def _decoded(text: bytes | None) -> str | None:
+    try:
+        return None if text is None else text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def dense(column: Any) -> npt.NDArray[Any]:
@@ -143,6 +161,6 @@ def _numpy_strings(column: npt.NDArray[Any], name: str) -> Any:
     if pd.api.types.infer_dtype(column, skipna=True) == "string":
         try:
             return pa.array(column, type=pa.string(), from_pandas=True)
-        except UnicodeEncodeError:  # lone surrogates are read entry by entry
+        except (UnicodeEncodeError, pa.ArrowException):  # read entry by entry what is no string
             pass
     return pa.array([value if is_text(value) else None for value in column], type=pa.string())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ptklib.exceptions import InvalidParameterError
+from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 
@@ -40,7 +41,7 @@ class EstimatorPtk:
         Parameters
         ----------
         trainset_iter : iterable of DataFrame or pyarrow.Table
-            Each table is read once and may be dropped afterwards.
+            Each table is read once and may be dropped afterwards. With `unit`, a single table.
         epsilon : float
             Replaces the epsilon of the config.
         previous_model_state : ReleasedState, optional
@@ -57,9 +58,7 @@ class EstimatorPtk:
         estimator.set_params(epsilon=epsilon)
         estimator.declared_loss()
         estimator.check_previous_state(previous_model_state)
-        merged = estimator.merge([])
-        for table in trainset_iter:
-            merged = estimator.merge([merged, estimator.partial_statistics(table)])
+        merged = _statistics(estimator, trainset_iter)
         state: ReleasedState = estimator.finalize([merged], previous_model_state).to_state()
         self.state = state
         return state
@@ -74,10 +73,23 @@ class EstimatorPtk:
             raise InvalidParameterError("eval needs a state: call train_dp first, or set state")
         unfitted = estimator_from_spec(self.state.spec())
         fitted = type(unfitted).from_state(self.state)
-        merged = fitted.merge([])
-        for table in testset_iter:
-            merged = fitted.merge([merged, fitted.partial_statistics(table)])
-        return float(fitted.error_from_true_value(merged))
+        return float(fitted.error_from_true_value(_statistics(fitted, testset_iter)))
+
+
+def _statistics(estimator: Any, tables: Iterable[Any]) -> PartialStatistics:
+    """Return the exact statistics of all tables; they are **private**.
+
+    Raises
+    ------
+    InvalidParameterError
+        For a second table when the estimator bounds the rows of a unit: each table would be bounded by itself.
+    """
+    merged: PartialStatistics = estimator.merge([])
+    for i, table in enumerate(tables):
+        if i and estimator.unit is not None:
+            raise InvalidParameterError("rows are bounded per unit in one table: give all rows as one")
+        merged = estimator.merge([merged, estimator.partial_statistics(table)])
+    return merged
 
 
 def as_ptk(estimator: Any) -> EstimatorPtk:

@@ -83,6 +83,8 @@ def _cast(
     if not _castable(given, kind):
         raise SchemaMismatch(f"column {name!r} is {given}, but the stream declares {kind}")
     column = column.cast(given)
+    if kind is ColumnType.STRING and not _is_utf8(column):
+        return _without_broken_text(column)
     if kind is ColumnType.TIMESTAMP and given.tz is None:
         column = pc.assume_timezone(column, "UTC")
     # Nanoseconds are cut to microseconds; what does not fit into microseconds at all is no time.
@@ -96,6 +98,23 @@ def _cast(
         same_sign = _same_sign(column, cast) if kind is ColumnType.INT64 else fits
         fits = fits & same_sign
         return pc.if_else(pa.array(fits), cast, pa.scalar(None, ARROW[kind])), fits
+
+
+def _is_utf8(column: pa.ChunkedArray) -> bool:
+    """Whether all strings are; nobody checks it when a file is read."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _without_broken_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, npt.NDArray[np.bool_]]:
+    octets = column.cast(pa.large_binary()).to_pylist()
+    texts = [None if text is None else text.decode(errors="replace") for text in octets]
+    fits = [t is None or t.encode() == o for t, o in zip(texts, octets, strict=True)]
+    whole = [text if fit else None for text, fit in zip(texts, fits, strict=True)]
+    return pa.chunked_array([whole], type=pa.string()), np.asarray(fits, dtype=bool)
 
 
 def _same_sign(column: pa.ChunkedArray, cast: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

@@ -1,5 +1,6 @@
 """At most so many rows of a privacy unit count, and noise covers that many."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,16 @@ def test_of_each_unit_at_most_so_many_rows_stay(units: Any, most: int) -> None:
     others = {1, 4} & set(kept)
     second = units[1] if isinstance(units, np.ndarray) else units[1].as_py()
     assert len(others) == (min(most, 2) if second in (1, "a") else 0)
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 5, float("nan"), "\ud800", Decimal("sNaN"), np.float32("nan"), [1], pd.NA]
+)
+def test_one_odd_unit_changes_nothing_about_the_others(odd: object) -> None:
+    units = [f"x\0{i}" for i in range(50)] + ["\ud801", "'\\ud801'"]
+    for column in (np.array(units, dtype=object), np.array([*units, odd], dtype=object)[:53]):
+        kept = bounded_rows(column, 1)
+        assert set(range(52)) <= set(kept.tolist())
 
 
 def test_the_two_zeros_are_one_unit() -> None:

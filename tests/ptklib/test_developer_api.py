@@ -1,6 +1,7 @@
 """train_dp and eval of the PTK paper over estimators."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -72,3 +73,14 @@ def test_eval_measures_the_last_state_between_zero_and_one() -> None:
     assert ptk.eval(iter([])) == 0.0
     assert ptk.state is state
     assert np.isfinite(good)
+
+
+def test_rows_bounded_per_unit_come_as_one_table() -> None:
+    trainer = HistoricalStatistics(domains={"k": [0]}, statistics="count", epsilon=1.0, unit="who")
+    table = pd.DataFrame({"k": [0, 0], "who": ["a", "a"]})
+    ptk = as_ptk(trainer)
+    assert ptk.train_dp([table], epsilon=1.0).meta["n_releases"] == 1
+    with pytest.raises(InvalidParameterError, match="as one"):
+        ptk.train_dp([table, table], epsilon=1.0)
+    with pytest.raises(InvalidParameterError, match="as one"):
+        ptk.eval([table, table])

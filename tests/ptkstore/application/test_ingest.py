@@ -271,3 +271,12 @@ def test_the_catalog_keeps_neither_counts_nor_the_windows_that_rows_touch(world:
         return [*map(tuple, batches), *((n.subject, n.code) for n in notices)]
 
     assert written((0.5,), "one") == written((0.5, 3.5, 3.6, -4.0), "two") == [("taxi", "b", 0)]
+
+
+def test_text_that_is_not_utf8_is_refused_alone(world: World) -> None:
+    octets = pa.array([b"ok", b"\xffsecret\xfe", None])
+    broken = pa.StringArray.from_buffers(3, octets.buffers()[1], octets.buffers()[2], octets.buffers()[0], 1)
+    table = trips((0.1, 0.2, 0.3))
+    place = table.schema.get_field_index("zone")
+    reply = world.service.ingest(STREAM, table.set_column(place, "zone", broken))
+    assert (reply.accepted, reply.refused) == (2, {"not-exact": 1})
