@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.measurements", "tests.services.plugin"]
+pytest_plugins = ["tests.measurements", "tests.repeatable", "tests.services.plugin"]
 
 # A deadline would time the machine, not the code.
 settings.register_profile("local", deadline=None)

@@ -28,6 +28,8 @@ from ptklib.mechanisms import (
 from ptklib.mechanisms.grid import ROWS_MAX, UNITS_MAX, count_by, sum_by
 from ptklib.privacy import Bounds
 
+pytestmark = pytest.mark.fresh_noise  # the room itself: OpenDP draws too
+
 ZEROS = np.zeros(64, dtype=np.int64)
 LONG = np.zeros(additive.VECTOR_MIN + 1, dtype=np.int64)
 

@@ -310,9 +310,10 @@ def test_boosted_predictions_start_from_what_all_rows_have_in_common() -> None:
     rows = random.uniform(-1, 1, (5000, 6))
     few = {"n_estimators": 2, "max_depth": 2}
     rare = classifier(**few).fit(rows, (random.random(5000) < 0.02).astype(int))
-    assert np.median(rare.predict_proba(rows)[:, 1]) == pytest.approx(0.02, abs=0.02)
+    # The medians have a standard deviation of .005 and .008; starting from one half, two trees end near .4 and .6.
+    assert np.median(rare.predict_proba(rows)[:, 1]) == pytest.approx(0.02, abs=0.1)
     high = regressor(**few).fit(rows, np.full(5000, 0.9))
-    assert np.median(high.predict(rows)) == pytest.approx(0.9, abs=0.05)
+    assert np.median(high.predict(rows)) == pytest.approx(0.9, abs=0.1)
 
 
 @pytest.mark.usefixtures("no_noise")

@@ -15,6 +15,8 @@ from tests.statistical.tools import (
     fine_laplace_pvalue,
 )
 
+pytestmark = pytest.mark.fresh_noise  # OpenDP draws too
+
 N = 20_000
 ZEROS = np.zeros(N, dtype=np.int64)
 
