@@ -307,7 +307,9 @@ def test_a_column_of_nothing_but_nulls_has_no_key() -> None:
 def test_a_key_in_every_row_is_neither_slow_nor_released() -> None:
     n = 100_000
     data = pd.DataFrame({"zone": [f"id {i}" for i in range(n)], "hour": np.arange(n), "long": True})
-    estimator = selected_trips(delta=1e-14).fit(data)  # each of 2e5 keys passes with probability delta at most
+    estimator = selected_trips(delta=1e-14).fit(
+        data
+    )  # each of 2e5 keys passes with probability delta at most
     assert [len(t) for t in estimator.tables_.values()] == [0, 0]
 
 
