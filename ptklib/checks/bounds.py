@@ -6,7 +6,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 from scipy.special import ndtri
 
 from ptklib.accounting import (
@@ -17,24 +16,22 @@ from ptklib.accounting import (
     renyi_curve,
     renyi_epsilon,
 )
+from ptklib.checks.events import leaves
+from ptklib.checks.rules import Rule, cuts, likely_chances, likely_rule, share_bounds, two_sided
 from ptklib.privacy import PrivacyLoss
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Chances = Floats | Bools
+"""Coins or, where a rule is chosen, how likely each says that the row is in."""
 
-_CUTS = 40
-_RANKING = 3.0
 _LEAST_RENYI = 1e-7
 _LEAST_SHIFT = 1e-3
 _SAME = 1 + 1e-6
+_HIGH_ORDER = 1e9
+"""Where a Rényi divergence is the epsilon at delta 0."""
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Guess "the row is in" for scores above `above`, "it is not" for scores below `below`."""
-
-    above: float
-    below: float
+_FEW_PARTS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Bound:
 class LossTest(Protocol):
     """Turns guesses into a bound."""
 
-    def strength(self, scores: Floats, inside: Bools, rule: Rule, level: float | None) -> float:
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return how much `rule` shows on these scores, each share being wrong with probability `level`."""
 
     def bound(self, strength: float) -> Bound:
@@ -58,14 +55,14 @@ class LossTest(Protocol):
     n_shares: ClassVar[int]
     """Shares that are bounded from counts, all of which have to hold."""
 
-    def rules(self, scores: Floats) -> list[Rule]:
-        """Return rules to choose from."""
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return the rule for all `scores` that shows most for the first ones, whose coins are given."""
 
 
 def choose_test(loss: PrivacyLoss) -> LossTest:
     """Return the most powerful test there is here against a declared loss."""
     if loss.delta == 0:
-        return PureTest(loss.epsilon)
+        return RenyiTest(loss) if _many_parts(loss) else PureTest(loss.epsilon)
     if event_delta(loss.event) > 0:
         return ApproximateTest(loss.epsilon, loss.delta)
     multiplier = joint_multiplier([loss.event])
@@ -80,9 +77,10 @@ class PureTest:
 
     Notes
     -----
-    In each trial a fair coin decides whether the row is in. Given a score that leads to a guess, epsilon-DP
-    bounds the odds of either answer by ``exp(epsilon)``, so the number of right guesses among those made is at
-    most binomial [1]_. Clopper-Pearson bounds its share from below, and the logit of that is the bound.
+    In each trial a fair coin decides whether the row is in. Given all scores, epsilon-DP bounds the odds of either
+    side of each coin by ``exp(epsilon)``, so the number of right guesses among those made is at most binomial [1]_,
+    whatever the scores have to do with which guesses are made. Clopper-Pearson bounds its share from below, and the
+    logit of that is the bound.
 
     References
     ----------
@@ -94,45 +92,52 @@ class PureTest:
 
     n_shares: ClassVar[int] = 1
 
-    def strength(self, scores: Floats, inside: Bools, rule: Rule, level: float | None) -> float:
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the logit of the least share of right guesses."""
-        yes, no = scores > rule.above, scores < rule.below
-        right = int(np.count_nonzero(yes & inside) + np.count_nonzero(no & ~inside))
-        share = share_bounds(right, int(np.count_nonzero(yes | no)), level)[0]
+        share = share_bounds(*_guesses(scores, inside, rule), level)[0]
         return math.log(share / (1 - share)) if share > 0 else -math.inf
 
     def bound(self, strength: float) -> Bound:
         """Return what a strength says of epsilon."""
         return Bound(max(strength, 0.0), strength > self.epsilon)
 
-    def rules(self, scores: Floats) -> list[Rule]:
-        """Return symmetric and one-sided rules."""
-        return _two_sided(scores)
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return a symmetric rule; all scores may choose it, since only coins are counted."""
+        return likely_rule(scores, scores[: len(inside)], inside)
 
 
 @dataclass(frozen=True, slots=True)
 class ApproximateTest:
-    """Against (epsilon, delta)-DP: ``p <= exp(epsilon) q + delta`` for every event."""
+    """Against (epsilon, delta)-DP: right guesses are at most ``exp(epsilon)`` times the wrong ones, and delta more.
+
+    Notes
+    -----
+    For the event "yes" and the event "no" the guarantee says ``p <= exp(epsilon) q + delta``. Half of both, by the fair
+    coin: with g the share of trials in which a guess is made and s the share of right ones among them,
+    ``g s <= exp(epsilon) g (1 - s) + delta``, so ``exp(epsilon) >= (s - delta / g) / (1 - s)``, which grows with
+    both shares.
+    """
 
     epsilon: float
     delta: float
 
-    n_shares: ClassVar[int] = 4
+    n_shares: ClassVar[int] = 2
 
-    def strength(self, scores: Floats, inside: Bools, rule: Rule, level: float | None) -> float:
-        """Return the greatest log of ``(p - delta) / q``."""
-        events = _event_bounds(scores, inside, rule, level)
-        return max(
-            math.log((low - self.delta) / high) if low > self.delta else -math.inf for low, high in events
-        )
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
+        """Return the least log of ``(s - delta / g) / (1 - s)``."""
+        right, made = _guesses(scores, inside, rule)
+        share, guessed = share_bounds(right, made, level)[0], share_bounds(made, len(scores), level)[0]
+        left = share - self.delta / guessed if guessed > 0 else 0.0
+        return math.log(left / (1 - share)) if left > 0 else -math.inf
 
     def bound(self, strength: float) -> Bound:
         """Return what a strength says of epsilon."""
         return Bound(max(strength, 0.0), strength > self.epsilon)
 
-    def rules(self, scores: Floats) -> list[Rule]:
-        """Return one-sided rules."""
-        return [Rule(cut, -math.inf) for cut in _cuts(scores)]
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return a symmetric rule."""
+        seen = scores[: len(inside)]
+        return likely_rule(seen, seen, inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class GaussianTest:
 
     n_shares: ClassVar[int] = 4
 
-    def strength(self, scores: Floats, inside: Bools, rule: Rule, level: float | None) -> float:
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the greatest shift of a normal variable that the shares need."""
         events = _event_bounds(scores, inside, rule, level)
         return max(float(ndtri(low) - ndtri(high)) for low, high in events)
@@ -168,9 +173,10 @@ class GaussianTest:
             return Bound(0.0, False)
         return Bound(profile_epsilon(1 / strength, self.delta), strength > self.shift)
 
-    def rules(self, scores: Floats) -> list[Rule]:
-        """Return one-sided rules."""
-        return [Rule(cut, -math.inf) for cut in _cuts(scores)]
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return a one-sided rule."""
+        rules = [Rule(cut, -math.inf) for cut in cuts(scores[: len(inside)])]
+        return _strongest(self, rules, scores, inside)
 
 
 class RenyiTest:
@@ -180,7 +186,12 @@ class RenyiTest:
     -----
     ``D_a(p || q) <= curve(a)`` at each order for the shares of what can be guessed with the row and without, by
     data processing. The bound is the epsilon, at the declared delta, of the curve multiplied by the least
-    factor that explains them.
+    factor f that explains them.
+
+    Many parts of a small epsilon each, at delta 0, hardly ever lose all of it at once, so no number of trainings would
+    find half the noise by the sum of their epsilons; by their curve it is found. The bound is then the declared epsilon
+    times the least number c that the noise of all parts must be divided by: that multiplies the curve by ``c**2`` at
+    most, and by c at most where it is below 1.
     """
 
     n_shares: ClassVar[int] = 4
@@ -190,7 +201,7 @@ class RenyiTest:
         self._orders = np.asarray([order for order in ORDERS if order <= 64])
         self._curve = renyi_curve(loss.event, tuple(self._orders))
 
-    def strength(self, scores: Floats, inside: Bools, rule: Rule, level: float | None) -> float:
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the least factor of the curve that explains the shares."""
         shares = _least_apart(scores, inside, rule, level)
         return max(float(np.max(_renyi(p, q, self._orders) / self._curve)) for p, q in (shares, shares[::-1]))
@@ -199,34 +210,26 @@ class RenyiTest:
         """Return what a strength says of epsilon."""
         if strength * float(self._curve[0]) < _LEAST_RENYI:
             return Bound(0.0, False)
+        if self._loss.delta == 0:
+            return Bound(self._loss.epsilon * min(strength, math.sqrt(strength)), strength > 1)
         curve = renyi_curve(self._loss.event, ORDERS)
         declared, found = (renyi_epsilon(ORDERS, f * curve, self._loss.delta) for f in (1.0, strength))
         # The declared epsilon may come from a finer conversion than the one on these orders.
         return Bound(found * min(self._loss.epsilon / declared, 1.0), strength > 1)
 
-    def rules(self, scores: Floats) -> list[Rule]:
-        """Return symmetric and one-sided rules."""
-        return _two_sided(scores)
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return a symmetric or a one-sided rule."""
+        return _strongest(self, two_sided(scores[: len(inside)]), scores, inside)
 
 
-def share_bounds(hits: int, n: int, level: float | None) -> tuple[float, float]:
-    """Return bounds of a probability, by Clopper and Pearson: each is wrong with probability `level` at most.
-
-    Without a level, Wilson's approximation at three deviations: it only ranks rules, many times over.
-    """
-    if level is None:
-        if not n:
-            return 0.0, 1.0
-        share, z = hits / n, _RANKING
-        middle, width = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-        return max((middle - width) / (1 + z * z / n), 0.0), min((middle + width) / (1 + z * z / n), 1.0)
-    low = float(stats.beta.ppf(level, hits, n - hits + 1)) if hits else 0.0
-    high = float(stats.beta.ppf(1 - level, hits + 1, n - hits)) if hits < n else 1.0
-    return low, high
+def _many_parts(loss: PrivacyLoss) -> bool:
+    """Whether the loss of an event at delta 0 is divided over three parts or so, as their squares count them."""
+    parts = [(float(renyi_curve(part, (_HIGH_ORDER,))[0]), n) for part, n in leaves(loss.event)]
+    return sum(n * e for e, n in parts) ** 2 > _FEW_PARTS * sum(n * e * e for e, n in parts)
 
 
 def epsilon_lower_bound(
-    scores: Floats, inside: Bools, loss: PrivacyLoss, *, confidence: float = 0.999, explore: float = 0.3
+    scores: Floats, inside: Bools, loss: PrivacyLoss, *, confidence: float = 0.999, explore: float = 0.2
 ) -> Bound:
     """Return a lower bound of epsilon from scores of outputs with and without a row.
 
@@ -241,22 +244,46 @@ def epsilon_lower_bound(
     confidence : float
         Chance, at least, that the bound holds.
     explore : float
-        Share of the trials, the first ones, on which the rule is chosen; the others alone give the bound.
+        Share of the trials, the first ones, on which the rule is chosen; the coins of the others alone give the bound.
     """
     test, split = choose_test(loss), int(len(scores) * explore)
-    seen, coins = scores[:split], inside[:split]
-    best = max(test.rules(seen), key=lambda rule: test.strength(seen, coins, rule, None))
+    best = test.rule(scores, inside[:split])
     level = (1 - confidence) / test.n_shares
     return test.bound(test.strength(scores[split:], inside[split:], best, level))
 
 
+def _strongest(test: LossTest, rules: list[Rule], scores: Floats, inside: Bools) -> Rule:
+    """Return the rule that is likely to show most in the trials that are left, by those that were seen."""
+    seen = scores[: len(inside)]
+    times = max(round(len(scores) / max(len(seen), 1)) - 1, 1)
+    chances = likely_chances(seen, inside)
+    some, likely = np.tile(seen, times), np.tile(chances, times)
+    return max(rules, key=lambda rule: test.strength(some, likely, rule, None))
+
+
+def _guesses(scores: Floats, inside: Chances, rule: Rule) -> tuple[float, float]:
+    """Return how many guesses are right, and how many are made."""
+    yes, no = scores > rule.above, scores < rule.below
+    with_row, without = _tallies(inside, yes, no)
+    return with_row[1] + without[2], float(np.count_nonzero(yes | no))
+
+
+def _tallies(inside: Chances, *events: Bools) -> tuple[list[float], list[float]]:
+    """Return the number of trials with the row, and those of them in each event; the same without it."""
+    chances = np.asarray(inside, dtype=np.float64)
+    with_row, without = (
+        [float(w.sum()), *(float(w @ event) for event in events)] for w in (chances, 1 - chances)
+    )
+    return with_row, without
+
+
 def _event_bounds(
-    scores: Floats, inside: Bools, rule: Rule, level: float | None
+    scores: Floats, inside: Chances, rule: Rule, level: float | None
 ) -> list[tuple[float, float]]:
     """Return (least p, most q) of the event of `rule` and of its complement, for either order of datasets."""
     event = scores > rule.above if math.isfinite(rule.above) else scores < rule.below
-    with_row = share_bounds(int(np.count_nonzero(event & inside)), int(inside.sum()), level)
-    without = share_bounds(int(np.count_nonzero(event & ~inside)), int((~inside).sum()), level)
+    (n_with, hits_with), (n_without, hits_without) = _tallies(inside, event)
+    with_row, without = share_bounds(hits_with, n_with, level), share_bounds(hits_without, n_without, level)
     return [
         (with_row[0], without[1]),
         (without[0], with_row[1]),
@@ -266,7 +293,7 @@ def _event_bounds(
 
 
 def _least_apart(
-    scores: Floats, inside: Bools, rule: Rule, level: float | None
+    scores: Floats, inside: Chances, rule: Rule, level: float | None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return shares of (yes, neither, no) with the row and without, as near to each other as the counts allow.
 
@@ -276,11 +303,10 @@ def _least_apart(
     within the four bounds of shares it is least at their corner, as long as ratios stay in order there.
     """
     yes, no = scores > rule.above, scores < rule.below
-    n_with, n_without = int(inside.sum()), int((~inside).sum())
-    p_yes = share_bounds(int(np.count_nonzero(yes & inside)), n_with, level)[0]
-    p_no = share_bounds(int(np.count_nonzero(no & inside)), n_with, level)[1]
-    q_yes = share_bounds(int(np.count_nonzero(yes & ~inside)), n_without, level)[1]
-    q_no = share_bounds(int(np.count_nonzero(no & ~inside)), n_without, level)[0]
+    (n_with, *hits_with), (n_without, *hits_without) = _tallies(inside, yes, no)
+    p_yes, p_no = share_bounds(hits_with[0], n_with, level)[0], share_bounds(hits_with[1], n_with, level)[1]
+    q_yes = share_bounds(hits_without[0], n_without, level)[1]
+    q_no = share_bounds(hits_without[1], n_without, level)[0]
     if not math.isfinite(rule.below):
         p_no = q_no = 0.0
     if not math.isfinite(rule.above):
@@ -299,21 +325,3 @@ def _renyi(p: tuple[float, ...], q: tuple[float, ...], orders: Floats) -> Floats
             if a > 0
         ]
     return np.asarray(np.logaddexp.reduce(terms, axis=0) / (orders - 1))
-
-
-def _cuts(scores: Floats) -> list[float]:
-    """Return places to cut at: between scores, so that equal scores fall on the same side in every run."""
-    values = np.unique(scores)
-    if len(values) < 2:
-        return [float(values[0])] if len(values) else [0.0]
-    middles = (values[1:] + values[:-1]) / 2
-    by_value = np.linspace(0, len(middles) - 1, min(_CUTS, len(middles))).astype(np.int64)
-    by_share = np.searchsorted(values, np.quantile(scores, np.linspace(0, 1, _CUTS), method="lower"))
-    chosen = np.unique(np.concatenate([by_value, by_share, by_share - 1]))
-    return [float(middles[i]) for i in chosen if 0 <= i < len(middles)]
-
-
-def _two_sided(scores: Floats) -> list[Rule]:
-    cuts = _cuts(scores)
-    one = [Rule(cut, -math.inf) for cut in cuts] + [Rule(math.inf, cut) for cut in cuts]
-    return one + [Rule(high, low) for low, high in zip(cuts, cuts[::-1], strict=True) if low <= high]

@@ -27,7 +27,7 @@ def differences(event: Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
     promised: Counter[tuple[str, str]] = Counter()
     free: set[tuple[str, str]] = set()
     said = []
-    for part, count in _leaves(event, 1):
+    for part, count in leaves(event):
         if not _known(part):
             said.append(f"the event declares {part.get('name')!r}, which is no draw of ptklib.mechanisms")
             continue
@@ -42,13 +42,14 @@ def differences(event: Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
     return said
 
 
-def _leaves(event: Mapping[str, Any], count: int) -> Iterable[tuple[Mapping[str, Any], int]]:
+def leaves(event: Mapping[str, Any], count: int = 1) -> Iterable[tuple[Mapping[str, Any], int]]:
+    """Yield the parts of an event that are no composition, and how often each is used."""
     times = count * int(event.get("count", 1))
     if "events" in event:
         for part in event["events"]:
-            yield from _leaves(part, times)
+            yield from leaves(part, times)
     elif isinstance(event.get("event"), Mapping):
-        yield from _leaves(event["event"], times)
+        yield from leaves(event["event"], times)
     else:
         yield event, times
 

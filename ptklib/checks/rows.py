@@ -12,7 +12,11 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds
 
 LABEL = "y"
-CROWD = 50
+
+CROWD = 400
+"""Units that are alike: so many that what is learned from them is sure beside the noise of a usual budget."""
+
+_CROWDED_ROWS, _LEAST_CROWD = 4_000, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +117,10 @@ class Synthetic:
         if params.get("guarantee") == "user":
             self._unit, most = params.get("user"), params.get("max_rows_per_user")
         self._rows_per_unit = int(most or 1)
+        self.crowd = max(min(CROWD, _CROWDED_ROWS // self._rows_per_unit), _LEAST_CROWD)
         self.names = tuple(estimator.input_columns())
         self._needs_y = bool(estimator.__sklearn_tags__().target_tags.required)
+        self._label = LABEL if self._needs_y else str(params.get("label"))
         given = {name: Column.of(declared) for name, declared in (columns or {}).items()}
         wanted = [*self.names, *([LABEL] if self._needs_y else [])]
         self.columns = {
@@ -144,13 +150,23 @@ class Synthetic:
         }
         return self._rows(spread, n, 0)
 
-    def alike(self, place: int, n_units: int, first_unit: int = 0) -> Rows:
+    @property
+    def labelled(self) -> bool:
+        """Whether one column is a label."""
+        return self._label in self.columns
+
+    def alike(self, place: int, n_units: int, first_unit: int = 0, label_place: int | None = None) -> Rows:
         """Return the rows of `n_units` units that are all alike: all at the first (0) or last (-1) values.
 
-        Each unit has as many rows as one may have.
+        The label may be at the other end. Each unit has as many rows as one may have.
         """
         n = n_units * self._rows_per_unit
-        return self._rows({name: c.repeat(place, n) for name, c in self.columns.items()}, n, first_unit)
+        places = dict.fromkeys(self.columns, place)
+        if label_place is not None:
+            places[self._label] = label_place
+        return self._rows(
+            {name: c.repeat(places[name], n) for name, c in self.columns.items()}, n, first_unit
+        )
 
     def _rows(self, columns: dict[str, npt.NDArray[Any]], n: int, first_unit: int) -> Rows:
         y = columns.pop(LABEL) if self._needs_y else None
@@ -164,7 +180,7 @@ class Synthetic:
         assert self._ids is not None
         others = self._ids[:-1] or self._ids
         return Column(self._ids).array(
-            [self._ids[-1] if i >= CROWD else others[i % len(others)] for i in numbers]
+            [self._ids[-1] if i >= self.crowd else others[i % len(others)] for i in numbers]
         )
 
 
@@ -189,15 +205,23 @@ class Neighbours:
 def neighbours(synthetic: Synthetic, n_amplified: int = 400) -> list[Neighbours]:
     """Return pairs that make one unit as visible as it can be.
 
-    Nothing against one unit at either end of all columns, and a crowd of equal rows against one more.
+    Nothing against one unit at either end of all columns, a crowd of equal rows against one more, a crowd at the
+    other end, and one with the other label. Choices by how far rows are apart move most beside the third, residuals of
+    predictions beside the last.
     """
     pairs = []
     for place, end in ((-1, "highest"), (0, "lowest")):
-        crowd, unit = synthetic.alike(place, CROWD), synthetic.alike(place, 1, first_unit=CROWD)
-        amplified = synthetic.alike(place, n_amplified, first_unit=CROWD)
+        n = synthetic.crowd
+        crowd, unit = synthetic.alike(place, n), synthetic.alike(place, 1, first_unit=n)
+        amplified = synthetic.alike(place, n_amplified, first_unit=n)
         pairs.append(Neighbours(f"empty, {end}", crowd[:0], unit, amplified, n_amplified))
         if synthetic.crowded:
+            others = synthetic.alike(-1 - place, n)
             pairs.append(Neighbours(f"crowd, {end}", crowd, unit, amplified, n_amplified))
+            pairs.append(Neighbours(f"opposite crowd, {end}", others, unit, amplified, n_amplified))
+            if synthetic.labelled:
+                contrary = synthetic.alike(place, n, label_place=-1 - place)
+                pairs.append(Neighbours(f"contrary crowd, {end}", contrary, unit, amplified, n_amplified))
     return pairs
 
 

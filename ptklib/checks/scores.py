@@ -1,40 +1,47 @@
-"""Scores: one number per released state, high when a unit seems to be in the data."""
+"""Scores: one number per training, high when a unit seems to be in the data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ptklib.checks.rows import Neighbours, Rows
+from ptklib.checks.laws import CERTAIN
+from ptklib.checks.learned import LearnedScore
+from ptklib.checks.rows import Neighbours
+from ptklib.checks.trainings import Trainings
+from ptklib.checks.transcript import DivergedError, Transcript, record, replay
 from ptklib.sums import NoisySums
 
 Floats = npt.NDArray[np.float64]
-Fit = Callable[[Rows], Mapping[str, Any]]
-"""Rows to released tables, with fresh noise."""
 
-_LEARNED_FROM = 40
-_NUMBERS = ("double", "int64")
-_STRAIGHT = 0.2
-"""A column counts as a sum when 2 m units move it by twice as much as m units do, up to this share."""
+_SAMPLED = 4
+"""Replays behind one score where units are sampled: the sample is secret, so each replay draws its own."""
+
+_LOOKED_AT = 2
+"""Trainings with and without the unit that show how far outputs are apart."""
 
 
 class Score(Protocol):
-    """What an observer computes from released tables."""
+    """What an observer computes from one training, knowing both datasets."""
 
     visibility: float
     """How far one unit moves the outputs, in noise; compares pairs of neighbours."""
 
-    def __call__(self, tables: Mapping[str, Any]) -> float:
-        """Return the score of a release."""
+    def trial(self, inside: bool) -> float:
+        """Train with or without the unit, and return the score of what came out."""
 
 
-def score_of(estimator: Any, pair: Neighbours, fit: Fit) -> Score:
-    """Return the most telling score there is for a pair of neighbours."""
-    found = {name: estimator.table_schemas()[name].keys for name in estimator.released_keys()}
-    if isinstance(estimator, NoisySums) and not found:
-        return SumScore(estimator, pair)
-    return LearnedScore(pair, fit, gaussian=estimator.declared_loss().delta > 0, found=found)
+def scores_of(estimator: Any, pairs: list[Neighbours]) -> list[tuple[Neighbours, Score]]:
+    """Return the most telling score there is for each pair of neighbours; it is the same kind for all."""
+    if _samples(estimator.declared_loss().event):  # samples of a crowd would hide one unit more
+        pairs = [pair for pair in pairs if not len(pair.without)] or pairs
+    if isinstance(estimator, NoisySums) and not estimator.released_keys():
+        return [(pair, SumScore(estimator, pair)) for pair in pairs]
+    replayed: list[tuple[Neighbours, Score]] = [
+        (pair, score) for pair in pairs if (score := _replayed(estimator, pair)) is not None
+    ]
+    return replayed or [(pair, LearnedScore(estimator, pair)) for pair in pairs]
 
 
 class SumScore:
@@ -45,8 +52,8 @@ class SumScore:
     """
 
     def __init__(self, estimator: NoisySums, pair: Neighbours) -> None:
-        before = estimator.partial_statistics(pair.without.X, pair.without.y).arrays
-        after = estimator.partial_statistics(pair.with_unit.X, pair.with_unit.y).arrays
+        self._trainings = Trainings(estimator, pair)
+        before, after = (part.arrays for part in self._trainings.parts)
         plan = estimator._plan()
         self._estimator, self._steps, self._gaussian = estimator, estimator._steps(), plan.epsilons is None
         self._parts: list[tuple[str, npt.NDArray[np.intp], Floats, Floats, float]] = []
@@ -60,9 +67,9 @@ class SumScore:
             reach += float(np.sum(size**2 if self._gaussian else size))
         self.visibility = reach
 
-    def __call__(self, tables: Mapping[str, Any]) -> float:
-        """Return the logarithm of the likelihood ratio, up to a constant."""
-        values, total = self._estimator._values_of(tables), 0.0
+    def trial(self, inside: bool) -> float:
+        """Return the logarithm of the likelihood ratio of one release, up to a constant."""
+        values, total = self._estimator._values_of(self._trainings.tables(inside)), 0.0
         for name, places, exact, moved, scale in self._parts:
             noise = values[name][places] / self._steps[name] - exact
             if self._gaussian:
@@ -72,80 +79,89 @@ class SumScore:
         return total
 
 
-class LearnedScore:
-    """The same, learned from outputs: which released numbers add up, and how noisy each is.
+class TranscriptScore:
+    """The likelihood ratio of all that the mechanisms gave out, also of what is not released.
 
     Notes
     -----
-    Outputs on many more units like the one in question show how far a single one moves each number that is a
-    noisy sum; fits without it show the noise. What is learned decides only how telling the score is:
-    bounds come from other fits.
+    What a mechanism gives out is what composition accounts for: the tables are computed from it, so an observer of all
+    of it sees more than one of the tables. A loss that is declared holds against both. Outputs are replayed on both
+    datasets, each with coins of its own where units are sampled, so the score is a function of the outputs
+    alone. When the replay with the unit leads to other tables than the one without, the tables tell what no
+    mechanism gave out: the score is `CERTAIN`.
     """
 
-    def __init__(
-        self, pair: Neighbours, fit: Fit, *, gaussian: bool, found: Mapping[str, tuple[str, ...]]
-    ) -> None:
-        self._gaussian = gaussian
-        many, half = pair.amplified, pair.amplified[: len(pair.amplified) // 2]
-        amplified = [fit(pair.without + many) for _ in range(3)]
-        self._numbers = _Numbers(amplified[0], found)
-        base = np.array([self._numbers.of(fit(pair.without)) for _ in range(_LEARNED_FROM)])
-        all_of_them = np.mean([self._numbers.of(tables) for tables in amplified], axis=0)
-        half_of_them = np.mean([self._numbers.of(fit(pair.without + half)) for _ in range(3)], axis=0)
-        self._centre = np.median(base, axis=0)
-        self._spread = np.std(base, axis=0)
-        whole = all_of_them - self._centre
-        straight = np.abs(whole - 2 * (half_of_them - self._centre)) <= _STRAIGHT * np.abs(whole)
-        shift = np.where(straight, whole / pair.n_amplified, 0.0)
-        telling = np.abs(whole) > 4 * self._spread
-        self._shift = np.where(telling, shift, 0.0)
-        noisy = self._spread > 0
-        # What never varies without the unit gives it away, unless it does not vary with one unit either.
-        single = np.array([self._numbers.of(fit(pair.with_unit)) for _ in range(3)])
-        self._certain = ~noisy & (self._shift != 0) & np.all(single != self._centre, axis=0)
-        self._places = np.flatnonzero(noisy & (self._shift != 0))
-        size = np.abs(self._shift[self._places]) / self._spread[self._places]
-        self.visibility = float(np.sum(size**2 if gaussian else size)) + 1e6 * float(self._certain.any())
+    def __init__(self, estimator: Any, pair: Neighbours) -> None:
+        self._trainings = Trainings(estimator, pair)
+        self._replays = _SAMPLED if _samples(estimator.declared_loss().event) else 1
+        self._nobody = not len(pair.without)
+        self._leaks, apart = False, []
+        self.reproducible = True
+        """Whether the tables followed from what the mechanisms gave out and from the dataset."""
+        for inside in [True, False] * _LOOKED_AT:
+            made, tables = self._recorded(inside)
+            with_unit, tables_with = self._replayed(made, True)
+            without, tables_without = self._replayed(made, False)
+            apart.append(with_unit.divergence(without))
+            self._leaks |= not _same(tables_with, tables_without)
+            self.reproducible &= bool(made.steps) and _same(tables, tables_with if inside else tables_without)
+        self.visibility = float(np.mean(apart)) + CERTAIN * self._leaks
 
-    def __call__(self, tables: Mapping[str, Any]) -> float:
-        """Return about the logarithm of the likelihood ratio."""
-        away = self._numbers.of(tables) - self._centre
-        exact = float(np.sum(np.sign(away[self._certain]) * np.sign(self._shift[self._certain])))
-        places = self._places
-        noise, moved, spread = away[places], self._shift[places], self._spread[places]
-        if self._gaussian:
-            return 1e6 * exact + float(np.sum(noise * moved / spread**2))
-        ratio = (np.abs(noise) - np.abs(noise - moved)) * np.sqrt(2) / spread
-        return 1e6 * exact + float(np.sum(ratio))
+    def trial(self, inside: bool) -> float:
+        """Return the logarithm of the likelihood ratio of the outputs of one training."""
+        made, tables = self._recorded(inside)
+        ratios, certain, without = [], 0.0, None
+        for _ in range(self._replays):
+            try:
+                with_unit, tables_with = self._replayed(made, True, to_the_end=self._leaks)
+                if without is None or not self._nobody:  # nobody has no coins
+                    without, tables_without = self._replayed(made, False, to_the_end=self._leaks)
+            except DivergedError:  # no score is better than one of draws that do not belong together
+                return 0.0
+            ratios.append(with_unit.log_ratio(without))
+            if self._leaks:
+                certain += CERTAIN * (_same(tables, tables_with) - _same(tables, tables_without))
+        likely = np.logaddexp.reduce(np.array(ratios), axis=0) - np.log(self._replays)
+        return certain + float(likely.sum())
 
+    def _recorded(self, inside: bool) -> tuple[Transcript, Mapping[str, Any]]:
+        tables: dict[str, Any] = {}
+        return record(lambda: tables.update(self._trainings.tables(inside))), tables
 
-class _Numbers:
-    """Puts released numbers in a fixed order: that of one release, and of its keys where those are released.
-
-    A number that is not there counts as 0, in a table of another length all of them.
-    """
-
-    def __init__(self, tables: Mapping[str, Any], found: Mapping[str, tuple[str, ...]]) -> None:
-        self._found = found
-        self._places = {name: _keys(tables[name], keys) for name, keys in found.items()}
-        self._columns = [
-            (name, field.name, table.num_rows)
-            for name, table in sorted(tables.items())
-            for field in table.schema
-            if str(field.type) in _NUMBERS and field.name not in found.get(name, ())
-        ]
-
-    def of(self, tables: Mapping[str, Any]) -> Floats:
-        """Return the numbers of a release."""
-        parts = [np.zeros(0)]
-        for name, column, length in self._columns:
-            values = tables[name].column(column).to_numpy().astype(np.float64)
-            if name in self._found:
-                known = dict(zip(_keys(tables[name], self._found[name]), values, strict=True))
-                values = np.array([known.get(key, 0.0) for key in self._places[name]])
-            parts.append(values if len(values) == length else np.zeros(length))
-        return np.concatenate(parts)
+    def _replayed(
+        self, made: Transcript, inside: bool, to_the_end: bool = True
+    ) -> tuple[Transcript, Mapping[str, Any]]:
+        tables: dict[str, Any] = {}
+        seen = replay(made, lambda: tables.update(self._trainings.tables(inside)), to_the_end=to_the_end)
+        return seen, tables
 
 
-def _keys(table: Any, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+def _replayed(estimator: Any, pair: Neighbours) -> TranscriptScore | None:
+    """Return a score by replay, or None where noise does not come from `ptklib.mechanisms`, or not always the same."""
+    try:
+        score = TranscriptScore(estimator, pair)
+        return score if score.reproducible else None
+    except DivergedError:
+        return None
+
+
+def _samples(event: Mapping[str, Any]) -> bool:
+    """Whether a loss counts on a secret sample of units."""
+    if event["name"] in ("PoissonSampled", "Parallel"):
+        return True
+    parts = [*event.get("events", []), *([event["event"]] if isinstance(event.get("event"), Mapping) else [])]
+    return any(_samples(part) for part in parts)
+
+
+def _same(tables: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    return tables.keys() == others.keys() and all(
+        table is others[name] or table.equals(others[name]) or _equal(table, others[name])
+        for name, table in tables.items()
+    )
+
+
+def _equal(table: Any, other: Any) -> bool:
+    """Compare once more, with NaN equal to itself."""
+    if table.schema != other.schema or table.num_rows != other.num_rows:
+        return False
+    return bool(table.to_pandas().equals(other.to_pandas()))

@@ -10,7 +10,8 @@ import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.base import DPEstimator, Release, Units
-from ptklib.domains import OUTSIDE, Domain
+from ptklib.domains import OUTSIDE
+from ptklib.embeddings.declared import Declared
 from ptklib.embeddings.factors import popularity
 from ptklib.embeddings.layout import (
     COUNT,
@@ -19,29 +20,18 @@ from ptklib.embeddings.layout import (
     check_numbers,
     factor_names,
     matrix,
-    schema_of,
     user_names,
     whole,
 )
-from ptklib.embeddings.plan import WEIGHT, Guarantee, Plan, Shape, plan_rounds
+from ptklib.embeddings.plan import WEIGHT
 from ptklib.embeddings.poisson import Items, local_step
 from ptklib.embeddings.recommend import best_items, missed
 from ptklib.embeddings.training import train
 from ptklib.embeddings.users import Users
 from ptklib.embeddings.vectors import noisy_loadings, vectors
-from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
-from ptklib.names import check_name, refuse_duplicates
-from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit, finite_number
-from ptklib.state import ReleasedState, TableSchema
-
-CELLS_MAX = 2**24
-FACTORS_MAX = 256
-ROUNDS_MAX = 1000
-ROWS_MAX = 10_000
-
-HEAVIEST_MIN, HEAVIEST_MAX = 1e-100, 1e100
-"""Largest weights of a row of which all sums and squares, and those of the noise, are numbers of float64."""
+from ptklib.privacy import Bounds
+from ptklib.state import ReleasedState
 
 FACTOR_MIN, FACTOR_MAX = 1e-150, 1e150
 """Item factors that can be released: with the weights above, users' factors and their squares stay finite too."""
@@ -50,7 +40,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class UserEmbeddings(DPEstimator):
+class UserEmbeddings(Declared):
     """Release factors of items by hierarchical Poisson factorization; users get vectors from their own rows.
 
     Parameters
@@ -85,8 +75,9 @@ class UserEmbeddings(DPEstimator):
     item_factors_ : ndarray of shape (n_items, n_factors)
         Released. Positive; a user's vector times these is what is expected of each item.
     tables_ : dict of str to pyarrow.Table
-        Released. ``items``: the item, ``count``, a noisy sum of its weights that may be negative, and
-        ``factor_<i>``. With ``guarantee="record"`` also ``users``: the user and ``user_factor_<i>``.
+        Released. ``items``: the item, ``count``, a noisy estimate of the sum of its weights, in which users of many
+        rows may count less and which may be negative, and ``factor_<i>``. With ``guarantee="record"`` also ``users``:
+        the user and ``user_factor_<i>``.
     privacy_spent_ : PrivacyLoss
 
     Raises
@@ -99,20 +90,23 @@ class UserEmbeddings(DPEstimator):
     :Guarantee: (epsilon, delta)-DP per call of ``fit``.
     :Unit: with ``guarantee="user"`` a user, with any number of rows; with ``"record"`` one row.
     :Neighbours: add or remove one unit.
-    :Mechanism: discrete Gaussian noise on counts of items, on three products with the Gram matrix of users, on the
-        sufficient statistics of a fresh Poisson sample of users in each round, and on a last comparison with
-        popularity. The noise of the sampled rounds follows from their Rényi curve.
+    :Mechanism: discrete Gaussian noise on counts of items, on one number that tells how much taste users have in
+        common, on three products with the Gram matrix of users, on the sufficient statistics of a fresh Poisson sample
+        of users in each round, and on a last comparison with popularity. The noise of the sampled rounds follows from
+        their Rényi curve.
     :Sensitivity: a user's contribution to each is an integer vector of length ``2**20`` or less (L2), by clipping
-        and truncation. One row may turn one such vector into another: ``2**21``. A row moves the loadings of
-        its user, before they become a vector, by at most ``2**28``.
+        and truncation. One row may turn one such vector into another: ``2**21``. The taste in common is a norm of the
+        largest eigenvalues of the users' Gram matrix, which a user moves by at most 1: ``2**20``, and a margin for
+        rounding. A row moves the loadings of its user, before they become a vector, by at most ``2**28``.
 
-    Popularity comes first. When it shows too few users for any taste to stand out of the noise, or none
-    does, what is left is spent on it as well. Otherwise sparse directions in which users differ from popularity are
-    searched (noisy orthogonal iteration, varimax), and stochastic variational inference starts from these. Statistics
-    are read with a prior of popularity times the usual mixture, so noise leads back to popularity. A tenth of the
-    users, by fresh coins, learns nothing: it is asked whether the factors recommend better than popularity, in four
-    blends of both. Unless the noisy answer is a clear yes, factors are released that give every user the order of
-    popularity.
+    Popularity and the taste users have in common come first, for 18 % of the budget. When no taste is so strong
+    that it would stand out of the noise of a search, all that is left is spent on popularity too: on all users,
+    each cut to a length that is usual. That is worth more than the 2 % the question took. Otherwise sparse
+    directions in which users differ from popularity are searched (noisy orthogonal iteration, varimax), and
+    stochastic variational inference starts from these. Statistics are read with a prior of popularity times the
+    usual mixture, so noise leads back to popularity. A tenth of the users, by fresh coins, learns nothing: it is
+    asked whether the factors recommend better than popularity, in four blends of both. Unless the noisy answer is a
+    clear yes, factors are released that give every user the order of popularity.
 
     `transform` gives each row the vector of its user, computed from that user's rows *in the same table* and the
     released item factors: it is meant for whoever holds the rows, and its result is as private as they are. With
@@ -166,44 +160,6 @@ class UserEmbeddings(DPEstimator):
         self.rounds = rounds
         self.batch_rate = batch_rate
 
-    def required_columns(self) -> tuple[str, ...]:
-        """Return the columns of user, item and, when there is one, rating."""
-        names = [check_name("user" if self.user is None else self.user, "user")]
-        names.append(check_name("item" if self.item is None else self.item, "item"))
-        if self.rating is not None:
-            names.append(check_name(self.rating, "rating"))
-        refuse_duplicates(names, "user, item and rating")
-        return tuple(names)
-
-    def privacy_unit(self) -> PrivacyUnit:
-        """Return the user or, with ``guarantee="record"``, the row."""
-        return PrivacyUnit.RECORD if self._guarantee() == "record" else PrivacyUnit.USER
-
-    def declared_loss(self) -> PrivacyLoss:
-        """Return the loss of one `fit`, before any data are read.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a parameter cannot be used.
-        """
-        self.table_schemas()
-        self._heaviest()
-        self._max_rows()
-        return self._plan().loss
-
-    def table_schemas(self) -> dict[str, TableSchema]:
-        """Return ``items`` and, with the guarantee for records, ``users``."""
-        user, item, k = self._users(), self._items(), self._factors()
-        schemas = {ITEMS: schema_of(item, [COUNT, *factor_names(k)])}
-        if self._guarantee() == "record":
-            schemas[USERS] = schema_of(user, user_names(k))
-        return schemas
-
-    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
-        """Return ``user_factor_<i>`` for each factor."""
-        return np.asarray(user_names(self._factors()), dtype=object)
-
     def embed(self, X: Any) -> pd.DataFrame:
         """Return one vector per user with rows in `X`, computed from these rows and the released item factors.
 
@@ -237,59 +193,6 @@ class UserEmbeddings(DPEstimator):
         check_is_fitted(self)
         users = self._grouped(self._rows(InputTable(X, self.required_columns())))
         return users, local_step(users, self._known()).mean
-
-    def _resolved_columns(self) -> dict[str, Any]:
-        user, item, *_ = self.required_columns()
-        return {"user": user, "item": item}
-
-    def _users(self) -> Domain:
-        return Domain.of(self.required_columns()[0], self.users)
-
-    def _items(self) -> Domain:
-        items = Domain.of(self.required_columns()[1], self.items)
-        if len(items) < 2 or len(items) * self._factors() > CELLS_MAX:
-            raise InvalidDomainError(f"items need two values or more, and at most {CELLS_MAX} factors in all")
-        return items
-
-    def _factors(self) -> int:
-        return whole(self.n_factors, "n_factors", 1, FACTORS_MAX)
-
-    def _max_rows(self) -> int:
-        return whole(self.max_rows_per_user, "max_rows_per_user", 1, ROWS_MAX)
-
-    def _guarantee(self) -> Guarantee:
-        if self.guarantee not in ("user", "record"):
-            raise InvalidParameterError("guarantee must be 'user' or 'record'")
-        return "user" if self.guarantee == "user" else "record"
-
-    def _heaviest(self) -> float:
-        """Return the largest weight of a row."""
-        if self.rating is None:
-            if self.bounds is not None:
-                raise InvalidParameterError("bounds are for ratings: name their column with rating=...")
-            return 1.0
-        if self.bounds is None:
-            raise UnboundedSensitivityError("ratings need bounds=(low, high)")
-        limits = Bounds.of(self.bounds, str(self.rating))
-        if limits.low < 0:
-            raise InvalidParameterError("the bounds of ratings must not be negative")
-        if not HEAVIEST_MIN <= limits.high <= HEAVIEST_MAX:
-            raise InvalidParameterError(
-                f"the upper bound of ratings must lie between {HEAVIEST_MIN} and {HEAVIEST_MAX}"
-            )
-        return limits.high
-
-    def _plan(self) -> Plan:
-        n_items, k, guarantee = len(self._items()), self._factors(), self._guarantee()
-        if k >= n_items:
-            raise InvalidParameterError("n_factors must be smaller than the number of items")
-        if len(self._users()) * k > CELLS_MAX and guarantee == "record":
-            raise InvalidDomainError(f"at most {CELLS_MAX} factors of users can be released")
-        usual = 0.5 if guarantee == "user" else 1.0
-        rate = usual if self.batch_rate is None else finite_number(self.batch_rate, "batch_rate")
-        rounds = whole(self.rounds, "rounds", 1, ROUNDS_MAX)
-        shape = Shape(len(self._users()), n_items, k, rounds, rate, guarantee)
-        return plan_rounds(shape, self.epsilon, self.delta)
 
     def _empty(self) -> dict[str, Ints]:
         return {"rows": np.zeros(0, dtype=np.int64)}
@@ -339,13 +242,6 @@ class UserEmbeddings(DPEstimator):
 
     def _derive(self) -> None:
         self.item_factors_ = matrix(self.tables_[ITEMS], factor_names(self._factors()))
-
-    def _key_columns(self) -> dict[str, dict[str, Any]]:
-        users, items = self._users(), self._items()
-        keys = {ITEMS: {items.column: items.array()}}
-        if self._guarantee() == "record":
-            keys[USERS] = {users.column: users.array()}
-        return keys
 
     def _known(self) -> Items:
         counts = self.tables_[ITEMS].column(COUNT).to_numpy()

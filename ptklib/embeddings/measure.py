@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from ptklib.embeddings.plan import CANDIDATES, UNIT, Measurement, Plan
 from ptklib.embeddings.poisson import Items, local_step, predicted
 from ptklib.embeddings.recommend import batches, cutoff_of, recall
+from ptklib.embeddings.spectrum import GRID, ITEMS_SEEN, common_taste
 from ptklib.embeddings.users import Users, tossed
 from ptklib.mechanisms import additive
 
@@ -52,6 +53,10 @@ class Counts:
         items = mine * self.items + (1 - mine) * other.items
         return Counts(items, mine * self.variance, self.users)
 
+    def times(self, factor: float) -> "Counts":
+        """Return the same shares on another scale."""
+        return Counts(self.items * factor, self.variance * factor**2, self.users)
+
 
 class Measurements:
     """The only holder of exact rows in a fit: takes each measurement of the plan with its noise.
@@ -71,6 +76,16 @@ class Measurements:
         self._train = users.take(np.flatnonzero(~apart))
         self._apart = users.take(np.flatnonzero(apart))
         self._n_items, self._plan = n_items, plan
+
+    def no_comparison(self) -> None:
+        """Let everybody take part in what is left of directions and rounds, and nobody in the comparison.
+
+        Notes
+        -----
+        Those kept apart have met neither directions nor rounds yet, and now meet no comparison: their loss is at
+        most that of those who trained. Whether this is called follows from released values alone.
+        """
+        self._train, self._apart = self._all, self._all.take(np.zeros(0, dtype=np.int64))
 
     @np.errstate(all="ignore")
     def counts(self, longest: float) -> Counts:
@@ -94,20 +109,62 @@ class Measurements:
         )
 
     @np.errstate(all="ignore")
+    def usual_counts(self, longest: float) -> Counts:
+        """Return the sum of weights of each item from all users, each cut to a usual length."""
+        return self._counted(self._plan.usual, self._all, longest)
+
+    @np.errstate(all="ignore")
     def more_counts(self, longest: float, sampled: bool) -> Counts:
         """Return the sum of weights of each item once more, in place of directions or of a round of inference.
 
         Notes
         -----
-        Those who are kept apart are missing, and in a round all but a sample: sums are scaled up to all users.
+        In a round all but a sample of users are missing: sums are scaled up to all of them. Everybody takes part,
+        after `no_comparison`.
         """
-        plan, users = self._takers(sampled)
+        return self._counted(*self._takers(sampled), longest)
+
+    def _counted(self, plan: Measurement, users: Users, longest: float) -> Counts:
         units = _clipped(users.weights[:, None], users.owners, len(users), longest)[0][:, 0]
         total = np.zeros(plan.size)
         total[: self._n_items] = np.bincount(users.items, weights=units, minlength=self._n_items)
-        step = longest / UNIT / plan.sampling_rate / (1 - HELD_OUT)
+        step = longest / UNIT / plan.sampling_rate
         noisy = self._draw(plan, total)[: self._n_items] * step
         return Counts(noisy, (plan.scale * step) ** 2)
+
+    @np.errstate(all="ignore")
+    def common_taste(self, share: Floats, scale: Floats, k: int) -> tuple[float, float]:
+        """Return how much taste all users have in common, in users, and the deviation of its noise.
+
+        Parameters
+        ----------
+        share : ndarray of shape (n_items,)
+            Of all weight: among its largest, tastes are looked for.
+        scale : ndarray of shape (n_items,)
+            As in `directions`.
+
+        Notes
+        -----
+        :Sensitivity: that of `spectrum.common_taste`, with the rounding the plan allows for.
+        """
+        plan, users = self._plan.spectrum, self._all
+        seen = np.sort(np.argsort(-share, kind="stable")[:ITEMS_SEEN])
+        place = np.full(self._n_items, -1)
+        place[seen] = np.arange(len(seen))
+        entries = users.weights * scale[users.items]
+        length = np.sqrt(np.bincount(users.owners, weights=entries**2, minlength=len(users)))
+        units = _clipped((entries / length[users.owners])[:, None], users.owners, len(users), 1.0)[0][:, 0]
+        there = place[users.items] >= 0
+        starts = np.append(0, np.cumsum(there))[users.starts]
+        exact = common_taste(
+            np.trunc(units[there] * (GRID / UNIT)).astype(np.int64),
+            place[users.items[there]],
+            starts,
+            (share * scale)[seen],
+            k,
+        )
+        noisy = self._draw(plan, np.trunc([exact * UNIT]))
+        return float(noisy[0] / UNIT), plan.scale / UNIT
 
     @np.errstate(all="ignore")
     def directions(self, basis: Floats, scale: Floats, longest: float) -> Floats:

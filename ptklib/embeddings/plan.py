@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import Any, Literal
 
 from ptklib.accounting import ORDERS, gaussian_sigma, renyi_curve, renyi_epsilon
+from ptklib.embeddings.spectrum import rounding
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
@@ -24,10 +25,11 @@ DIRECTIONS = 3
 CANDIDATES = 4
 """Blends of factors and popularity that are compared with popularity alone."""
 
-SHARES = {"counts": 0.06, "directions": 0.60, "gain": 0.64}
-"""Shares of zero-concentrated loss; the rounds of variational inference take what counts and directions leave.
+SHARES = {"counts": 0.06, "usual": 0.10, "spectrum": 0.02, "directions": 0.54, "gain": 0.80}
+"""Shares of zero-concentrated loss; the rounds of variational inference take what others leave.
 
-The gain is measured on users who take no part in directions and rounds, so it takes nothing from them.
+The gain is measured on users who take no part in directions and rounds, so it takes nothing from them: a little less
+than both together, whose curve is the higher one then.
 """
 
 VECTORS = 0.35
@@ -80,6 +82,8 @@ class Plan:
     """The measurements of one fit, and their loss."""
 
     counts: Measurement
+    usual: Measurement
+    spectrum: Measurement
     directions: Measurement
     rounds: Measurement
     gain: Measurement
@@ -114,7 +118,9 @@ def plan_rounds(shape: Shape, epsilon: object, delta: object) -> Plan:
     Adaptive composition: what is measured depends on released values. Counts, directions and the last comparison
     are Gaussian and take fixed shares of the zero-concentrated loss that (epsilon, delta) allows; then the noise
     of the rounds is the least at which the Rényi curves of all together reach epsilon at delta. A user takes part in
-    the comparison or in directions and rounds, by a coin of its own: parallel composition.
+    the comparison or in directions and rounds, by a coin of its own: parallel composition. It holds as well where
+    released values end the search for tastes and, from then on, all users take part in what is left of directions and
+    rounds and none in the comparison: whoever was kept apart until then has met neither.
 
     One user more or less moves a measurement of items by at most `UNIT`. One row more or less turns one contribution of
     length `UNIT` into another, in all measurements at once: that is ``2 * UNIT``, and no sampling helps, since
@@ -141,6 +147,9 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
         return Measurement(size, whole * sqrt(count / share) * moved, moved, count)
 
     counts = full(shape.n_items + 1, left * SHARES["counts"])
+    usual = full(shape.n_items, left * SHARES["usual"])
+    moved = ceil(sensitivity * (1 + 2 * rounding(shape.n_users, shape.n_items))) + 1
+    spectrum = full(1, left * SHARES["spectrum"], moved=moved)
     directions = full(matrix, left * SHARES["directions"], DIRECTIONS)
     gain = full(CANDIDATES, left * SHARES["gain"])
     vectors = full(shape.n_users * shape.k, VECTORS, moved=LOADING * WEIGHT) if record else None
@@ -152,7 +161,8 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
     def event(rounds: Measurement) -> dict[str, Any]:
         training = _composed([directions.event(), rounds.event()])
         apart = {"name": "Parallel", "events": [training, gain.event()]}
-        return _composed([counts.event(), apart, *([] if vectors is None else [vectors.event()])])
+        before = [part.event() for part in (counts, usual, spectrum)]
+        return _composed([*before, apart, *([] if vectors is None else [vectors.event()])])
 
     def fits(multiplier: float) -> bool:
         curve = renyi_curve(event(sampled(multiplier)), orders)
@@ -168,7 +178,7 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
         low, high = (low, middle) if fits(middle) else (middle, high)
     rounds = sampled(high)
     loss = PrivacyLoss(epsilon, delta, event(rounds))
-    return Plan(counts, directions, rounds, gain, vectors, loss)
+    return Plan(counts, usual, spectrum, directions, rounds, gain, vectors, loss)
 
 
 def _composed(events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -21,15 +21,15 @@ _RARE = 0.2
 """Added to popularity, in shares of the mean, before its power tells what an entry weighs."""
 
 _POWER = 0.25
-_SURE = 3.0
-"""Standard deviations of noise by which factors must beat popularity: else one in 200 releases of noise would lose.
+_SURE = 2.0
+"""Standard deviations of noise by which factors must beat popularity: factors of noise lose by more than that.
 
 Factors that are continued are given up when they lose by as many.
 """
 
 
-_LEAST_SIGNAL = 13.0
-"""Users for each deviation of the noise in its largest direction, below which no taste was found in any data tried."""
+_LEAST_SIGNAL = 0.25
+"""Mean eigenvalue of common taste over the largest of the noise, below which no taste was found in any data tried."""
 
 _VISIBLE = 1.1
 """Largest singular value of a noisy product over that of its noise alone, above which there is a direction."""
@@ -65,25 +65,22 @@ def train(
         Released factors to start from.
     """
     measured = Measurements(users, n_items, plan)
-    longest = heaviest * sqrt(max_rows)
-    counts = measured.counts(longest)
-    fit = _Fit(measured, plan, counts, k, heaviest, max_rows)
+    fit = _Fit(measured, plan, k, heaviest, max_rows)
     prior = None if previous is None or factors.alike(previous) else previous
+    visible = fit.tastes_visible()
     items, unused = None, DIRECTIONS
     if prior is not None:
         items, unused = Items.known(prior), 0
         for _ in range(DIRECTIONS):
             items = fit.round(items, prior, sampled=False)
-    elif fit.promising:
+    elif visible:
         items, unused = fit.search()
-    for _ in range(unused):
-        counts += measured.more_counts(longest, sampled=False)
-    for _ in range(plan.rounds.count):
-        if items is None:
-            counts += measured.more_counts(longest, sampled=True)
-        else:
+    if items is None:
+        fit.count_more(unused)
+    else:
+        for _ in range(plan.rounds.count):
             items = fit.round(items, prior, sampled=True)
-    share = fit.popularity(counts)
+    counts, share = fit.popularity()
     alike = Items.known(np.outer(share, np.ones(k)), share)
     blends = [_blend(items or alike, share, (i + 1) / CANDIDATES) for i in range(CANDIDATES)]
     gains, noise = measured.gains(blends, share)
@@ -107,39 +104,69 @@ def _blend(items: Items, share: Floats, weight: float) -> Items:
 class _Fit:
     """The rounds of one fit, and what they add up to."""
 
-    def __init__(
-        self, measured: Measurements, plan: Plan, counts: Counts, k: int, heaviest: float, max_rows: int
-    ) -> None:
+    def __init__(self, measured: Measurements, plan: Plan, k: int, heaviest: float, max_rows: int) -> None:
+        self._full = heaviest * sqrt(max_rows)
+        counts = measured.counts(self._full)
         self._measured, self._plan, self._k = measured, plan, k
         self._n_users = max(counts.users, 1.0)
-        self._weight = max(float(counts.items.sum()), self._n_users * heaviest)
+        self._least = self._n_users * heaviest
+        self._weight = max(float(counts.items.sum()), self._least)
         usual = min(self._weight / self._n_users, heaviest * max_rows)
-        self._longest = min(0.8 * sqrt(usual * heaviest), heaviest * sqrt(max_rows))
-        self._share = factors.popularity(counts.items, sqrt(counts.variance))
+        self._longest = min(0.8 * sqrt(usual * heaviest), self._full)
+        self._counts = self._joined(counts, measured.usual_counts(self._longest))
+        self._share = factors.popularity(self._counts.items, sqrt(self._counts.variance))
+        self._scale = (self._share * len(self._share) + _RARE) ** -_POWER
         self._sums, self._rates, self._variance = np.zeros((len(self._share), k)), np.zeros(k), 0.0
         self._rounds = 0
 
-    @property
-    def promising(self) -> bool:
-        """Whether there are enough users for any direction of taste to stand out of the noise."""
-        noise = self._plan.directions.scale / UNIT * sqrt(len(self._share))
-        return self._n_users > _LEAST_SIGNAL * noise
+    def tastes_visible(self) -> bool:
+        """Return whether what users' tastes have in common may stand out of the noise of directions."""
+        n, k = len(self._share), self._k
+        common, deviation = self._measured.common_taste(self._share, self._scale, k)
+        if common < _SURE * deviation:
+            return False
+        # Lengths are cut to what these eigenvalues, if all alike, would make them.
+        longest = self._clipping(sqrt(k) * common)
+        noise = self._plan.directions.scale / UNIT * longest * (sqrt(n) + sqrt(k))
+        return common / sqrt(k) > _LEAST_SIGNAL * noise
 
-    def popularity(self, counts: Counts) -> Floats:
-        """Return the share of each item, from counts and from what the rounds tell of it."""
+    def count_more(self, unused: int) -> None:
+        """Spend all that is left on popularity: `unused` measurements of directions and the rounds."""
+        self._measured.no_comparison()
+        more = [self._measured.more_counts(self._longest, sampled=False) for _ in range(unused)]
+        more += [
+            self._measured.more_counts(self._longest, sampled=True) for _ in range(self._plan.rounds.count)
+        ]
+        together = more[0]
+        for other in more[1:]:
+            together += other
+        self._counts = self._joined(self._counts, together)
+
+    def _joined(self, counts: Counts, cut: Counts) -> Counts:
+        """Add counts of users cut to a usual length, scaled up to the total there is without.
+
+        Notes
+        -----
+        Cutting takes away more noise than it takes of the counts. A user is cut by at most ``full / longest``.
+        """
+        ratio = max(float(counts.items.sum()), self._least) / max(float(cut.items.sum()), self._least)
+        return counts + cut.times(float(np.clip(ratio, 1.0, self._full / self._longest)))
+
+    def popularity(self) -> tuple[Counts, Floats]:
+        """Return the counts, and the share of each item from them and from what the rounds tell of it."""
+        counts = self._counts
         if self._rounds:
             sums = self._sums.sum(axis=1)
-            scale = max(float(counts.items.sum()), 1.0) / max(float(sums.sum()), 1.0)
+            scale = max(float(counts.items.sum()), self._least) / max(float(sums.sum()), self._least)
             counts += Counts(sums * scale, self._k * self._variance * scale**2)
-        return factors.popularity(counts.items, sqrt(counts.variance))
+        return self._counts, factors.popularity(counts.items, sqrt(counts.variance))
 
     def search(self) -> tuple[Items | None, int]:
         """Return first factors: sparse directions in which users differ from popularity; and measurements left.
 
         Where the second measurement or the last shows no direction above the noise, there are no factors.
         """
-        n, k, share = len(self._share), self._k, self._share
-        scale = (share * n + _RARE) ** -_POWER
+        n, k, share, scale = len(self._share), self._k, self._share, self._scale
         usual = share * scale
         usual /= np.linalg.norm(usual)
         basis = factors.first_basis(usual, k)
@@ -151,8 +178,13 @@ class _Fit:
             if left < DIRECTIONS - 1 and values[0] < _VISIBLE * deviation * (sqrt(n) + sqrt(k)):
                 return None, left
             signal = np.sqrt(np.maximum(values**2 - n * deviation**2, 0.0)).sum()
-            longest = float(np.clip(1.25 * sqrt(signal / self._n_users), sqrt(k / n) / 2, 1.0))
+            longest = self._clipping(signal)
         return Items.known(factors.first_loadings(basis, scale, share)), 0
+
+    def _clipping(self, signal: float) -> float:
+        """Return the length to cut projections of users to, when their squares add up to `signal`."""
+        n, k = len(self._share), self._k
+        return float(np.clip(1.25 * sqrt(signal / self._n_users), sqrt(k / n) / 2, 1.0))
 
     def round(self, items: Items, prior: Floats | None, sampled: bool) -> Items:
         """Return the factors after one noisy step along the natural gradient.

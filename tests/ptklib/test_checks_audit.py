@@ -8,10 +8,11 @@ import pytest
 from scipy import stats
 
 from ptklib import CountFeaturizer, CovarianceMatrix, HistoricalStatistics, PrivacyLoss
-from ptklib.accounting import discrete_scale, gaussian_multiplier
+from ptklib.accounting import discrete_scale, gaussian_multiplier, renyi_curve
 from ptklib.checks import audit, epsilon_lower_bound, examine, twin
 from ptklib.checks.bounds import ApproximateTest, Bound, GaussianTest, PureTest, RenyiTest, Rule, choose_test
 from ptklib.checks.rows import Column, Synthetic, neighbours
+from ptklib.checks.rules import likely_rule
 from ptklib.exceptions import InvalidParameterError
 
 PURE = PrivacyLoss(1.0, 0.0, {"name": "DiscreteLaplace", "scale": 1.0, "l1_sensitivity": 1, "shape": [1]})
@@ -24,7 +25,14 @@ MIXED = PrivacyLoss(
     1e-3,
     {"name": "Composed", "events": [{**PURE.event, "scale": 2.0}, {**GAUSS.event, "scale": 2 * SCALE}]},
 )
+MANY = PrivacyLoss(
+    2.0,
+    0.0,
+    {"name": "DiscreteLaplace", "scale": 4000.0, "l1_sensitivity": 1000, "shape": [1], "count": 8},
+)
 LOOSE = PrivacyLoss(1.0, 1e-3, {"name": "EpsilonDelta", "epsilon": 1.0, "delta": 1e-3})
+
+LOOSE_SUM = PrivacyLoss(2.0, 0.0, {"name": "EpsilonDelta", "epsilon": 2.0, "delta": 0.0})
 
 
 def coins(n: int, random: np.random.Generator) -> Any:
@@ -46,6 +54,13 @@ def mixed_scores(inside: Any, random: np.random.Generator, factor: float = 1.0) 
     return laplace / factor + gauss * (2**15 / (2 * factor * SCALE)) ** 2
 
 
+def many_scores(inside: Any, random: np.random.Generator, factor: float = 1.0) -> Any:
+    """The log-likelihood ratio of eight numbers with a quarter of epsilon each."""
+    distance = 0.25 / factor
+    noise = random.laplace(size=(len(inside), 8)) + distance * inside[:, None]
+    return (np.abs(noise) - np.abs(noise - distance)).sum(axis=1)
+
+
 def pure_bound(scores: Any, inside: Any, rule: Rule) -> Bound:
     test = PureTest(1.0)
     return test.bound(test.strength(scores, inside, rule, 0.001))
@@ -63,26 +78,30 @@ def test_all_right_guesses_give_the_bound_of_clopper_and_pearson() -> None:
 
 def test_nothing_guessed_is_nothing_proved() -> None:
     scores, inside = np.zeros(200), np.arange(200) % 2 == 0
-    for loss in (PURE, GAUSS, MIXED, LOOSE):
+    for loss in (PURE, MANY, GAUSS, MIXED, LOOSE):
         assert epsilon_lower_bound(scores, inside, loss).epsilon == 0.0
         assert epsilon_lower_bound(np.arange(200.0), inside, loss).epsilon < 0.5
 
 
 def test_each_loss_has_its_test() -> None:
-    kinds = {PureTest: PURE, GaussianTest: GAUSS, RenyiTest: MIXED, ApproximateTest: LOOSE}
-    assert all(type(choose_test(loss)) is kind for kind, loss in kinds.items())
+    kinds = [(PureTest, PURE), (GaussianTest, GAUSS), (RenyiTest, MIXED), (RenyiTest, MANY)]
+    assert all(type(choose_test(loss)) is kind for kind, loss in [*kinds, (ApproximateTest, LOOSE)])
+    two = {**MANY.event, "scale": 1000.0, "count": 2}
+    assert type(choose_test(PrivacyLoss(2.0, 0.0, two))) is PureTest
 
 
 @pytest.mark.parametrize(
-    "loss", [PURE, GAUSS, MIXED, LOOSE], ids=["pure", "gaussian", "mixed", "approximate"]
+    "loss", [PURE, MANY, GAUSS, MIXED, LOOSE], ids=["pure", "many", "gaussian", "mixed", "approximate"]
 )
 def test_bounds_are_wrong_no_more_often_than_they_say(loss: PrivacyLoss) -> None:
     """Mechanisms that lose all they declare; a false alarm of this test has probability 1e-6."""
-    random, wrong, n = np.random.default_rng(3), 0, 150
+    random, wrong, n = np.random.default_rng(3), 0, 100
     for _ in range(n):
         inside = coins(600, random)
         if loss is GAUSS:
             scores = gauss_scores(inside, random)
+        elif loss is MANY:
+            scores = many_scores(inside, random)
         elif loss is MIXED:
             scores = mixed_scores(inside, random)
         else:
@@ -105,8 +124,45 @@ def test_half_the_noise_contradicts_a_loss() -> None:
     assert epsilon_lower_bound(laplace_scores(inside, random, 0.5), inside, PURE).exceeds
     assert epsilon_lower_bound(gauss_scores(inside, random, 0.5), inside, GAUSS).exceeds
     assert epsilon_lower_bound(laplace_scores(inside, random, 0.5), inside, LOOSE).exceeds
+    assert epsilon_lower_bound(many_scores(inside, random, 0.5), inside, MANY).exceeds
     inside = coins(20_000, random)
     assert epsilon_lower_bound(mixed_scores(inside, random, 0.5), inside, MIXED).exceeds
+
+
+def test_half_the_noise_of_many_parts_is_no_loss_of_all_of_them_at_once() -> None:
+    """What the sum of their epsilons would need many more trainings for."""
+    random = np.random.default_rng(8)
+    inside = coins(2_500, random)
+    scores = many_scores(inside, random, 0.5)
+    found = epsilon_lower_bound(scores, inside, MANY)
+    assert 2.0 < found.epsilon <= 4.0
+    assert not epsilon_lower_bound(scores, inside, LOOSE_SUM).exceeds
+
+
+@pytest.mark.parametrize("c", [0.2, 0.5, 1.5, 2.0, 6.0])
+def test_noise_divided_by_c_multiplies_a_curve_by_no_more_than_is_said(c: float) -> None:
+    """By ``c**2`` at most where c is above 1, and by c at most where it is below."""
+    for epsilon in np.geomspace(0.01, 6, 25):
+        laplace = {"name": "DiscreteLaplace", "l1_sensitivity": 1000, "shape": [1]}
+        chosen = {"name": "ExponentialMechanism", "sensitivity": 1000, "monotonic": True, "shape": [3]}
+        for event in (laplace, chosen):
+            before, after = (
+                renyi_curve({**event, "scale": 1000 / (factor * epsilon)}, (1.1, 2.0, 8.0, 64.0))
+                for factor in (1.0, c)
+            )
+            assert np.all(after <= before * max(c, c * c) * (1 + 1e-6) + 1e-12)
+
+
+def test_guesses_are_chosen_from_coins_that_are_not_counted() -> None:
+    """All trials of a rule may be right by chance where it is chosen; elsewhere half of them are."""
+    random = np.random.default_rng(9)
+    inside, noise = coins(4_000, random), random.normal(size=4_000)
+    told = np.where(np.arange(4_000) < 800, np.where(inside, 3.0, -3.0) + noise, noise)
+    assert epsilon_lower_bound(told, inside, PURE).epsilon < 0.3
+    rule = likely_rule(told, told[:800], inside[:800])
+    assert rule.below <= rule.above
+    flipped = likely_rule(told, told[:800], ~inside[:800])
+    assert (flipped.above, flipped.below) == (math.inf, -math.inf)
 
 
 def counts(epsilon: float = 2.0, **parameters: Any) -> HistoricalStatistics:
@@ -114,12 +170,12 @@ def counts(epsilon: float = 2.0, **parameters: Any) -> HistoricalStatistics:
 
 
 def test_an_honest_trainer_is_consistent_and_its_twin_is_not() -> None:
-    found = audit(counts(), runs=1_500)
-    assert (found.verdict, found.epsilon, found.delta, found.runs) == ("consistent", 2.0, 0.0, 1_500)
+    found = audit(counts(), runs=1_100)
+    assert (found.verdict, found.epsilon, found.delta, found.runs) == ("consistent", 2.0, 0.0, 1_100)
     assert 0.5 < found.lower_bound <= 2.0
     claimed = counts().declared_loss()
-    caught = audit(twin(counts()), runs=1_500, declared=claimed)
-    assert (caught.verdict, caught.epsilon, caught.runs) == ("contradicted", 2.0, 3_000)
+    caught = audit(twin(counts()), runs=1_100, declared=claimed)
+    assert (caught.verdict, caught.epsilon, caught.runs) == ("contradicted", 2.0, 2_200)
     assert 2.0 < caught.lower_bound <= 4.0
 
 
@@ -173,11 +229,15 @@ def test_neighbours_differ_in_the_rows_of_one_unit() -> None:
     estimator = counts(unit="rider", max_rows_per_unit=3)
     synthetic = Synthetic(estimator)
     pairs = {pair.name: pair for pair in neighbours(synthetic)}
-    assert list(pairs) == ["empty, highest", "crowd, highest", "empty, lowest", "crowd, lowest"]
+    kinds = ("empty", "crowd", "opposite crowd")
+    assert list(pairs) == [f"{kind}, {end}" for end in ("highest", "lowest") for kind in kinds]
     for name, pair in pairs.items():
         without, with_unit = pair.without.X, pair.with_unit.X
         assert (len(with_unit) - len(without), without.empty) == (3, name.startswith("empty"))
-        assert set(pair.unit.X["k"]) == {1 if name.endswith("highest") else 0}
+        own = 1 if name.endswith("highest") else 0
+        assert set(pair.unit.X["k"]) == {own}
+        crowd = {"empty": set(), "crowd": {own}, "opposite crowd": {1 - own}}
+        assert set(without["k"]) == crowd[name.split(",")[0]]
         assert set(pair.unit.X["rider"]).isdisjoint(without["rider"])
         assert set(with_unit["rider"].value_counts()) == {3}
 

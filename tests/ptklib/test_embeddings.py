@@ -78,19 +78,17 @@ def test_factors_recommend_far_better_than_popularity_where_users_have_tastes(le
     vectors = fitted.embed(known)
     assert vectors["user"].tolist() == list(range(N_USERS))
     scores = vectors.drop(columns="user").to_numpy() @ fitted.item_factors_.T
-    # Popularity finds .18, twice that is far from the .75 of a fit without noise.
-    assert recall(scores, known, hidden) > 2 * by_popularity(known, hidden)
+    # 2.75 times as much on average, with a deviation below .1.
+    assert recall(scores, known, hidden) > 1.5 * by_popularity(known, hidden)
 
 
 def test_factors_of_events_without_tastes_do_not_lose_to_popularity() -> None:
     known, hidden = events(taste=0.0, seed=1)
-    base, alike = by_popularity(known, hidden), []
+    base = by_popularity(known, hidden)
     for _ in range(3):
         fitted = model(rounds=3).fit(known)
         scores = fitted.embed(known).drop(columns="user").to_numpy() @ fitted.item_factors_.T
-        assert recall(scores, known, hidden) > 0.9 * base
-        alike.append(factors.alike(fitted.item_factors_))
-    assert any(alike)  # each with probability above .99
+        assert recall(scores, known, hidden) > 0.9 * base  # .998 on average, with a deviation below .01
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])
@@ -102,8 +100,8 @@ def test_with_too_few_users_for_the_budget_all_of_it_measures_popularity(
     fitted = model(epsilon=epsilon).fit(few)
     assert fitted.privacy_spent_ == model(epsilon=epsilon).declared_loss()
     first = model(epsilon=epsilon)._plan().counts.scale / 2**20 * 12**0.5
-    assert fitted.noise_std_["items"]["count"] < 0.45 * first
-    assert factors.alike(fitted.item_factors_) or epsilon > 0.1
+    assert fitted.noise_std_["items"]["count"] < 0.3 * first
+    assert factors.alike(fitted.item_factors_)
 
 
 def test_a_vector_depends_on_the_rows_of_its_user_only(learned: Any) -> None:
@@ -184,7 +182,7 @@ def test_a_continued_state_starts_from_its_factors(learned: Any) -> None:
         more, previous_state=ReleasedState.from_files(_with(before.to_state(), rounds=2).to_files())
     )
     scores = again.embed(known).drop(columns="user").to_numpy() @ again.item_factors_.T
-    assert recall(scores, known, hidden) > 2 * by_popularity(known, hidden)
+    assert recall(scores, known, hidden) > 1.5 * by_popularity(known, hidden)  # 2.7, deviation below .1
 
 
 def _with(state: ReleasedState, **parameters: Any) -> ReleasedState:

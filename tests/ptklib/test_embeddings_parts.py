@@ -13,6 +13,7 @@ from ptklib.embeddings import factors, measure, training
 from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
 from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
+from ptklib.embeddings.spectrum import GRID, common_taste, rounding
 from ptklib.embeddings.users import Users, tossed
 from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.mechanisms import additive
@@ -57,6 +58,9 @@ def taken(users: Users, measure: Callable[[Measurements], object], exact: list[I
 
 MEASURES: dict[str, Callable[[Measurements], object]] = {
     "counts": lambda m: m.counts(1.5),
+    "usual counts": lambda m: m.usual_counts(0.9),
+    "counts in place of directions": lambda m: m.more_counts(0.9, sampled=False),
+    "counts in place of a round": lambda m: m.more_counts(0.9, sampled=True),
     "directions": lambda m: m.directions(
         np.linalg.qr(np.random.default_rng(1).standard_normal((N_ITEMS, K)))[0],
         np.linspace(0.1, 5, N_ITEMS),
@@ -152,6 +156,88 @@ def test_users_train_or_compare_and_never_both() -> None:
     assert train | apart == set(range(200))
     assert not train & apart
     assert 0 < len(apart) < 60  # 20 expected; outside with probability below 1e-9
+
+
+def test_without_a_comparison_everybody_is_counted_and_nobody_compares(exact: list[Ints]) -> None:
+    users = Users.of(some_rows(200), 1 / WEIGHT, N_ITEMS)
+    measured = Measurements(users, N_ITEMS, PLAN)
+    measured._train, measured._apart = users.take(np.arange(150)), users.take(np.arange(150, 200))
+    some = measured.more_counts(1e6, sampled=False).items
+    measured.no_comparison()
+    counted = np.bincount(users.items, weights=users.weights, minlength=N_ITEMS)
+    assert measured.more_counts(1e6, sampled=False).items == pytest.approx(counted, rel=0.2)
+    assert measured.more_counts(1e6, sampled=False).items.sum() > 1.2 * some.sum()
+    measured.gains([Items.known(some_items().mean)] * CANDIDATES, np.ones(N_ITEMS))
+    assert not exact[-1].any()
+
+
+def directions_of(users: list[Ints]) -> tuple[Ints, Ints, Ints]:
+    """Return dense users as entries, items and starts."""
+    starts = np.arange(len(users) + 1) * N_ITEMS
+    return (
+        np.concatenate([*users, np.zeros(0, dtype=np.int64)]),
+        np.tile(np.arange(N_ITEMS), len(users)),
+        starts,
+    )
+
+
+def unit_users(n: int, seed: int = 8) -> list[Ints]:
+    """Return users of full length, half of them of one taste and some the longest there can be."""
+    random = np.random.default_rng(seed)
+    taste = random.standard_normal(N_ITEMS)
+    found = [random.standard_normal(N_ITEMS) + (4 * taste if i % 2 else 0) for i in range(n)]
+    return [np.trunc(x / np.linalg.norm(x) * GRID).astype(np.int64) for x in found]
+
+
+@pytest.mark.parametrize("usual", [np.zeros(N_ITEMS), np.ones(N_ITEMS), np.eye(N_ITEMS)[2] * 1e200])
+def test_a_user_moves_the_taste_in_common_by_one_at_most(usual: Floats) -> None:
+    users = unit_users(25)
+    usual = usual / max(float(usual.max()), 1.0)
+    whole, moved = common_taste(*directions_of(users), usual, K), []
+    for i in range(25):
+        without = common_taste(*directions_of(users[:i] + users[i + 1 :]), usual, K)
+        other = common_taste(*directions_of([*users[:i], -users[i - 1], *users[i + 1 :]]), usual, K)
+        moved.append(abs(whole - without))
+        assert abs(whole - without) <= 1 + rounding(25, N_ITEMS)
+        assert abs(whole - other) <= 2 + rounding(25, N_ITEMS)
+    assert max(moved) > 0.5  # users of the taste move it by nearly all they can
+
+
+def test_the_taste_in_common_is_what_eigenvalues_say() -> None:
+    users, usual = unit_users(30), np.linspace(1, 2, N_ITEMS)
+    x = np.asarray(users) / GRID
+    away = np.eye(N_ITEMS) - np.outer(usual, usual) / (usual @ usual)
+    gram = away @ x.T @ x @ away
+    values = np.sort(np.linalg.eigvalsh(gram - np.diag(np.diag(gram))))[::-1]
+    expected = np.sqrt((np.maximum(values[:K], 0) ** 2).sum())
+    assert common_taste(*directions_of(users), usual, K) == pytest.approx(expected, rel=1e-9)
+    alone = [np.eye(N_ITEMS, dtype=np.int64)[i % N_ITEMS] * GRID for i in range(30)]
+    assert common_taste(*directions_of(alone), np.zeros(N_ITEMS), K) == 0  # nothing is shared by two items
+    assert common_taste(*directions_of([]), usual, K) == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [0.0, 1e-320, 1.0, 1e200, np.nan, np.inf])
+def test_a_user_of_any_weights_enters_the_taste_in_common_with_a_bounded_length(
+    weight: float, exact: list[Ints], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+
+    def lengths(entries: Ints, items: Ints, starts: Ints, usual: Floats, k: int) -> float:
+        seen.extend(float(np.linalg.norm(part)) for part in np.split(entries, starts[1:-1]))
+        return common_taste(entries, items, starts, usual, k)
+
+    monkeypatch.setattr(measure, "common_taste", lengths)
+    users = Users.of(some_rows(), 1 / WEIGHT, N_ITEMS)
+    users.weights[users.starts[4] : users.starts[5]] = weight
+    share, scale = np.full(N_ITEMS, 1 / N_ITEMS), np.linspace(0.5, 2, N_ITEMS)
+    found, deviation = Measurements(users, N_ITEMS, PLAN).common_taste(share, scale, K)
+    assert len(seen) == 30
+    assert 0.99 * GRID < max(seen) <= GRID
+    assert seen[4] == 0 or np.isfinite(weight)
+    assert exact[-1].tolist() == [round(found * UNIT)]
+    assert deviation == PLAN.spectrum.scale / UNIT
+    assert PLAN.spectrum.sensitivity == UNIT + 2
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:
@@ -270,9 +356,9 @@ def chosen(gains: list[float], prior: Floats | None) -> Floats:
 
 def test_factors_are_released_only_when_they_clearly_beat_popularity() -> None:
     assert np.array_equal(chosen([0, 9, 5, 0], None), Items.known(some_items(1).mean).mean)
-    assert factors.alike(chosen([2.9, 2.5, -4, 0], None))
+    assert factors.alike(chosen([1.9, 1.5, -4, 0], None))
     previous = some_items(9).mean
-    assert np.array_equal(chosen([2.9, 0, 0, 0], previous), previous)
+    assert np.array_equal(chosen([1.9, 0, 0, 0], previous), previous)
     assert factors.alike(chosen([-9, -4, -5, -6], previous))
 
 
@@ -325,7 +411,14 @@ def test_a_fit_takes_the_measurements_of_its_plan(monkeypatch: pytest.MonkeyPatc
 
 
 def _planned(plan: Plan) -> list[tuple[float, int]]:
-    parts: list[Any] = [plan.counts, plan.directions, plan.rounds, plan.gain]
+    parts: list[Any] = [
+        plan.counts,
+        plan.usual,
+        plan.spectrum,
+        plan.directions,
+        plan.rounds,
+        plan.gain,
+    ]
     return [(part.scale, part.size) for part in parts for _ in range(part.count)]
 
 

@@ -15,21 +15,8 @@ from ptklib.exceptions import (
     UnboundedSensitivityError,
 )
 from tests.ptklib.families import rows
-
-
-@pytest.fixture
-def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptklib.release.ReleasePlan.draw", lambda self, units: dict(units))
-
-
-def per_hour(**params: Any) -> HistoricalStatistics:
-    given = {"domains": {"hour": range(4)}, "bounds": {"speed": (0.0, 60.0)}, "epsilon": 1.0, **params}
-    return HistoricalStatistics(**given)
-
-
-def table_of(estimator: HistoricalStatistics) -> pd.DataFrame:
-    frame: pd.DataFrame = estimator.tables_["statistics"].to_pandas()
-    return frame
+from tests.ptklib.hourly import speeds_per_hour as per_hour
+from tests.ptklib.hourly import table_of
 
 
 @pytest.mark.usefixtures("without_noise")

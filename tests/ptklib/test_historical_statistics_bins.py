@@ -1,5 +1,6 @@
 """Historical statistics: histograms and quantiles on public bins."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,29 +13,12 @@ from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.privacy import Bounds
 from ptklib.statistics.binning import Binning
 from tests.ptklib.families import rows
+from tests.ptklib.hourly import speeds_per_hour, table_of
 
 EDGES = (0.0, 5.0, 15.0, 60.0)
 
 
-@pytest.fixture
-def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptklib.release.ReleasePlan.draw", lambda self, units: dict(units))
-
-
-def per_hour(**params: Any) -> HistoricalStatistics:
-    given = {
-        "domains": {"hour": range(4)},
-        "bounds": {"speed": (0.0, 60.0)},
-        "statistics": "histogram",
-        "epsilon": 1.0,
-        **params,
-    }
-    return HistoricalStatistics(**given)
-
-
-def table_of(estimator: HistoricalStatistics) -> pd.DataFrame:
-    frame: pd.DataFrame = estimator.tables_["statistics"].to_pandas()
-    return frame
+per_hour = partial(speeds_per_hour, statistics="histogram")
 
 
 @pytest.mark.usefixtures("without_noise")

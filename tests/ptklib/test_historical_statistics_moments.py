@@ -1,6 +1,7 @@
 """Historical statistics: variances, standard deviations and the division of the budget."""
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,9 @@ import pytest
 from ptklib import DPEstimator, HistoricalStatistics, ReleasedState
 from ptklib.exceptions import InvalidParameterError
 from tests.ptklib.families import rows
+from tests.ptklib.hourly import speeds_per_hour, table_of
 
-
-@pytest.fixture
-def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptklib.release.ReleasePlan.draw", lambda self, units: dict(units))
-
-
-def per_hour(**params: Any) -> HistoricalStatistics:
-    given = {
-        "domains": {"hour": range(4)},
-        "bounds": {"speed": (0.0, 60.0)},
-        "statistics": ("count", "mean", "variance", "std"),
-        "epsilon": 1.0,
-        **params,
-    }
-    return HistoricalStatistics(**given)
-
-
-def table_of(estimator: HistoricalStatistics) -> pd.DataFrame:
-    frame: pd.DataFrame = estimator.tables_["statistics"].to_pandas()
-    return frame
+per_hour = partial(speeds_per_hour, statistics=("count", "mean", "variance", "std"))
 
 
 @pytest.mark.usefixtures("without_noise")

@@ -91,12 +91,12 @@ MECHANISMS = {
     "permute-and-flip": (
         noisy_max_scores,
         pure(selection_event("PermuteAndFlip", n_candidates=2, sensitivity=1, epsilon=EPSILON)),
-        12_000,
+        5_000,
     ),
     "exponential-mechanism": (
         exponential_scores,
         pure(selection_event("ExponentialMechanism", n_candidates=2, sensitivity=1, epsilon=EPSILON)),
-        12_000,
+        5_000,
     ),
     "partition-selection": (partition_scores, PrivacyLoss(EPSILON, DELTA, partition().event), 20_000),
     "above-threshold": (above_scores, pure(above_threshold_event(sensitivity=20, epsilon=EPSILON)), 40_000),

@@ -1,0 +1,129 @@
+"""Small estimators for audits: each way to draw noise in a family has one, and a training takes milliseconds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ptklib import (
+    AdaSSPRegressor,
+    Clustering,
+    CountFeaturizer,
+    CovarianceMatrix,
+    HistoricalStatistics,
+    TreeFeaturizer,
+    UserEmbeddings,
+)
+
+MANY = list("uvwx")
+DELTA = 5e-3
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An estimator at a budget where half its noise is found.
+
+    Parameters
+    ----------
+    name : str
+    estimator : DPEstimator
+    runs : int
+        Trainings behind one bound.
+    """
+
+    name: str
+    estimator: Any
+    runs: int
+
+
+def statistics(**parameters: Any) -> HistoricalStatistics:
+    """Return statistics of two groups."""
+    return HistoricalStatistics(domains={"k": [0, 1]}, **{"epsilon": 2.0, **parameters})
+
+
+def trees(method: str, **parameters: Any) -> TreeFeaturizer:
+    """Return trees of one split."""
+    label = {} if "label_bounds" in parameters else {"classes": (0, 1)}
+    defaults = {"bounds": {"a": (0, 1)}, "n_estimators": 1, "max_depth": 1, "n_candidates": 2, "epsilon": 2.0}
+    return TreeFeaturizer(label="y", method=method, **{**defaults, **label, **parameters})
+
+
+def factors(**parameters: Any) -> UserEmbeddings:
+    """Return one factor of two items."""
+    defaults = {"max_rows_per_user": 1, "rounds": 1, "epsilon": 3.0, "delta": DELTA}
+    return UserEmbeddings(
+        "user", "item", users=range(3), items=range(2), n_factors=1, **{**defaults, **parameters}
+    )
+
+
+QUICK = [
+    Audited(
+        "counts-of-selected-keys",
+        CountFeaturizer(
+            label="y", classes=(0, 1), select={"k": "int64"}, max_values=4, epsilon=2.0, delta=DELTA
+        ),
+        1_100,
+    ),
+    Audited("a-random-tree", trees("random"), 1_100),
+    Audited("covariance", CovarianceMatrix(["a"], max_norm=1, epsilon=3.0, delta=DELTA), 1_800),
+]
+"""For `make test`."""
+
+LONG = [
+    Audited(
+        "statistics-of-units", statistics(bounds={"v": (0, 1)}, unit="rider", max_rows_per_unit=3), 2_000
+    ),
+    Audited(
+        "statistics-gaussian",
+        statistics(
+            values=MANY,
+            bounds=dict.fromkeys(MANY, (0, 1)),
+            statistics=["count", "mean", "variance"],
+            epsilon=3.0,
+            delta=DELTA,
+        ),
+        2_000,
+    ),
+    Audited(
+        "counts-gaussian",
+        CountFeaturizer(
+            label="y",
+            classes=(0, 1),
+            domains={name: range(2) for name in MANY},
+            epsilon=2.5,
+            delta=DELTA,
+        ),
+        2_000,
+    ),
+    Audited(
+        "counts-of-selected-keys-gaussian",
+        CountFeaturizer(
+            label="y",
+            classes=(0, 1),
+            select={f"k{i}": "int64" for i in range(8)},
+            max_values=4,
+            epsilon=2.0,
+            delta=DELTA,
+        ),
+        4_000,
+    ),
+    Audited("clusters-on-a-grid", Clustering(["a"], 2, bounds=(0, 1), epsilon=2.0), 2_000),
+    Audited(
+        "clusters-by-lloyd-laplace", Clustering(["a"], 2, bounds=(0, 1), epsilon=4.0, method="lloyd"), 4_000
+    ),
+    Audited(
+        "clusters-by-lloyd-gaussian",
+        Clustering(["a"], 2, bounds=(0, 1), epsilon=3.0, delta=DELTA, method="lloyd"),
+        2_000,
+    ),
+    Audited(
+        "regression",
+        AdaSSPRegressor(["a"], "y", bounds=(0, 1), max_norm=1, label_bounds=(0, 1), epsilon=3.0, delta=DELTA),
+        2_000,
+    ),
+    Audited("random-trees-gaussian", trees("random", n_estimators=8, epsilon=2.5, delta=DELTA), 2_000),
+    Audited("random-trees-of-a-number", trees("random", label_bounds=(0, 1)), 2_000),
+    Audited("greedy-trees-gaussian", trees("greedy", epsilon=3.0, delta=DELTA), 2_000),
+    Audited("factors-of-all-users", factors(batch_rate=1.0), 8_000),
+    Audited("factors-of-sampled-users", factors(), 8_000),
+    Audited("factors-of-records", factors(guarantee="record"), 8_000),
+]
+"""For `make soak`."""
