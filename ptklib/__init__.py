@@ -14,6 +14,8 @@ _EXPORTS = {
     "PartialStatistics": "partials",
     "PrivacyLoss": "privacy",
     "PrivacyUnit": "privacy",
+    "Profile": "profiling",
+    "Profiler": "profiling",
     "PtklibError": "exceptions",
     "Relation": "privacy",
     "ReleasedState": "state",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptkstore.sdk import PTK, Ptk, Store, connect, featurize
+    from ptkstore.sdk import PTK, Ptk, Store, check_report, connect, featurize
 
-__all__ = ["PTK", "Ptk", "Store", "connect", "featurize"]
+__all__ = ["PTK", "Ptk", "Store", "check_report", "connect", "featurize"]
 
 
 def __getattr__(name: str) -> Any:

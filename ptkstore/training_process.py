@@ -1,4 +1,4 @@
-"""The program that opens rows: guard, read one order, train or prepare, answer.
+"""The program that opens rows: guard, read one order, train, prepare or forget, answer.
 
 It composes its own adapters, as `ptkstore.wiring` does for the other programs, and lives for one order.
 """
@@ -19,7 +19,7 @@ from ptkstore.adapters.sandbox.protocol import (
 )
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import CorruptObject, WindowGone
-from ptkstore.ports.training import PrepareRequest, TrainFailed
+from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed
 
 
 def main(answer_fd: int) -> None:
@@ -59,6 +59,11 @@ def _done(order: Order) -> Draft | None:
         from ptkstore.adapters.sandbox.preparing import prepare
 
         prepare(order.request, raw, split_hash)
+        return None
+    if isinstance(order.request, ForgetRequest):
+        from ptkstore.adapters.sandbox.forgetting import forget
+
+        forget(order.request, raw)
         return None
     from ptkstore.adapters.sandbox.training import train
 

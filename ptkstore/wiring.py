@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
-from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore
+from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
 from ptkstore.adapters.objects import FsspecLake, FsspecRawZone, FsspecStaging
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.sandbox import ProcessPreparer, ProcessTrainer, Program
+from ptkstore.adapters.sandbox import ProcessEraser, ProcessPreparer, ProcessTrainer, Program
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.webhooks import HttpMessenger
 from ptkstore.adapters.world import SilentSteps, SystemClock
@@ -26,11 +26,16 @@ from ptkstore.application import (
     create_stream,
     deliver_event,
     expire_window,
+    export_ledger,
+    forget_unit,
     ingest_records,
     materialize_state,
+    odometers,
     place_state,
     prepare_window,
+    read_exposure,
     read_ledger,
+    recover_ledger,
     register_ptk,
     subscribe,
     train_ptk,
@@ -38,8 +43,9 @@ from ptkstore.application import (
 )
 from ptkstore.application.heartbeat import Heartbeat
 from ptkstore.application.ticks import Ticks
+from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.jobs import Job, JobKind
-from ptkstore.domain.ledger import BlockLedger
+from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Closing, Stream
@@ -80,6 +86,11 @@ class Service:
         return FileKeyStore(self.settings.root / "keys")
 
     @cached_property
+    def signer(self) -> FileSigner:
+        """The key that reports are signed with."""
+        return FileSigner(self.settings.root / "keys")
+
+    @cached_property
     def raw(self) -> FsspecRawZone:
         """Encrypted rows."""
         return FsspecRawZone(self.settings.raw, AesGcmSealer())
@@ -103,6 +114,11 @@ class Service:
     def preparer(self) -> ProcessPreparer:
         """One process per window."""
         return ProcessPreparer(self._program)
+
+    @cached_property
+    def eraser(self) -> ProcessEraser:
+        """One process per window."""
+        return ProcessEraser(self._program)
 
     @property
     def _program(self) -> Program:
@@ -174,6 +190,34 @@ class Service:
         """See `application.close_windows`."""
         return close_windows.close_windows(
             stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
+        )
+
+    def recover_ledger(self) -> tuple[recover_ledger.Recovered, ...]:
+        """See `application.recover_ledger`."""
+        return recover_ledger.recover_ledger(
+            begin=self.begin,
+            clock=self.clock,
+            keys=self.keys,
+            journal=self.catalog.journal_view(),
+            lake=self.lake,
+        )
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """See `application.forget_unit`."""
+        forget_unit.forget_unit(
+            stream,
+            unit,
+            begin=self.begin,
+            keys=self.keys,
+            raw=self.raw,
+            eraser=self.eraser,
+            ticks=Ticks(self.clock, self.settings.tick, time.sleep),
+        )
+
+    def exposure(self, stream: str) -> read_exposure.Exposure:
+        """See `application.read_exposure`."""
+        return read_exposure.exposure_of(
+            stream, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
         )
 
     def streams_by_clock(self) -> tuple[str, ...]:
@@ -256,6 +300,24 @@ class Service:
     def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
         return read_ledger.verify_ledger(stream, begin=self.begin)
+
+    def odometers(self, stream: str) -> Odometers:
+        """See `application.odometers`."""
+        return odometers.read_odometers(stream, begin=self.begin)
+
+    def export_ledger(
+        self, stream: str, since: datetime | None = None, until: datetime | None = None
+    ) -> export_ledger.Export:
+        """See `application.export_ledger`."""
+        return export_ledger.export_ledger(
+            stream,
+            since,
+            until,
+            begin=self.begin,
+            clock=self.clock,
+            signer=self.signer,
+            ledger_id=self.catalog.journal_view().ledger_id,
+        )
 
     def streams(self) -> tuple[Stream, ...]:
         """All streams."""

@@ -22,9 +22,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from _common import arguments, losses, models, plots, ratings, report
-from _common.curves import Featurizer, Task, learning_curves
-from _common.taste import TasteModel
+from _common import arguments, losses, models, ratings, runs
+from _common.curves import Featurizer, Task
+from _common.taste import tastes
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import NMF
 
@@ -64,11 +64,12 @@ def tasks(books: pd.DataFrame, music: pd.DataFrame) -> list[Task]:
     return [
         Task(
             "choice of music, by books", "log loss", ptk, len(past), *parts["choice"], "chosen",
-            lambda names: TasteModel("item_id", names), losses.log_loss, train_ptk,
+            lambda names: tastes("item_id", names), losses.log_loss, train_ptk, order="user_id",
         ),
         Task(
             "ratings of music, by books", "squared error", ptk, len(past), *parts["ratings"], "rating",
             lambda names: models.rating(["item_id"], ["own_mean", *names]), losses.squared_error, train_ptk,
+            order="user_id",
         ),
     ]  # fmt: skip
 
@@ -104,14 +105,7 @@ def main(argv: list[str] | None = None) -> int:
         raise SystemExit("--books and --music are both needed")
     else:
         books, music = ratings.load(asked.books), ratings.load(asked.music)
-    curves = []
-    for task in tasks(books, music):
-        curves.append(learning_curves(task, asked.epsilons, asked.fractions, asked.seeds))
-        print(report.table(curves[-1]), flush=True)
-    plots.save_curves(curves, asked.out / "embeddings.svg")
-    report.save(curves, asked.out / "embeddings.json")
-    print(f"written: {asked.out / 'embeddings.svg'}, {asked.out / 'embeddings.json'}")
-    return 0
+    return runs.measure("embeddings", tasks(books, music), asked)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ import sys
 from functools import partial
 
 import pandas as pd
-from _common import arguments, cab_ptks, losses, models, plots, report, trips
-from _common.curves import Task, learning_curves
+from _common import arguments, cab_ptks, losses, models, runs, trips
+from _common.curves import Task
 
 PATHS = {
     "yellow": "yellow cab trips with coordinates, January to May 2016 (Kaggle NYC Taxi Trip Duration)",
@@ -59,9 +59,10 @@ def _task(name: str, past: pd.DataFrame, own: pd.DataFrame, later: pd.DataFrame)
         train=some(own),
         test=some(later),
         label=LABEL,
-        model=lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, *names]),
+        model=lambda names: models.Blend(TIME_COLUMNS, PLACE_COLUMNS, names),
         row_loss=losses.squared_error,
         train_ptk=partial(cab_ptks.train, parts, past),
+        order="time",
         controls={"PTKs of no trips": partial(cab_ptks.train, parts, past.head(0), 1.0)},
     )
 
@@ -97,14 +98,7 @@ def main(argv: list[str] | None = None) -> int:
         zones = trips.Zones.load(asked.zones)
         yellow = trips.load(asked.yellow, zones)
         green = None if asked.green is None else trips.load(asked.green, zones)
-    curves = []
-    for task in tasks(yellow, green):
-        curves.append(learning_curves(task, asked.epsilons, asked.fractions, asked.seeds))
-        print(report.table(curves[-1]), flush=True)
-    plots.save_curves(curves, asked.out / "feature_store.svg")
-    report.save(curves, asked.out / "feature_store.json")
-    print(f"written: {asked.out / 'feature_store.svg'}, {asked.out / 'feature_store.json'}")
-    return 0
+    return runs.measure("feature_store", tasks(yellow, green), asked)
 
 
 if __name__ == "__main__":

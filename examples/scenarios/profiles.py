@@ -4,7 +4,7 @@ Each PTK is trained on n rows, drawn anew for each seed, and judged as its famil
 
 | family | loss |
 |---|---|
-| counts | total variation between click probabilities and those of all rows, each value as often as it occurs |
+| counts | total variation between click probabilities and those of all rows, each bucket as often as it occurs |
 | trees | mean squared error of log pace on held-out trips |
 | embeddings | negative log likelihood per rating of held-out users' last third, given the rest |
 | covariance | Frobenius distance of the covariance of pickup and dropoff from that of all rows, over its norm |
@@ -45,6 +45,7 @@ from ptklib import (
 
 Floats = npt.NDArray[np.float64]
 DELTA = 1e-6
+N_BUCKETS = 256
 N_CLUSTERS = 32
 N_FACTORS = 8
 PATHS = {
@@ -108,20 +109,23 @@ def table(found: Profile) -> str:
 
 
 def count_family(log: clicks.Clicks) -> Family:
-    """Click probabilities of each value of up to five categories."""
+    """Click probabilities of each bucket of up to five categories."""
     columns = list(log.categories[:5])
-    domains = {c: list(range(log.n_buckets)) for c in columns}
-    shares = {c: log.rows[c].value_counts(normalize=True) for c in columns}
-    true = {c: log.rows.groupby(c)[clicks.LABEL].mean() for c in columns}
+
+    def untrained(epsilon: float) -> CountFeaturizer:
+        return CountFeaturizer(
+            columns, clicks.LABEL, classes=[0, 1], hash_buckets=N_BUCKETS, epsilon=epsilon, delta=DELTA
+        )
+
+    buckets = {c: untrained(1.0).bucket_of(c, log.rows[c]) for c in columns}
+    shares = {c: pd.Series(buckets[c]).value_counts(normalize=True) for c in columns}
+    true = {c: log.rows[clicks.LABEL].groupby(buckets[c]).mean() for c in columns}
 
     def loss(rows: pd.DataFrame, epsilon: float) -> float:
-        ptk = CountFeaturizer(
-            label=clicks.LABEL, classes=[0, 1], domains=domains, epsilon=epsilon, delta=DELTA
-        )
-        ptk.fit(rows)
+        ptk = untrained(epsilon).fit(rows)
         distances = []
         for c in columns:
-            p = ptk.tables_[c].to_pandas().set_index(c)["p_1"].reindex(shares[c].index)
+            p = ptk.tables_[c].to_pandas().set_index(f"{c}_bucket")["p_1"].reindex(shares[c].index)
             distances.append(float(((p - true[c].reindex(p.index)).abs() * shares[c]).sum()))
         return float(np.mean(distances))
 
@@ -240,11 +244,11 @@ def families(asked: Any) -> list[Family]:
     """Return the families whose files are given, or all on generated rows."""
     if asked.generated is not None:
         n, zones = asked.generated, trips.Zones.generated()
-        log: Any = clicks.generate(n, 256)
+        log: Any = clicks.generate(n)
         yellow: Any = trips.generate(n, zones, 150, 1, "2016-01-01")
         rated: Any = ratings.generate(n)[0]
     else:
-        log = None if asked.clicks is None else clicks.load(asked.clicks, 256)
+        log = None if asked.clicks is None else clicks.load(asked.clicks)
         if (asked.yellow is None) != (asked.zones is None):
             raise SystemExit("--yellow and --zones go together")
         yellow = None if asked.yellow is None else trips.load(asked.yellow, trips.Zones.load(asked.zones))
@@ -272,6 +276,7 @@ def main(argv: list[str] | None = None) -> int:
         {
             "family": p.family.name,
             "loss": p.family.unit,
+            "counted": "users" if p.family.groups else "rows",
             "epsilons": p.epsilons,
             "sizes": p.sizes,
             "exact": p.family.exact,

@@ -8,7 +8,7 @@ Rows in the order of time: the first 60 % train the PTK, the next 20 % are the t
 row of the task has been in the PTK, so no label leaks into a feature. `Past kept too` is what the company gives
 up: the model without PTK, trained on all rows before the test.
 
-Each name of a column is hashed into public buckets. Epsilon is that of all categories together. The
+The values of a category are hashed into public buckets. Epsilon is that of all categories together. The
 non-private PTK is scikit-learn's `TargetEncoder`, with exact counts.
 """
 
@@ -20,9 +20,9 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from _common import arguments, clicks, losses, models, plots, report
+from _common import arguments, clicks, losses, models, runs
 from _common.clicks import LABEL, Clicks
-from _common.curves import Featurizer, Task, learning_curves
+from _common.curves import Featurizer, Task
 from sklearn.preprocessing import TargetEncoder
 
 from ptklib import CountFeaturizer
@@ -35,7 +35,6 @@ PATHS = {
     "avazu": "Avazu click log (click, site_id, ..., c21)",
 }
 BUCKETS = 512
-WEIGHT = 2.0  # makes a log odds of the PTK cheaper, under the penalty, than a value learnt from few rows
 # Which categories are counted is a public choice: few, as each takes its part of the budget.
 COUNTED = {
     "display": ("c2", "c14", "c15", "c17", "c18", "c26"),
@@ -50,21 +49,19 @@ def task_of(log: Clicks, counted: Sequence[str]) -> Task:
     return Task(
         name=f"retention: {log.name}",
         loss="log loss",
-        ptk=f"CountFeaturizer of {len(counted)} categories, {log.n_buckets} buckets each",
+        ptk=f"CountFeaturizer of {len(counted)} categories, {BUCKETS} buckets each",
         n_ptk_rows=len(past),
         train=own,
         test=later,
         label=LABEL,
-        model=lambda names: models.logistic(log.categories, log.numbers, names),
+        model=lambda names: models.ClickModel(log.categories, log.numbers, names),
         row_loss=losses.log_loss,
-        train_ptk=partial(count_ptk, past, tuple(counted), log.n_buckets),
+        train_ptk=partial(count_ptk, past, tuple(counted)),
         references={"Past kept too": log.rows[:last]},
     )
 
 
-def count_ptk(
-    past: pd.DataFrame, counted: tuple[str, ...], n_buckets: int, epsilon: float | None
-) -> Featurizer:
+def count_ptk(past: pd.DataFrame, counted: tuple[str, ...], epsilon: float | None) -> Featurizer:
     """Train the count PTK on the past; features are counts and log odds of a click per category, and a score.
 
     A count enters as far as it stands out of its noise, whose size the state tells.
@@ -72,11 +69,7 @@ def count_ptk(
     if epsilon is None:
         return _exact(past, counted)
     ptk = CountFeaturizer(
-        label=LABEL,
-        classes=[0, 1],
-        domains={c: list(range(n_buckets)) for c in counted},
-        epsilon=epsilon,
-        delta=DELTA,
+        counted, LABEL, classes=[0, 1], hash_buckets=BUCKETS, epsilon=epsilon, delta=DELTA
     ).fit(past)
 
     def featurize(rows: pd.DataFrame) -> pd.DataFrame:
@@ -117,29 +110,22 @@ def _exact(past: pd.DataFrame, counted: tuple[str, ...]) -> Featurizer:
 def _features(column: str, count: pd.Series, noise_std: float, probability: pd.Series) -> pd.DataFrame:
     p = np.clip(probability, 1e-3, 1 - 1e-3)
     seen = np.log1p(np.maximum(count - 3 * noise_std, 0.0) / 100)
-    return pd.DataFrame({f"{column}_seen": seen, f"{column}_log_odds": WEIGHT * np.log(p / (1 - p))})
+    return pd.DataFrame({f"{column}_seen": seen, f"{column}_log_odds": np.log(p / (1 - p))})
 
 
 def _score(features: pd.DataFrame) -> pd.Series:
     """Add the log odds up, as naive Bayes would: one feature that needs hardly any row of its own."""
-    return features.filter(like="_log_odds").sum(axis=1) / WEIGHT
+    return features.filter(like="_log_odds").sum(axis=1)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure each given log; print tables, save a plot and the numbers."""
     asked = arguments.checked(arguments.parser(__doc__, PATHS), argv, PATHS)
-    logs = [(n, clicks.load(getattr(asked, n), BUCKETS)) for n in PATHS if getattr(asked, n)]
+    logs = [(n, clicks.load(getattr(asked, n))) for n in PATHS if getattr(asked, n)]
     if asked.generated is not None:
-        logs = [("generated", clicks.generate(asked.generated, BUCKETS))]
-    curves = []
-    for name, log in logs:
-        task = task_of(log, COUNTED.get(name, log.categories))
-        curves.append(learning_curves(task, asked.epsilons, asked.fractions, asked.seeds))
-        print(report.table(curves[-1]), flush=True)
-    plots.save_curves(curves, asked.out / "retention.svg")
-    report.save(curves, asked.out / "retention.json")
-    print(f"written: {asked.out / 'retention.svg'}, {asked.out / 'retention.json'}")
-    return 0
+        logs = [("generated", clicks.generate(asked.generated))]
+    tasks = (task_of(log, COUNTED.get(name, log.categories)) for name, log in logs)
+    return runs.measure("retention", tasks, asked)
 
 
 if __name__ == "__main__":

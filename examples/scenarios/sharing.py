@@ -3,29 +3,36 @@
 A transport company runs yellow cabs. Newer services subscribe to the cabs' PTKs and predict with few rows of
 their own:
 
-- *green cabs*: the duration of a trip, with the pace of yellow cabs by time and place, and with their trees;
+- *green cabs*: the duration of a trip, with the pace of yellow cabs by time and place;
 - *fares*: what a trip costs, with the same, in the same month;
+- *bike durations*: with the pace of cabs by weekday, hour and distance. Places across the river are no places of cabs,
+  and bikes do not wait in the cabs' traffic: here nothing should be expected;
 - *bike demand*: rides of an hour in Jersey City, with how busy cabs are by weekday and hour;
-- *bike durations*: with the pace of cabs by weekday and hour. Places across the river are no places of cabs, and
-  bikes do not wait in the cabs' traffic: here nothing should be expected.
+- *bike destinations*: at which of some fifty stations a ride ends, with where cabs go: the PTK paper's task of
+  Figure 5(b). Its 465 stations stood among the cabs; these stand across the river. So the same task is also
+  given trees of the bike service's own earlier rides.
+
+The first three have a panel each for PTKs of statistics, of trees, and of both with half of epsilon each.
 
 PTKs are trained on yellow trips before the task's test rows; where a task's own rows are of the same days, trips
 that begin in the same second are left out. Task rows and test rows come in the order of time: the last month tests
 and the two before are the task's own (three weeks and the rest of the month for fares).
 
 Epsilon is that of all PTKs of a task together. The non-private PTKs are scikit-learn's `TargetEncoder`, exact
-counts and `HistGradientBoostingRegressor`.
+counts, `HistGradientBoostingRegressor` and `RandomForestClassifier`.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pandas as pd
-from _common import arguments, cab_ptks, losses, models, plots, report, trips
-from _common.curves import Task, learning_curves
+from _common import arguments, cab_ptks, destinations, losses, models, runs, trips
+from _common.curves import Task
+from _common.trips import X_BOUNDS, Y_BOUNDS
 from feature_store import LABEL, PLACE_COLUMNS, TIME_COLUMNS, some
 
 PATHS = {
@@ -35,36 +42,52 @@ PATHS = {
     "fares": "cab trips with coordinates and fares, one month",
     "bikes": "Citi Bike trips, three months or more",
 }
-CAB_PTKS = "4 HistoricalStatistics, TreeFeaturizer"
 SQUARED = "squared error of log seconds"
+FIGURES = {"green cabs": "sharing_cabs", "fares": "sharing_cabs"} | dict.fromkeys(
+    ("bike demand", "bike durations", "bike destinations"), "sharing_bikes"
+)
 
 
-def green_task(yellow: pd.DataFrame, green: pd.DataFrame) -> Task:
+def _sets(
+    statistics: Sequence[cab_ptks.Part], trees: cab_ptks.Part
+) -> dict[str, tuple[str, Sequence[cab_ptks.Part]]]:
+    counted = f"{len(statistics)} HistoricalStatistics" if len(statistics) > 1 else "HistoricalStatistics"
+    return {
+        "statistics": (counted, statistics),
+        "trees": ("TreeFeaturizer", [trees]),
+        "both": (f"{counted}, TreeFeaturizer", cab_ptks.half_each(statistics, [trees])),
+    }
+
+
+CAB_SETS = _sets(cab_ptks.statistics(), cab_ptks.trees())
+BIKE_SETS = _sets(cab_ptks.statistics(("time",)), cab_ptks.trees(("log_miles", "hour", "weekday")))
+
+
+def green_tasks(yellow: pd.DataFrame, green: pd.DataFrame) -> list[Task]:
     """Durations of green cabs."""
     own, later = last_months(green)
     past = yellow[yellow["time"] < later["time"].min()]
-    parts = cab_parts()
-    return Task(
-        "green cabs", SQUARED, CAB_PTKS, len(past), some(own), some(later), LABEL,
-        lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, *names]),
-        losses.squared_error, partial(cab_ptks.train, parts, past),
-    )  # fmt: skip
+    return _tasks("green cabs", SQUARED, past, own, later, LABEL, CAB_SETS)
 
 
-def fare_task(yellow: pd.DataFrame, fares: pd.DataFrame) -> Task:
+def fare_tasks(yellow: pd.DataFrame, fares: pd.DataFrame) -> list[Task]:
     """Fares of one month, from its third week on, as the log of dollars."""
     start = fares["time"].min().normalize() + pd.Timedelta(days=21)
     own, later = fares[fares["time"] < start], fares[fares["time"] >= start]
     past = yellow[(yellow["time"] < start) & ~yellow["time"].isin(fares["time"])]
-    parts = cab_parts()
-    return Task(
-        "fares", "squared error of log fare", CAB_PTKS, len(past), some(own), some(later), "log_fare",
-        lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, *names]),
-        losses.squared_error, partial(cab_ptks.train, parts, past),
-    )  # fmt: skip
+    return _tasks("fares", "squared error of log fare", past, own, later, "log_fare", CAB_SETS)
 
 
-def bike_demand_task(yellow: pd.DataFrame, rides: pd.DataFrame) -> Task:
+def bike_duration_tasks(yellow: pd.DataFrame, rides: pd.DataFrame) -> list[Task]:
+    """Durations of bike rides."""
+    own, later = last_months(rides)
+    past = yellow[yellow["time"] < later["time"].min()]
+    return _tasks(
+        "bike durations", SQUARED, past, own, later, LABEL, BIKE_SETS, numbers=("subscriber", "age")
+    )
+
+
+def bike_demand_tasks(yellow: pd.DataFrame, rides: pd.DataFrame) -> list[Task]:
     """Bike rides of an hour."""
     counted = rides.groupby(rides["time"].dt.floor("h")).size()
     hours = counted.reindex(pd.date_range(counted.index[0], counted.index[-1], freq="h"), fill_value=0)
@@ -73,28 +96,60 @@ def bike_demand_task(yellow: pd.DataFrame, rides: pd.DataFrame) -> Task:
     table["weekend_hour"] = table["hour"] + 24 * (table["weekday"] >= 5)
     own, later = last_months(table)
     past = yellow[yellow["time"] < later["time"].min()]
-    return Task(
-        "bike demand", "Poisson deviance", "HistoricalStatistics: counts by weekday and hour", len(past),
-        own, later, "rides", lambda names: models.poisson(["weekday", "weekend_hour"], names),
-        losses.poisson_deviance, partial(cab_ptks.train, [cab_ptks.rides_by_time()], past),
-    )  # fmt: skip
+    return [
+        Task(
+            "bike demand, by statistics", "Poisson deviance", "HistoricalStatistics: counts by weekday and hour",
+            len(past), own, later, "rides", lambda names: models.demand(["weekday", "weekend_hour"], names),
+            losses.poisson_deviance, partial(cab_ptks.train, [cab_ptks.rides_by_time()], past),
+            group="bike demand", order="time",
+        )
+    ]  # fmt: skip
 
 
-def bike_duration_task(yellow: pd.DataFrame, rides: pd.DataFrame) -> Task:
-    """Durations of bike rides."""
-    own, later = last_months(rides)
-    past = yellow[yellow["time"] < later["time"].min()]
-    return Task(
-        "bike durations", SQUARED, "HistoricalStatistics: pace by weekday and hour", len(past),
-        some(own), some(later), LABEL,
-        lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, "subscriber", "age", *names]),
-        losses.squared_error, partial(cab_ptks.train, cab_ptks.statistics(("time",)), past),
-    )  # fmt: skip
+def bike_destination_tasks(yellow: pd.DataFrame, rides: pd.DataFrame) -> list[Task]:
+    """The station where a bike ride ends, with trees of where cabs go and with trees of where bikes went before."""
+    stations = destinations.Stations.of(rides)
+    own, later = (stations.to_a_station(part) for part in last_months(rides))
+    cabs = stations.nearest(yellow[yellow["time"] < later["time"].min()])
+    before = stations.to_a_station(rides[rides["time"] < own["time"].min()])
+    city = {"pickup_x": (min(X_BOUNDS[0], stations.box["pickup_x"][0]), X_BOUNDS[1]), "pickup_y": Y_BOUNDS}
+    sources = {
+        "cabs": ("the station nearest to a cab's end", cabs, city),
+        "earlier rides": ("the station where a ride ended", before, stations.box),
+    }
+    return [
+        Task(
+            f"bike destinations, by trees of {source}", "log loss", f"TreeFeaturizer: {learnt}, of {len(stations)}",
+            len(past), some(own), some(later), destinations.LABEL,
+            lambda names: destinations.DestinationModel(
+                ["pickup_station", "hour", "weekday"], ["subscriber", "age"], len(stations), names
+            ),
+            losses.log_loss_of_many, partial(destinations.train, past, len(stations), box),
+            group="bike destinations", order="time",
+        )
+        for source, (learnt, past, box) in sources.items()
+    ]  # fmt: skip
 
 
-def cab_parts() -> list[cab_ptks.Part]:
-    """Return the PTKs that a task of cab trips subscribes to: half of epsilon each for statistics and trees."""
-    return [*cab_ptks.statistics(), cab_ptks.trees()]
+def _tasks(
+    group: str,
+    loss: str,
+    past: pd.DataFrame,
+    own: pd.DataFrame,
+    later: pd.DataFrame,
+    label: str,
+    sets: Mapping[str, tuple[str, Sequence[cab_ptks.Part]]],
+    numbers: Sequence[str] = (),
+) -> list[Task]:
+    """One task for each set of PTKs, each with all of epsilon."""
+    return [
+        Task(
+            f"{group}, by {name}", loss, ptk, len(past), some(own), some(later), label,
+            lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, *numbers], names),
+            losses.squared_error, partial(cab_ptks.train, parts, past), group=group, order="time",
+        )
+        for name, (ptk, parts) in sets.items()
+    ]  # fmt: skip
 
 
 def last_months(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -113,7 +168,7 @@ def read(asked: Any) -> list[Task]:
         yellow = trips.generate(n, zones, 150, 1, "2016-01-01")
         green = trips.generate(n, zones, 90, 2, "2021-01-01", slower=1.2)
         fares = trips.generate(n, zones, 31, 3, "2016-01-01")
-        rides = trips.generate_bikes(n, 90, 4, "2018-01-01")
+        rides = trips.generate_bikes(n, 150, 4, "2017-11-01")
     else:
         if asked.yellow is None or asked.zones is None:
             raise SystemExit("--yellow and --zones are needed")
@@ -122,25 +177,19 @@ def read(asked: Any) -> list[Task]:
         green, fares = (None if p is None else trips.load(p, zones) for p in (asked.green, asked.fares))
         rides = None if asked.bikes is None else trips.load_bikes(asked.bikes)
     found = [
-        (green_task, green),
-        (fare_task, fares),
-        (bike_demand_task, rides),
-        (bike_duration_task, rides),
+        (green_tasks, green),
+        (fare_tasks, fares),
+        (bike_duration_tasks, rides),
+        (bike_demand_tasks, rides),
+        (bike_destination_tasks, rides),
     ]
-    return [task(yellow, rows) for task, rows in found if rows is not None]
+    return [task for tasks, rows in found if rows is not None for task in tasks(yellow, rows)]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure the tasks whose files are given; print tables, save a plot and the numbers."""
     asked = arguments.checked(arguments.parser(__doc__, PATHS), argv, PATHS)
-    curves = []
-    for task in read(asked):
-        curves.append(learning_curves(task, asked.epsilons, asked.fractions, asked.seeds))
-        print(report.table(curves[-1]), flush=True)
-    plots.save_curves(curves, asked.out / "sharing.svg")
-    report.save(curves, asked.out / "sharing.json")
-    print(f"written: {asked.out / 'sharing.svg'}, {asked.out / 'sharing.json'}")
-    return 0
+    return runs.measure("sharing", read(asked), asked, FIGURES)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ _NAMES = (
     "Parallel",
 )
 
-_ROUND_UP = 1.0 + 1e-11
+ROUND_UP = 1.0 + 1e-11
 """float64 evaluates these formulas to about 1e-13 from below."""
 
 
@@ -84,65 +84,65 @@ def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> n
     match _name(event):
         case "Composed":
             total = np.zeros_like(alphas)
-            for part in _parts(event):
+            for part in event_parts(event):
                 total += renyi_curve(part, orders)
-            return total * _count(event)
+            return total * count_of(event)
         case "DiscreteLaplace":
-            return _laplace(alphas, _positive(event, "l1_sensitivity"), _positive(event, "scale")) * _count(
+            return _laplace(alphas, _positive(event, "l1_sensitivity"), _positive(event, "scale")) * count_of(
                 event
             )
         case "ThresholdedLaplace":
-            return _randomised_response(alphas, _l1_epsilon(event)) * _count(event)
+            return _randomised_response(alphas, _l1_epsilon(event)) * count_of(event)
         case "DiscreteGaussian" | "ThresholdedGaussian":
-            ratio = _positive(event, "l2_sensitivity") / _positive(event, "scale")
-            return alphas * (ratio * ratio / 2 * _ROUND_UP) * _count(event)
+            ratio = l2_ratio(event)
+            return alphas * (ratio * ratio / 2 * ROUND_UP) * count_of(event)
         case "PermuteAndFlip" | "AboveThreshold":
-            return _randomised_response(alphas, _selection_epsilon(event)) * _count(event)
+            return _randomised_response(alphas, _selection_epsilon(event)) * count_of(event)
         case "ExponentialMechanism":
-            return _bounded_range(alphas, _selection_epsilon(event)) * _count(event)
+            return _bounded_range(alphas, _selection_epsilon(event)) * count_of(event)
         case "Parallel":
             most = np.zeros_like(alphas)
-            for part in _parts(event):
+            for part in event_parts(event):
                 most = np.maximum(most, renyi_curve(part, orders))
-            return most * _count(event)
+            return most * count_of(event)
         case "PoissonSampled":
-            ratio = _positive(noise := _noise(event), "l2_sensitivity") / _positive(noise, "scale")
+            ratio = _positive(noise := noise_of(event), "l2_sensitivity") / _positive(noise, "scale")
             rho = (
-                ratio * ratio / 2 * _ROUND_UP * _count(noise)
+                ratio * ratio / 2 * ROUND_UP * count_of(noise)
             )  # a count inside is on one and the same sample
-            return sampled_gaussian_curve(alphas, rho, _rate(event)) * _count(event)
+            return sampled_gaussian_curve(alphas, rho, _rate(event)) * count_of(event)
         case _:  # EpsilonDelta; its delta is charged by event_delta
-            return _pure(alphas, _not_negative(event, "epsilon")) * _count(event)
+            return _pure(alphas, _not_negative(event, "epsilon")) * count_of(event)
 
 
 def pure_epsilon(event: Mapping[str, Any]) -> float:
     """Return the epsilon of `event` at delta 0 by basic composition, or infinity."""
     match _name(event):
         case "Composed":
-            return math.fsum(pure_epsilon(part) for part in _parts(event)) * _count(event) * _ROUND_UP
+            return math.fsum(pure_epsilon(part) for part in event_parts(event)) * count_of(event) * ROUND_UP
         case "Parallel":
-            return max((pure_epsilon(part) for part in _parts(event)), default=0.0) * _count(event)
+            return max((pure_epsilon(part) for part in event_parts(event)), default=0.0) * count_of(event)
         case "DiscreteLaplace":
-            return _l1_epsilon(event) * _count(event) * _ROUND_UP
+            return _l1_epsilon(event) * count_of(event) * ROUND_UP
         case "DiscreteGaussian" | "ThresholdedLaplace" | "ThresholdedGaussian" | "PoissonSampled":
             return math.inf
         case "PermuteAndFlip" | "ExponentialMechanism" | "AboveThreshold":
-            return _selection_epsilon(event) * _count(event) * _ROUND_UP
+            return _selection_epsilon(event) * count_of(event) * ROUND_UP
         case _:
             if _not_negative(event, "delta") > 0:
                 return math.inf
-            return _not_negative(event, "epsilon") * _count(event) * _ROUND_UP
+            return _not_negative(event, "epsilon") * count_of(event) * ROUND_UP
 
 
 def event_delta(event: Mapping[str, Any]) -> float:
     """Return the part of delta that a Rényi curve of `event` does not cover."""
     match _name(event):
         case "Composed":
-            return math.fsum(event_delta(part) for part in _parts(event)) * _count(event)
+            return math.fsum(event_delta(part) for part in event_parts(event)) * count_of(event)
         case "Parallel":
-            return max((event_delta(part) for part in _parts(event)), default=0.0) * _count(event)
+            return max((event_delta(part) for part in event_parts(event)), default=0.0) * count_of(event)
         case "EpsilonDelta" | "ThresholdedLaplace" | "ThresholdedGaussian":
-            return _not_negative(event, "delta") * _count(event)
+            return _not_negative(event, "delta") * count_of(event)
         case _:
             return 0.0
 
@@ -155,7 +155,7 @@ def _laplace(alphas: npt.NDArray[np.float64], distance: float, scale: float) -> 
     with np.errstate(divide="ignore"):
         moment = np.logaddexp(np.log(low) + (alphas - 1) * x, np.log1p(-low) - alphas * x)
     # Small x cancel: 1e-14 covers the absolute rounding error, and the pure bound takes over there.
-    exact = (moment * _ROUND_UP + 1e-14) / (alphas - 1)
+    exact = (moment * ROUND_UP + 1e-14) / (alphas - 1)
     return np.minimum(exact, _pure(alphas, x))
 
 
@@ -170,8 +170,13 @@ def _bounded_range(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArr
         log_b = np.log(-np.expm1(-(alphas - 1) * epsilon)) - epsilon
     best = np.log((alphas - 1) / alphas) + log_a - log_b
     moment = (alphas - 1) * best + log_a - np.log(alphas) - math.log(-math.expm1(-epsilon))
-    exact = (moment * _ROUND_UP + 1e-14 * alphas) / (alphas - 1)
-    return np.minimum(np.minimum(exact, alphas * (epsilon * epsilon / 8) * _ROUND_UP), _pure(alphas, epsilon))
+    exact = (moment * ROUND_UP + 1e-14 * alphas) / (alphas - 1)
+    return np.minimum(np.minimum(exact, alphas * (epsilon * epsilon / 8) * ROUND_UP), _pure(alphas, epsilon))
+
+
+def l2_ratio(event: Mapping[str, Any]) -> float:
+    """Return how many noise scales one unit moves a Gaussian event."""
+    return _positive(event, "l2_sensitivity") / _positive(event, "scale")
 
 
 def _l1_epsilon(event: Mapping[str, Any]) -> float:
@@ -191,7 +196,7 @@ def _selection_epsilon(event: Mapping[str, Any]) -> float:
 
 
 def _pure(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
-    return np.minimum(epsilon, alphas * (epsilon * epsilon / 2)) * _ROUND_UP
+    return np.minimum(epsilon, alphas * (epsilon * epsilon / 2)) * ROUND_UP
 
 
 def _name(event: Mapping[str, Any]) -> str:
@@ -201,14 +206,16 @@ def _name(event: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def _parts(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def event_parts(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the events that a composed or parallel event consists of."""
     parts = event.get("events")
     if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
         raise PrivacyParameterError("a composed event needs a list of events")
     return list(parts)
 
 
-def _noise(event: Mapping[str, Any]) -> Mapping[str, Any]:
+def noise_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the noise that a sampled event adds."""
     noise = event.get("event")
     if not isinstance(noise, Mapping) or noise.get("name") != "DiscreteGaussian":
         raise PrivacyParameterError("a Poisson-sampled event needs an event of discrete Gaussian noise")
@@ -222,7 +229,8 @@ def _rate(event: Mapping[str, Any]) -> float:
     return rate
 
 
-def _count(event: Mapping[str, Any]) -> int:
+def count_of(event: Mapping[str, Any]) -> int:
+    """Return how often an event happens."""
     count = event.get("count", 1)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise PrivacyParameterError("the count of an event must be a positive integer")

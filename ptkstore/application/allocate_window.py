@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from ptkstore.application.charging import reserve
-from ptkstore.domain.allocation import Choice, Demand, Grant, Infeasible, allocate
-from ptkstore.domain.blocks import FIRST_TRAIN, share_of, train_block
+from ptkstore.application.planning import Planned, first_offers, plan_window
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.blocks import groups_where, train_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger import BudgetRequest, Denied
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Policy
 from ptkstore.domain.windows import WindowId, WindowState
@@ -29,34 +31,31 @@ def allocate_window(job: Job, *, begin: Begin, clock: Clock, steps: Steps) -> No
         now = clock.now()
         if uow.windows.get(window).state is WindowState.PREPARED:
             due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
-            for grant in _grants(tuple(due.values()), stream.policy):
-                _reserve(uow, due[grant.ptk_id], window, grant, now)
+            for plan in _plan(tuple(due.values()), stream.policy):
+                _reserve(uow, due[plan.offer.ptk_id], window, stream.policy, plan, now)
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("reserved", job.id)
 
 
-def demand_of(spec: PtkSpec, policy: Policy) -> Demand:
-    """What a PTK asks for: the loss it declares, on every row of the train partition in expectation."""
-    rows = int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window)
-    return Demand(spec.ptk_id, (Choice(spec.loss, max(1, rows)),))
-
-
-def _grants(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Grant, ...]:
-    demands = [demand_of(spec, policy) for spec in specs]
-    plan = allocate(demands, policy.capacity, policy.n_max)
+def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
+    plan = plan_window(specs, policy)
     if isinstance(
         plan, Infeasible
     ):  # registration prevents it; then the filter decides, in the order of the ids
-        return tuple(Grant(d.ptk_id, d.menu[0].loss, d.menu[0].n_rows) for d in demands)
+        return first_offers(specs, policy)
     return plan
 
 
-def _reserve(uow: UnitOfWork, spec: PtkSpec, window: WindowId, grant: Grant, now: datetime) -> None:
-    training = job_id(JobKind.TRAIN, spec.ptk_id, window.index)
-    blocks = train_block(window, grant.partition)
-    request = BudgetRequest(window.stream, training, spec.ptk_id, blocks, grant.loss)
-    denied = isinstance(reserve(uow, request, dict(spec.event)), Denied)
+def _reserve(
+    uow: UnitOfWork, spec: PtkSpec, window: WindowId, policy: Policy, plan: Planned, now: datetime
+) -> None:
+    training, offer = job_id(JobKind.TRAIN, spec.ptk_id, window.index), plan.offer
+    groups = groups_where(policy, spec.config.get("where"))
+    turn = window.index // spec.every
+    blocks = train_blocks(window, policy, plan.partition, n_rows=offer.n_rows, groups=groups, turn=turn)
+    request = BudgetRequest(window.stream, training, spec.ptk_id, blocks, offer.loss, offer.charge, plan.line)
+    denied = isinstance(reserve(uow, request, offer.event), Denied)
     if denied:
         uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "budget-denied"))
     uow.jobs.add(
@@ -69,8 +68,8 @@ def _reserve(uow: UnitOfWork, spec: PtkSpec, window: WindowId, grant: Grant, now
             window_index=window.index,
             ptk_id=spec.ptk_id,
             reservation=request.key,
-            n_rows=grant.n_rows,
-            partition=grant.partition,
+            n_rows=offer.n_rows,
+            partition=plan.partition,
             outcome=Outcome.REFUSED if denied else None,
         )
     )

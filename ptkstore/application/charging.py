@@ -2,27 +2,80 @@
 
 from __future__ import annotations
 
-from ptkstore.domain.ledger import BudgetRequest, Denied, Entry, EntryKind, Granted, decide, outcome_of
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from ptklib.accounting import event_delta, pure_epsilon, renyi_curve, zcdp_rho
+from ptkstore.domain.accountants import ORDERS, Accountant, Charge
+from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ledger import Denied, Granted, decide_all, outcome_of
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import Conflict
 from ptkstore.ports.catalog import UnitOfWork
 
+Event = Mapping[str, object]
 
-def reserve(uow: UnitOfWork, request: BudgetRequest, event: dict[str, object]) -> Granted | Denied:
-    """Promise the loss on all blocks of the request, or on none.
 
-    The key is looked up before the decision: a redelivered request gets its stored answer and no second reservation.
+def charge_of(event: Event, accountant: Accountant, loss: Loss) -> Charge:
+    """What `accountant` counts for a release of `event` whose guarantee is `loss`."""
+    if accountant is Accountant.BASIC:
+        return Charge.basic(loss)
+    return _curved(canonical_json(event), accountant).at_most_pure(loss)
+
+
+@lru_cache(maxsize=4096)
+def _curved(event_json: str, accountant: Accountant) -> Charge:
+    event = json.loads(event_json)
+    pure, delta = pure_epsilon(event), event_delta(event)
+    if accountant is Accountant.ZCDP:
+        return Charge.of((zcdp_rho(event), pure), delta)
+    return Charge.of((*renyi_curve(event, ORDERS).tolist(), pure if pure else math.inf), delta)
+
+
+def reserve(uow: UnitOfWork, request: BudgetRequest, event: Event) -> Granted | Denied:
+    """Promise the loss on all blocks of the request, or on none."""
+    return reserve_all(uow, request.stream, [(request, event)])[0]
+
+
+def reserve_all(
+    uow: UnitOfWork, stream: str, requests: Sequence[tuple[BudgetRequest, Event]]
+) -> list[Granted | Denied]:
+    """Answer requests in order, each as if it came alone.
+
+    A key is looked up before the decision: a redelivered request gets its stored answer and no second reservation.
+
+    Raises
+    ------
+    Conflict
+        A key was used for another request; nothing of this call is written.
     """
-    known = outcome_of(request, uow.ledger.history(request.key))
-    if known is not None:
-        return known
-    decision = decide(uow.ledger.blocks(request.stream, request.blocks), request)
-    if isinstance(decision, Granted):
-        uow.ledger.append(request, EntryKind.RESERVE, event)
-    return decision
+    histories = uow.ledger.histories([request.key for request, _ in requests])
+    answers = [outcome_of(request, histories[request.key]) for request, _ in requests]
+    new: dict[str, tuple[BudgetRequest, Event]] = {}
+    for (request, event), known in zip(requests, answers, strict=True):
+        if known is None and new.setdefault(request.key, (request, event))[0] != request:
+            raise Conflict(f"key {request.key!r} was used for another request")
+    decisions = decide_all(uow.ledger.filters(stream), [request for request, _ in new.values()])
+    decided = {decision.key: decision for decision in decisions}
+    steps = [(new[d.key][0], EntryKind.RESERVE, new[d.key][1]) for d in decisions if isinstance(d, Granted)]
+    uow.ledger.extend(stream, steps)
+    return [known or decided[request.key] for (request, _), known in zip(requests, answers, strict=True)]
 
 
-def spend(uow: UnitOfWork, reservation: Entry, event: dict[str, object]) -> Entry:
-    """Make a reservation irrevocable: from the commit on its rows may be opened."""
-    return uow.ledger.append(reservation.request, EntryKind.SPEND, event)
+def spend(uow: UnitOfWork, reservation: Entry, event: Event, policy: Policy) -> Entry:
+    """Make a reservation irrevocable: from the commit on its rows may be opened.
+
+    Blocks whose spends leave no room for the policy's least useful loss retire.
+    """
+    request = reservation.request
+    entry = uow.ledger.append(request, EntryKind.SPEND, event)
+    least = Charge.pure(policy.accountant, policy.retire_below)
+    uow.ledger.retire(request.stream, uow.ledger.filters(request.stream).used_up(request.blocks, least))
+    return entry
 
 
 def release_unopened(uow: UnitOfWork, key: str | None) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.domain.blocks import blocks_of
+from ptkstore.domain.blocks import BlockState, created_with
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.streams import Closing, Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState, closable_before, expired_before, start_of
 from ptkstore.errors import InvalidRequest, Refused
-from ptkstore.ports.catalog import Begin, Progress, UnitOfWork
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.world import Clock
 
 MAX_WINDOWS = 10_000  # at once; more is a mistake in `until` or in the origin
@@ -57,7 +58,7 @@ def close_windows(
             _refuse_to_lose(uow, stream, reached)
         closed = tuple(WindowId(stream_name, index) for index in range(progress.closed_before, end))
         for window in closed:
-            _close(uow, stream, window, now)
+            _close(uow, stream, window, progress.retired_before, now)
         for known in uow.windows.of(stream_name):
             if known.id.index < expired_before(stream.policy, reached) and known.state in (
                 WindowState.CLOSED,
@@ -67,16 +68,24 @@ def close_windows(
                     known.id, WindowState.EXPIRING
                 )  # from here on no run opens it (PAPERS F5)
                 uow.jobs.add(_job(JobKind.EXPIRE, known.id, now))
-        uow.streams.advance(stream_name, Progress(end, reached))
+        uow.streams.advance(stream_name, replace(progress, closed_before=end, reached=reached))
         uow.commit()
     return closed
 
 
-def _close(uow: UnitOfWork, stream: Stream, window: WindowId, now: datetime) -> None:
+def _close(uow: UnitOfWork, stream: Stream, window: WindowId, retired_before: int, now: datetime) -> None:
     policy = stream.policy
     start, end = start_of(policy, window.index), start_of(policy, window.index + 1)
     uow.windows.add(Window(window, start, end, WindowState.CLOSED))
-    uow.ledger.add_blocks(stream.name, blocks_of(window, policy), policy.capacity)
+    if (blocks := created_with(window, policy)) is not None:
+        uow.ledger.add_blocks(
+            stream.name,
+            blocks,
+            policy.capacity,
+            policy.accountant,
+            policy.sharing.lines(policy.capacity),
+            BlockState.RETIRED if window.index < retired_before else BlockState.ACTIVE,
+        )
     uow.jobs.add(_job(JobKind.PREPARE, window, now))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, job_id
-from ptkstore.domain.ptks import team_of
+from ptkstore.domain.names import team_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.subscriptions import (
     FIRST_RETRY,

@@ -8,9 +8,11 @@ from typing import Any
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.tables import empty_table
+from ptkstore.domain.blocks import groups_where
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import PtkSpec, granted, split_ptk_id
-from ptkstore.domain.streams import Assurance, PrivacyUnit, Schema
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks import PtkSpec, granted
+from ptkstore.domain.streams import Assurance, Policy, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
 
 
@@ -19,7 +21,7 @@ def spec_of(
     ptk_id: str,
     stream: str,
     schema: Schema,
-    privacy_unit: PrivacyUnit,
+    policy: Policy,
     estimator: Mapping[str, Any],
     target: float,
     every: int,
@@ -38,16 +40,12 @@ def spec_of(
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
-        protected = trainer.privacy_unit()
+        _check_unit(ptk_id, stream, policy, trainer)
         columns = trainer.input_columns()
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-    if protected != privacy_unit:
-        raise InvalidRequest(
-            f"PTK {ptk_id} states its loss per {protected.value}, stream {stream!r} accounts per {privacy_unit.value}: "
-            f"train without unit=..., embeddings with guarantee='record'"
-        )
+    groups_where(policy, config.get("where"))
     for column in columns:
         if schema.type_of(column) is None:
             known = ", ".join(name for name, _ in schema.columns)
@@ -78,6 +76,36 @@ def spec_of(
         config=dict(config),
         description=description,
     )
+
+
+def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
+    """`InvalidRequest` unless the declared loss covers all rows that a window keeps of one of the stream's units.
+
+    ptklib knows two guarantees: towards a row, and towards all rows of one id. Which of an id's rows there are, in one
+    window or in all, is for the stream to say.
+    """
+    protects_records = trainer.privacy_unit() == "record"
+    if policy.privacy_unit is PrivacyUnit.RECORD:
+        if not protects_records:
+            raise InvalidRequest(
+                f"PTK {ptk_id} states its loss per user, stream {stream!r} accounts per record: train without "
+                "unit=..., embeddings with guarantee='record'"
+            )
+        return
+    params = trainer.get_params(deep=False)
+    if "max_rows_per_user" in params:  # embeddings are about users: they have a column of their own for them
+        column, rows = trainer.required_columns()[0], params["max_rows_per_user"]
+        advice = (
+            f"guarantee='user', user={policy.unit_column!r}, max_rows_per_user={policy.max_rows_per_unit}"
+        )
+    else:
+        column, rows = params.get("unit"), params.get("max_rows_per_unit", 1)
+        advice = f"unit={policy.unit_column!r}, max_rows_per_unit={policy.max_rows_per_unit}"
+    if protects_records or column != policy.unit_column or rows < policy.max_rows_per_unit:
+        raise InvalidRequest(
+            f"stream {stream!r} accounts per {policy.privacy_unit.value} and keeps up to {policy.max_rows_per_unit} "
+            f"rows of a user in a window; PTK {ptk_id} must cover them all: train with {advice} (or more rows)"
+        )
 
 
 def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptkstore.application.charging import release_unopened
-from ptkstore.domain.blocks import blocks_of
+from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
-from ptkstore.domain.ptks import team_of
+from ptkstore.domain.names import team_of
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
@@ -42,7 +42,8 @@ def expire_window(
         uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
         uow.windows.set_state(window, WindowState.EXPIRED)
-        uow.ledger.erase(job.stream, blocks_of(window, stream.policy))
+        if (blocks := erased_with(window, stream.policy)) is not None:
+            uow.ledger.erase(job.stream, blocks)
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("expired", job.id)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.ptks import team_of
+from ptkstore.domain.names import team_of
 from ptkstore.domain.snapshots import Version
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore, PublishedState

@@ -45,9 +45,15 @@ def prepare_window(
         part_bounds=part_bounds(stream.policy),
         window_key=keys.sealing_key(window),
         split_key=keys.split_key(window.stream),
+        unit_column=stream.policy.unit_column,
+        max_rows_per_unit=stream.policy.max_rows_per_unit,
+        attribute=stream.policy.attribute,
+        attribute_values=stream.policy.attribute_values,
     )
     try:
-        preparer.prepare(request, keep_alive)
+        # Beside other preparations, which write the same, but never beside an erasure, which would miss these parts.
+        with keys.hold_rows(window, alone=False):
+            preparer.prepare(request, keep_alive)
     finally:
         ticks.wait()  # when it failed is as private as when it ended well
     steps.reached("parts-written", job.id)

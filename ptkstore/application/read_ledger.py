@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ptkstore.domain.ledger import BlockLedger, verify
+from ptkstore.application.charging import charge_of
+from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.filters import BlockLedger, BlockRecord
+from ptkstore.domain.journal import BudgetRequest, Entry
+from ptkstore.domain.ledger import verify
 from ptkstore.ports.catalog import Begin
 
 
@@ -29,6 +34,15 @@ def verify_ledger(stream: str, *, begin: Begin) -> LedgerCheck:
     """Recompute digests, order and sums from the journal alone."""
     with begin() as uow:
         uow.streams.lock(stream)
-        blocks = uow.ledger.blocks(stream)
+        blocks, _ = uow.ledger.created(stream)
         entries = uow.ledger.journal(stream)
-    return LedgerCheck(stream, len(entries), len(blocks), verify(blocks, entries))
+    return LedgerCheck(stream, len(entries), len(blocks), faults_of(blocks, entries))
+
+
+def faults_of(blocks: Sequence[BlockRecord], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """What is wrong with a journal, charges recomputed from their events; empty when all is well."""
+    return verify(blocks, entries, _recomputed)
+
+
+def _recomputed(event: Mapping[str, object], accountant: Accountant, request: BudgetRequest) -> Charge:
+    return charge_of(event, accountant, request.loss)

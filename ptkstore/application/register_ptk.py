@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptkstore.application.allocate_window import demand_of
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.estimators import spec_of
-from ptkstore.domain.allocation import Infeasible, allocate
+from ptkstore.application.planning import plan_window, why_not
+from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.domain.ptks import PtkSpec, columns_of, ptk_id_of, windows_between
+from ptkstore.domain.names import ptk_id_of
+from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import PtkRejected
+from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.world import Clock
@@ -51,7 +51,7 @@ def register_ptk(
             ptk_id=ptk_id,
             stream=stream,
             schema=owner.schema,
-            privacy_unit=owner.policy.privacy_unit,
+            policy=owner.policy,
             estimator=estimator,
             target=target,
             every=windows_between(owner.policy, train_frequency),
@@ -82,11 +82,13 @@ def update_ptk(
         known = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(known.stream)
         known = uow.ptks.get(ptk_id)
+        if config is not None and config.get("where") != known.config.get("where"):
+            raise InvalidRequest(f"what PTK {ptk_id} is trained on is fixed; register one of another name")
         spec = spec_of(
             ptk_id=ptk_id,
             stream=known.stream,
             schema=owner.schema,
-            privacy_unit=owner.policy.privacy_unit,
+            policy=owner.policy,
             estimator=known.estimator if estimator is None else estimator,
             target=known.target if target is None else target,
             every=known.every,
@@ -130,14 +132,6 @@ def _check_policy(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) ->
             f"{spec.ptk_id}: assurance {spec.assurance.value!r} is below the stream's least, "
             f"{policy.minimum_assurance.value!r}"
         )
-    plan = allocate([demand_of(p, policy) for p in (*others, spec)], policy.capacity, policy.n_max)
+    plan = plan_window((*others, spec), policy)
     if isinstance(plan, Infeasible):
-        taken = sum((p.loss for p in others), NO_LOSS)
-        left = Loss(
-            max(policy.capacity.epsilon_nano - taken.epsilon_nano, 0),
-            max(policy.capacity.delta_atto - taken.delta_atto, 0),
-        )
-        raise PtkRejected(
-            f"{spec.ptk_id} asks for {spec.loss} per window; beside {len(others)} registered PTKs "
-            f"the policy has {left} left. A PTK within these fits."
-        )
+        raise PtkRejected(why_not(spec, others, policy, plan))

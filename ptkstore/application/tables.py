@@ -176,6 +176,7 @@ def refuse(
         ("late", (indices >= 0) & (indices < closed_before)),
         ("missing-value", _any(table, schema, missing=True)),
         ("not-finite", _any(table, schema, missing=False)),
+        ("outside-domain", _outside(table, policy)),
     ]
     accepted = np.ones(table.num_rows, dtype=bool)
     counts: dict[str, int] = {}
@@ -185,6 +186,15 @@ def refuse(
             counts[reason] = int(hit.sum())
         accepted &= ~refused
     return accepted, Refusals(counts)
+
+
+def _outside(table: pa.Table, policy: Policy) -> npt.NDArray[np.bool_]:
+    """Rows whose value of the attribute that blocks are by is none of its public domain."""
+    if policy.attribute is None:
+        return np.zeros(table.num_rows, dtype=bool)
+    column = table[policy.attribute]
+    inside = pc.is_in(column, value_set=pa.array(policy.attribute_values, type=column.type))
+    return ~np.asarray(inside.to_numpy(), dtype=bool)
 
 
 def _any(table: pa.Table, schema: Schema, *, missing: bool) -> npt.NDArray[np.bool_]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ptkstore.application.charging import release_unopened, spend
+from ptkstore.application.charging import charge_of, release_unopened, spend
 from ptkstore.application.estimators import event_of
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import files_of
-from ptkstore.domain.blocks import FIRST_TRAIN, HASH_RANGE, block_number, part_bounds, share_of
+from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger import Entry
-from ptkstore.domain.ptks import PtkSpec, same_model, team_of
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks import PtkSpec, same_model
 from ptkstore.domain.snapshots import Draft, Version, canonical_json, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
 from ptkstore.domain.windows import Window, WindowState, start_of
@@ -74,14 +75,14 @@ def train_ptk(
         return
     steps.reached("opened", job.id)
     draft_id = f"{job.stream}.{opened.window.id.index}.{secrets.token_hex(16)}"
-    low, high = _hash_range(opened.stream.policy, job)
+    rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
     request = TrainRequest(
         estimator=opened.spec.estimator,
         epsilon=opened.spend.loss.spendable_epsilon,
         delta=opened.spend.loss.spendable_delta,
-        part_url=raw.part_url(opened.window.id, FIRST_TRAIN + job.partition),
-        hash_low=low,
-        hash_high=high,
+        part_urls=tuple(raw.part_url(opened.window.id, file) for file in rows.files),
+        hash_low=rows.low,
+        hash_high=rows.high,
         window_key=key,
         draft_id=draft_id,
         draft_key=keys.draft_key(draft_id),
@@ -124,7 +125,12 @@ def _spend(job: Job, previous: Version | None, begin: Begin, clock: Clock) -> Op
             return None
         if held.state is JobState.READY:
             event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
-            spent = spend(uow, history[0], event)
+            if not history[0].charge.covers(charge_of(event, stream.policy.accountant, history[0].loss)):
+                release_unopened(uow, job.reservation)
+                _finish(uow, held, Outcome.WITHDRAWN, clock.now(), "changed-after-its-reservation")
+                uow.commit()
+                return None
+            spent = spend(uow, history[0], event, stream.policy)
             uow.jobs.mark_opened(held)
         else:
             spent = history[-1]
@@ -154,16 +160,6 @@ def _continuable(previous: Version | None, spec: PtkSpec) -> Version | None:
     if previous is None or not same_model(previous.content["config"], spec.estimator):
         return None
     return previous
-
-
-def _hash_range(policy: Policy, job: Job) -> tuple[int, int]:
-    """The keyed hashes of a Bernoulli sample with rate n / N_public inside the job's partition (PAPERS P7)."""
-    part = FIRST_TRAIN + job.partition
-    bounds = part_bounds(policy)
-    low = bounds[part - 1]
-    high = low + job.n_rows * HASH_RANGE // policy.rows_per_window
-    whole = job.n_rows >= int(share_of(policy, part) * policy.rows_per_window)
-    return low, bounds[part] if whole else min(high, bounds[part])
 
 
 def _state_files(previous: Version | None, lake: Lake) -> Mapping[str, bytes] | None:
@@ -216,8 +212,7 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
         "end": start_of(policy, window.index + 1).isoformat(),
     }
     before: Mapping[str, Any] = opened.previous.content if opened.previous else {}
-    block = block_number(window, FIRST_TRAIN + opened.job.partition)
-    loss = opened.spend.loss
+    blocks, loss = opened.spend.blocks, opened.spend.loss
     return manifest_of(
         ptk_id=spec.ptk_id,
         number=number,
@@ -231,7 +226,8 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
             *before.get("blocks", []),
             {
                 "stream": opened.stream.name,
-                "number": block,
+                "number": blocks.lo,
+                **({"last": blocks.hi - 1} if blocks.hi - blocks.lo > 1 else {}),
                 "epsilon_nano": loss.epsilon_nano,
                 "delta_atto": loss.delta_atto,
             },
@@ -242,7 +238,7 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
             "epsilon": loss.epsilon,
             "delta": loss.delta,
             "event": opened.spend.event,
-            "privacy_unit": policy.privacy_unit,
+            **_unit(policy),
             "relation": policy.relation,
             "accountant": policy.accountant,
             "assurance": spec.assurance,
@@ -255,3 +251,14 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
         decision="elected",
         published_at=leaves_at,
     )
+
+
+def _unit(policy: Policy) -> dict[str, object]:
+    """What the guarantee is towards; for users also how many of a user's rows a window keeps."""
+    if policy.unit_column is None:
+        return {"privacy_unit": policy.privacy_unit}
+    return {
+        "privacy_unit": policy.privacy_unit,
+        "unit_column": policy.unit_column,
+        "max_rows_per_unit": policy.max_rows_per_unit,
+    }

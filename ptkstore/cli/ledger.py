@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
-import typer
+import json
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json, print_rows
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import (
+    REFUSED,
+    AsJson,
+    Home,
+    answers,
+    console,
+    opened,
+    print_json,
+    print_rows,
+    said,
+)
+from ptkstore.domain.reports import ALGORITHM
+from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.ledgers import check_report, odometer_rows
 
 ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losses.")
 
 
+class By(StrEnum):
+    """What an odometer is read of."""
+
+    BLOCK = "block"
+    LINE = "line"
+    STREAM = "stream"
+    PTK = "ptk"
+    TEAM = "team"
+
+
 @answers
-def budget(stream: str, home: Home = None, as_json: AsJson = False) -> None:
-    """Show capacity, reserved and spent loss of every block."""
+def budget(
+    stream: str,
+    by: Annotated[
+        By, typer.Option(help="Per block, or most on any block per line, stream, PTK, team.")
+    ] = By.BLOCK,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.
+
+    `spent` holds whatever was asked in the light of what; `tight` is closer, for the releases as they stand, and no
+    admission rests on it.
+    """
     with opened(home) as store:
-        rows = store.budget(stream)
-    print_rows(rows, as_json=as_json, title=f"Blocks of {stream}", nothing="no window has closed yet")
+        rows = (
+            store.budget(stream, tight=True)
+            if by is By.BLOCK
+            else odometer_rows(store.odometers(stream), by.value)
+        )
+    nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
+    print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing)
 
 
 @ledger_app.command("verify")
@@ -41,3 +88,116 @@ def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False
             console.print(f"  [red]{fault}[/]")
     if any(check.faults for check in checks):
         raise typer.Exit(REFUSED)
+
+
+@ledger_app.command("recover")
+@answers
+def recover(home: Home = None, as_json: AsJson = False) -> None:
+    """Make a restored catalog usable: retire every block whose spends it may have forgotten.
+
+    Stop all workers first. Rows that were ingested after the copy was taken have to be sent again.
+    """
+    with opened(home) as store:
+        outcomes = store.service.recover_ledger()
+    if as_json:
+        print_json([asdict(outcome) for outcome in outcomes])
+        return
+    for one in outcomes:
+        if one.in_step:
+            console.print(f"{one.stream}: in step with the key store; nothing to recover")
+        else:
+            console.print(
+                f"{one.stream}: {one.windows_in_doubt} windows in doubt; {one.blocks_retired} blocks retired, "
+                f"{one.runs_ended} runs ended, {one.versions_adopted} versions taken over from the lake"
+            )
+
+
+@ledger_app.command("export")
+@answers
+def export(
+    stream: Annotated[str | None, typer.Argument(help="The stream to report on.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Report on windows from this UTC time on.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Report on windows before this UTC time.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")] = None,
+    public_key: Annotated[
+        bool, typer.Option("--public-key", help="Print the key that reports are signed with, as PEM.")
+    ] = False,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a signed report of a stream's ledger for the privacy officer; exit code 1 if the journal is wrong."""
+    with opened(home) as store:
+        if public_key:
+            _print_key(store.report_key(), as_json=as_json)
+            return
+        if stream is None:
+            raise InvalidRequest("name the stream to report on, or ask for --public-key")
+        made = store.export_ledger(stream, since, until)
+    if output is None:
+        sys.stdout.buffer.write(made.content)
+    else:
+        _write(output, made.content)
+        if as_json:
+            print_json({"stream": stream, "file": str(output), "faults": made.faults})
+        else:
+            console.print(f"signed report on {stream} written to {output}")
+    for fault in made.faults:
+        said.print(f"[red]{fault}[/]")
+    if made.faults:
+        raise typer.Exit(REFUSED)
+
+
+@ledger_app.command("check")
+@answers
+def check(
+    file: Annotated[Path, typer.Argument(help="A report that was exported.")],
+    public_key: Annotated[
+        str | None, typer.Option(help="The officer's copy of the key: a PEM file, or 64 hexadecimal digits.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a report's signature, without any store; exit code 1 if it does not hold, or tells of a wrong journal."""
+    found = check_report(_read(file), None if public_key is None else _key_text(public_key))
+    if as_json:
+        print_json({"fault": found.fault or None, "public_key": found.public_key or None, **found.summary})
+    elif found.fault:
+        console.print(f"[red]{found.fault}[/]")
+    else:
+        console.print(f"[green]the signature holds[/], by the key {found.public_key}")
+        if public_key is None:
+            console.print("that key came with the file: compare it with your own copy, or give --public-key")
+        for name, value in found.summary.items():
+            console.print(f"  {name}: {escape(json.dumps(value))}", highlight=False)
+    if found.fault or not found.summary["adds_up"]:
+        raise typer.Exit(REFUSED)
+
+
+def _print_key(key: str, *, as_json: bool) -> None:
+    from ptkstore.adapters.keys import public_pem
+
+    pem = public_pem(bytes.fromhex(key))
+    if as_json:
+        print_json({"algorithm": ALGORITHM, "public_key": key, "pem": pem})
+    else:
+        sys.stdout.write(pem)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _key_text(given: str) -> str:
+    path = Path(given)
+    return _read(path).decode(errors="replace") if path.suffix or path.exists() else given

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
 from ptkstore.cli.streams import read_table
-from ptkstore.domain.ptks import split_ptk_id
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import featurize as featurize_tables
 from ptkstore.sdk import load_repository

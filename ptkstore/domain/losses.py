@@ -113,3 +113,4 @@ def _at_most(amount: int, unit: int) -> float:
 
 
 NO_LOSS = Loss(0, 0)
+LEAST_LOSS = Loss(int(MIN_EPSILON * NANO))

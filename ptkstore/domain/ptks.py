@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.streams import Assurance, Policy, checked_name
+from ptkstore.domain.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
 
 _FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
@@ -44,24 +44,6 @@ class PtkSpec:
     def family(self) -> str:
         """The class name of the estimator."""
         return str(self.estimator["family"])
-
-
-def ptk_id_of(team: str, name: str) -> str:
-    """`<team>.<name>`, both checked."""
-    return f"{checked_name('team', team)}.{checked_name('PTK', name)}"
-
-
-def split_ptk_id(ptk_id: str) -> tuple[str, str]:
-    """Team and name of an id, or `InvalidRequest`."""
-    team, dot, name = ptk_id.partition(".")
-    if not dot:
-        raise InvalidRequest(f"PTK id {ptk_id!r} must be <team>.<name>")
-    return checked_name("team", team), checked_name("PTK", name)
-
-
-def team_of(ptk_id: str) -> str:
-    """The team of an id that was checked before."""
-    return ptk_id.partition(".")[0]
 
 
 def duration(text: str) -> timedelta:

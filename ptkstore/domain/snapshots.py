@@ -11,6 +11,8 @@ from typing import Any
 
 FORMAT_VERSION = 1
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
@@ -61,7 +63,7 @@ def version_path(ptk_id: str, number: int) -> str:
 
 def canonical_json(value: object) -> str:
     """The one text of a JSON value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return _CANONICAL.encode(value)
 
 
 def table_file_name(table: str, sha256: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
-from ptkstore.domain.losses import Loss, checked_epsilon
+from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.losses import LEAST_LOSS, Loss, checked_epsilon
+from ptkstore.domain.names import checked_name
+from ptkstore.domain.sharing import ONE_BUDGET, Sharing, check_sharing
 from ptkstore.errors import InvalidRequest
 
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 RESERVED_PREFIX = "ptk_"
 LONGEST = timedelta(days=3650)
 _WHOLE_NUMBERS = {
@@ -19,16 +20,11 @@ _WHOLE_NUMBERS = {
     "n_max": 10**12,
     "rows_per_window": 10**12,
     "train_partitions": 64,
+    "max_rows_per_unit": 10_000,
+    "user_shards": 256,
 }
-
-
-def checked_name(kind: str, name: str) -> str:
-    """`name`, or `InvalidRequest` unless it is `[a-z][a-z0-9_]*` without `__` and of at most 63 characters."""
-    if not isinstance(name, str) or not NAME.fullmatch(name) or "__" in name or len(name) > 63:
-        raise InvalidRequest(
-            f"{kind} name {name!r} must match [a-z][a-z0-9_]*, without '__', 63 characters at most"
-        )
-    return name
+ATTRIBUTE_VALUES_MAX = 256
+BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
 
 
 class ColumnType(StrEnum):
@@ -41,6 +37,14 @@ class ColumnType(StrEnum):
     TIMESTAMP = "timestamp"
 
 
+_UNIT_TYPES = (ColumnType.INT64, ColumnType.STRING)
+_ATTRIBUTE_TYPES: dict[ColumnType, type] = {
+    ColumnType.INT64: int,
+    ColumnType.STRING: str,
+    ColumnType.BOOL: bool,
+}
+
+
 class Closing(StrEnum):
     """Who closes windows: the wall clock, or an operator by event time (backfills, demos)."""
 
@@ -49,9 +53,11 @@ class Closing(StrEnum):
 
 
 class PrivacyUnit(StrEnum):
-    """What one neighbouring dataset adds or removes."""
+    """What one neighbouring dataset adds or removes: a row, one user's rows in one window, or a user's in all."""
 
     RECORD = "record"
+    USER_IN_WINDOW = "user-in-window"
+    USER = "user"
 
 
 class Relation(StrEnum):
@@ -106,6 +112,10 @@ class Policy:
 
     `capacity` is (epsilon_g, delta_g) of every block. A window stays readable until `retention_windows` more window
     lengths have passed. `rows_per_window` is N_public and `n_max` a planning bound: no row is dropped because of it.
+
+    For the units of users, `unit_column` holds the user's id, and `max_rows_per_unit` rows of a user are kept of each
+    window, chosen at random. For the unit user, each part has `user_shards` blocks for the stream's life. With
+    `attribute`, each part of a window has one block for each of `attribute_values`, the column's public domain.
     """
 
     capacity: Loss
@@ -115,7 +125,9 @@ class Policy:
     retention_windows: int = 1
     n_max: int = 1_000_000
     rows_per_window: int = 10_000
-    accountant: str = "basic"
+    accountant: Accountant = Accountant.BASIC
+    sharing: Sharing = ONE_BUDGET
+    retire_below: Loss = LEAST_LOSS
     privacy_unit: PrivacyUnit = PrivacyUnit.RECORD
     relation: Relation = Relation.ADD_REMOVE
     minimum_assurance: Assurance = Assurance.LIBRARY
@@ -124,6 +136,11 @@ class Policy:
     profile_share: Decimal = Decimal("0.1")
     test_share: Decimal = Decimal("0.1")
     train_partitions: int = 1
+    unit_column: str | None = None
+    max_rows_per_unit: int = 1
+    attribute: str | None = None
+    attribute_values: tuple[str | int | bool, ...] = ()
+    user_shards: int = 1
 
     def __post_init__(self) -> None:
         checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
@@ -147,10 +164,53 @@ class Policy:
             raise InvalidRequest(
                 "lateness must be shorter than the retention, or windows would expire as they close"
             )
-        if self.accountant != "basic":
-            raise InvalidRequest(f"unknown accountant {self.accountant!r}; this version has 'basic'")
+        check_sharing(self.sharing, self.capacity)
+        if (
+            not 0 < self.retire_below.epsilon_nano <= self.capacity.epsilon_nano
+            or self.retire_below.delta_atto
+        ):
+            raise InvalidRequest("retire_below is an epsilon of at most the capacity's")
         if self.profile_share < 0 or self.test_share < 0 or self.profile_share + self.test_share >= 1:
             raise InvalidRequest("profile and test shares must leave rows to train on")
+        self._check_unit()
+        self._check_attribute()
+        if (2 + self.train_partitions) * max(self.user_shards, len(self.attribute_values)) > BLOCKS_MAX:
+            raise InvalidRequest(
+                f"parts times shards, or values of the attribute, make {BLOCKS_MAX} blocks at most: take fewer"
+            )
+
+    def _check_unit(self) -> None:
+        if self.privacy_unit is PrivacyUnit.RECORD:
+            if self.unit_column is not None or self.max_rows_per_unit != 1:
+                raise InvalidRequest(
+                    "a unit column and max_rows_per_unit are for the privacy units 'user-in-window' and 'user'; "
+                    "under 'record' each row stands for itself"
+                )
+        elif self.unit_column is None:
+            raise InvalidRequest(
+                f"the privacy unit {self.privacy_unit.value!r} needs the column of the user's id: --unit-column"
+            )
+        if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
+            raise InvalidRequest(
+                "user shards are blocks of the privacy unit 'user'; other units have windows"
+            )
+
+    def _check_attribute(self) -> None:
+        if self.attribute is None:
+            if self.attribute_values:
+                raise InvalidRequest("attribute values need the attribute whose public domain they are")
+            return
+        if self.privacy_unit is PrivacyUnit.USER:
+            raise InvalidRequest(
+                "blocks by attribute do not go with the privacy unit 'user': over its life a user may have several "
+                "values, and so blocks. Take 'user-in-window', or shards alone"
+            )
+        if not 1 <= len(self.attribute_values) <= ATTRIBUTE_VALUES_MAX:
+            raise InvalidRequest(
+                f"blocks by {self.attribute!r} need its public domain, 1 to {ATTRIBUTE_VALUES_MAX} values"
+            )
+        if len(set(self.attribute_values)) != len(self.attribute_values):
+            raise InvalidRequest(f"the values of {self.attribute!r} must differ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +225,27 @@ class Stream:
     def __post_init__(self) -> None:
         checked_name("stream", self.name)
         checked_name("team", self.team)
+        self._check_unit_column(self.policy.unit_column)
+        if self.policy.attribute is not None:
+            self._check_attribute(self.policy.attribute)
+
+    def _check_unit_column(self, column: str | None) -> None:
+        if column is not None and self.schema.type_of(column) not in _UNIT_TYPES:
+            raise InvalidRequest(f"the unit column {column!r} must be a declared int64 or string column")
+
+    def _check_attribute(self, column: str) -> None:
+        if column == self.policy.unit_column:
+            raise InvalidRequest("blocks by the unit column would publish a list of users; take shards")
+        kind = self.schema.type_of(column)
+        if kind not in _ATTRIBUTE_TYPES:
+            raise InvalidRequest(f"blocks by {column!r}: it must be a declared int64, string or bool column")
+        for value in self.policy.attribute_values:
+            if type(value) is not _ATTRIBUTE_TYPES[kind] or not _is_plain(value):
+                raise InvalidRequest(f"blocks by {column!r}: {value!r} is no {kind.value} of a public domain")
+
+
+def _is_plain(value: str | int | bool) -> bool:
+    """Whether a value can be stored in its column and shown in a message."""
+    if isinstance(value, str):
+        return len(value) <= 200 and value.isprintable()
+    return -(2**63) <= value < 2**63

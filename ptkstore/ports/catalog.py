@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.blocks import BlockRange, BlockState
+from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.jobs import Job, JobKind
-from ptkstore.domain.ledger import BlockLedger, BudgetRequest, Entry, EntryKind
+from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
@@ -21,10 +23,14 @@ from ptkstore.domain.windows import Window, WindowId, WindowState
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stream's event time has come: all windows below `closed_before` are closed."""
+    """How far a stream's event time has come: all windows below `closed_before` are closed.
+
+    Blocks of windows below `retired_before` are retired from the start: spends on them may have been forgotten.
+    """
 
     closed_before: int
     reached: datetime
+    retired_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,32 @@ class Windows(Protocol):
 class Ledger(Protocol):
     """Blocks and the journal; writers hold the stream's lock, and a stale one fails on a database constraint."""
 
-    def add_blocks(self, stream: str, blocks: BlockRange, capacity: Loss) -> None:
-        """Create the blocks of a window."""
+    def add_blocks(
+        self,
+        stream: str,
+        blocks: BlockRange,
+        capacity: Loss,
+        accountant: Accountant = ...,
+        lines: Mapping[str, Loss] | None = None,
+        state: BlockState = ...,
+    ) -> None:
+        """Create blocks; without `lines` all of the capacity is on the common line."""
+        ...
+
+    def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
+        """Blocks that changed after revision `since`, by number, and the revision reached."""
+        ...
+
+    def filters(self, stream: str) -> Filters:
+        """The filters after the last entry, this transaction's own included; of no use once it has ended."""
         ...
 
     def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
-        """Blocks with what is reserved and spent, all of the stream by default."""
+        """What each line of each block may lose, has reserved and has spent; all of the stream by default."""
+        ...
+
+    def retire(self, stream: str, numbers: Sequence[int]) -> None:
+        """Mark blocks that will never be charged again."""
         ...
 
     def erase(self, stream: str, blocks: BlockRange) -> None:
@@ -116,12 +142,22 @@ class Ledger(Protocol):
         """All entries of one reservation, oldest first."""
         ...
 
-    def append(self, request: BudgetRequest, kind: EntryKind, event: dict[str, object]) -> Entry:
+    def histories(self, keys: Sequence[str]) -> Mapping[str, tuple[Entry, ...]]:
+        """All entries of each reservation, oldest first."""
+        ...
+
+    def append(self, request: BudgetRequest, kind: EntryKind, event: Mapping[str, object]) -> Entry:
         """Write the next entry of the stream's journal."""
         ...
 
-    def journal(self, stream: str) -> tuple[Entry, ...]:
-        """All entries, in sequence."""
+    def extend(
+        self, stream: str, steps: Sequence[tuple[BudgetRequest, EntryKind, Mapping[str, object]]]
+    ) -> tuple[Entry, ...]:
+        """Write the next entries of the stream's journal, all or none."""
+        ...
+
+    def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
+        """The entries after a sequence, all by default, in sequence."""
         ...
 
 
@@ -285,6 +321,10 @@ class UnitOfWork(Protocol):
 
     def notices(self, team: str | None = None) -> Sequence[Notice]:
         """Word left for a team, oldest first."""
+        ...
+
+    def renew_ledger_id(self) -> None:
+        """Give the catalog a new identity, so that no older copy of it is taken for this one (PAPERS F3b)."""
         ...
 
     def commit(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ptkstore.domain.windows import WindowId
@@ -48,10 +49,33 @@ class KeyStore(Protocol):
     def opening_key(self, window: WindowId, journal: JournalView) -> bytes:
         """The window's key for a run whose spend is in `journal`.
 
-        Remembers the journal's head and its digest durably before it answers. Raises `CatalogBehind` when the
-        journal does not contain the head remembered last or has another id (PAPERS F3b), `WindowGone` when the key
-        was destroyed.
+        Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
+        the journal does not contain the head remembered last or has another id (PAPERS F3b), `WindowGone` when the
+        key was destroyed.
         """
+        ...
+
+    def hold_rows(self, window: WindowId, *, alone: bool) -> AbstractContextManager[None]:
+        """Write a window's rows beside others who do the same, or alone; whoever dies lets the next one in.
+
+        Waits for its turn, and raises `Unavailable` if that takes too long. Guards rows only: keys may be asked for
+        and destroyed meanwhile.
+        """
+        ...
+
+    def windows(self, stream: str) -> tuple[WindowId, ...]:
+        """The windows that have a key, in order."""
+        ...
+
+    def in_doubt(self, stream: str, journal: JournalView) -> int | None:
+        """Below which window spends may be missing from `journal`; None when it continues what was seen.
+
+        A mark that is lost leaves every window in doubt that ever had a key.
+        """
+        ...
+
+    def accept(self, stream: str, journal: JournalView) -> None:
+        """Take `journal` for the stream's own from now on; its blocks in doubt have been retired before."""
         ...
 
     def destroy_window(self, window: WindowId) -> None:

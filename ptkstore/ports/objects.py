@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -36,6 +36,18 @@ class RawZone(Protocol):
 
     def read_part(self, url: str, key: bytes, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there."""
+        ...
+
+    def rewrite(self, window: WindowId, change: Callable[[pa.Table], pa.Table], key: bytes) -> None:
+        """Put the rows of every file of a window through `change`, file by file, each replaced whole.
+
+        Files that dead writers left unfinished are deleted. A damaged file does not keep the others from being
+        rewritten; `CorruptObject` comes at the end. `WindowGone` if a file vanishes meanwhile.
+        """
+        ...
+
+    def windows(self, stream: str) -> tuple[WindowId, ...]:
+        """The windows of which any file exists, in order."""
         ...
 
     def delete_window(self, window: WindowId) -> None:

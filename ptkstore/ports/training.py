@@ -15,7 +15,7 @@ from ptkstore.domain.windows import WindowId
 class TrainRequest:
     """All that a training process gets to know.
 
-    Rows of `part_url` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
+    Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
     written to staging as `draft_id`, encrypted with `draft_key`. `previous_state` holds the files of the PTK's last
     released state, verified, by the names they had when they were written (`<table>.parquet`, `state.json`).
     """
@@ -23,7 +23,7 @@ class TrainRequest:
     estimator: Mapping[str, Any]
     epsilon: float
     delta: float
-    part_url: str
+    part_urls: tuple[str, ...]
     hash_low: int
     hash_high: int
     window_key: bytes = field(repr=False)
@@ -52,8 +52,10 @@ class PrepareRequest:
     """All that a preparing process gets to know.
 
     The rows that the batches `tokens` hold of `window`, in the columns of `schema`, are opened with `window_key`. Each
-    goes to the first part whose bound in `part_bounds` lies above its id's hash under `split_key`. Every part gets a
-    file, one without rows too.
+    goes to the first part whose bound in `part_bounds` lies above the hash of its privacy unit under `split_key`: the
+    row itself or, with `unit_column`, the user, of whom `max_rows_per_unit` rows are kept. Within a part, with
+    `attribute`, each of `attribute_values` has rows of its own, and a user's come from one of them. Every part gets a
+    file for each value, one without rows too; it is numbered part * values + value.
     """
 
     window: WindowId
@@ -62,6 +64,10 @@ class PrepareRequest:
     part_bounds: tuple[int, ...]
     window_key: bytes = field(repr=False)
     split_key: bytes = field(repr=False)
+    unit_column: str | None = None
+    max_rows_per_unit: int = 1
+    attribute: str | None = None
+    attribute_values: tuple[str | int | bool, ...] = ()
 
 
 class Preparer(Protocol):
@@ -69,6 +75,28 @@ class Preparer(Protocol):
 
     def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
         """Write the parts, calling `keep_alive` as `Trainer` does; repeatable.
+
+        Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
+        anything about rows.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """All that an erasing process gets to know: rows of `window` with `unit` in `unit_column` are to go."""
+
+    window: WindowId
+    unit_column: str
+    unit: str | int = field(repr=False)
+    window_key: bytes = field(repr=False)
+
+
+class Eraser(Protocol):
+    """Rewrites a window's files without some rows in a process of its own with limits on time and memory."""
+
+    def forget(self, request: ForgetRequest, keep_alive: Callable[[], None]) -> None:
+        """Rewrite every file of the window, with such rows or not, so that nothing shows which had any; repeatable.
 
         Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
         anything about rows.

@@ -2,6 +2,7 @@
 
 from ptkstore.sdk.declarations import PTK, Repository, load_repository
 from ptkstore.sdk.featurizing import Ptk, featurize
+from ptkstore.sdk.ledgers import check_report
 from ptkstore.sdk.store import Store, connect
 
-__all__ = ["PTK", "Ptk", "Repository", "Store", "connect", "featurize", "load_repository"]
+__all__ = ["PTK", "Ptk", "Repository", "Store", "check_report", "connect", "featurize", "load_repository"]

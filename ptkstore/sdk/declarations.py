@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptkstore.domain.streams import checked_name
+from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest
 
 
@@ -31,6 +31,8 @@ class PTK:
         tau, in the unit of the estimator's evaluation.
     every : str
         The time between two trainings, a multiple of the stream's window, for example '1d'.
+    where : mapping, optional
+        The column that the stream's blocks are by, and the value or values to train on alone; all by default.
     description : str
         One line for those who look for features.
     """
@@ -41,6 +43,7 @@ class PTK:
     target: float
     every: str = "1d"
     description: str = ""
+    where: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

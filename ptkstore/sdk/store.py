@@ -9,17 +9,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import PtkSpec, duration, split_ptk_id, windows_between
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks import PtkSpec, duration, windows_between
 from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import PTK, Repository, estimator_spec
 from ptkstore.sdk.featurizing import Ptk, ptk_of
+from ptkstore.sdk.ledgers import budget_rows
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
+    from ptkstore.application.export_ledger import Export
     from ptkstore.application.ingest_records import IngestReply
+    from ptkstore.domain.odometers import Odometers
     from ptkstore.wiring import Service
 
 
@@ -93,6 +98,10 @@ class Store:
         train_partitions: int = 1,
         accountant: str = "basic",
         privacy_unit: str = "record",
+        unit_column: str | None = None,
+        max_rows_per_unit: int = 1,
+        user_shards: int = 1,
+        block_by: Mapping[str, Sequence[str | int | bool]] | None = None,
         minimum_assurance: str = "library",
         closing: str = "clock",
     ) -> None:
@@ -111,9 +120,22 @@ class Store:
             How many further windows a closed window's rows are kept.
         rows_per_window, n_max : int
             Public estimate of a window's rows, and planning bound. No row is dropped because of them.
+        privacy_unit : 'record', 'user-in-window' or 'user'
+            What (epsilon, delta) protects: one row, a user's rows of one window, or all of a user's for life.
+        unit_column : str
+            The column of the user's id, for the units of users.
+        max_rows_per_unit : int
+            How many rows of a user a window keeps, chosen at random; the noise of all PTKs grows with it.
+        user_shards : int
+            Blocks of each part, for the unit 'user': trainings that take few rows take turns at them.
+        block_by : mapping of one column to its public values
+            Blocks of their own for each value, for example of a city; rows with another value are refused.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
         """
+        if block_by is not None and len(block_by) != 1:
+            raise InvalidRequest("block_by takes one column and its values")
+        attribute, values = next(iter(block_by.items())) if block_by else (None, ())
         policy = Policy(
             capacity=Loss.capacity(epsilon, delta),
             window=duration(window),
@@ -122,11 +144,16 @@ class Store:
             retention_windows=retention,
             n_max=n_max,
             rows_per_window=rows_per_window,
-            accountant=accountant,
+            accountant=_choice(Accountant, accountant, "accountant"),
             privacy_unit=_choice(PrivacyUnit, privacy_unit, "privacy unit"),
             minimum_assurance=_choice(Assurance, minimum_assurance, "assurance"),
             closing=_choice(Closing, closing, "closing"),
             train_partitions=train_partitions,
+            unit_column=unit_column,
+            max_rows_per_unit=max_rows_per_unit,
+            attribute=attribute,
+            attribute_values=tuple(values),
+            user_shards=user_shards,
         )
         columns = tuple((column, _choice(ColumnType, kind, "column type")) for column, kind in schema.items())
         self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
@@ -142,6 +169,16 @@ class Store:
     def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
         """Close the windows that have ended when event time stands at `until`, now by default; returns how many."""
         return len(self._service.close_windows(stream, None if until is None else utc(until)))
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """Erase all rows of a user from the windows that are still kept; spent budget stays spent, states stay.
+
+        Raises
+        ------
+        Refused
+            The stream's privacy unit is the record.
+        """
+        self._service.forget(stream, unit)
 
     # PTKs
 
@@ -211,6 +248,7 @@ class Store:
                     estimator=spec,
                     target=ptk.target,
                     train_frequency=ptk.every,
+                    config={} if ptk.where is None else {"where": dict(ptk.where)},
                     description=ptk.description,
                 )
             elif change.action == "update":
@@ -272,9 +310,28 @@ class Store:
         """Do all due work in this process; a running service (`ptk up`) does it by itself."""
         return self._service.work_until_idle()
 
-    def budget(self, stream: str) -> list[dict[str, Any]]:
-        """Per block: window, part, state, capacity, reserved and spent epsilon and delta."""
-        return budget_rows(self._service, stream)
+    def budget(self, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
+        """Per block, and line of it where there are several: state, capacity, reserved and spent epsilon and delta.
+
+        `tight` adds the tighter figure of the releases made so far, by which nothing is ever admitted.
+        """
+        return budget_rows(self._service, stream, tight=tight)
+
+    def odometers(self, stream: str) -> Odometers:
+        """What has been spent so far per block, line, stream, PTK and team."""
+        return self._service.odometers(stream)
+
+    def export_ledger(
+        self, stream: str, since: datetime | str | None = None, until: datetime | str | None = None
+    ) -> Export:
+        """A signed report on the windows that meet [`since`, `until`), for the privacy officer; see `check_report`."""
+        return self._service.export_ledger(
+            stream, None if since is None else utc(since), None if until is None else utc(until)
+        )
+
+    def report_key(self) -> str:
+        """The public key of this store's reports, in hexadecimal."""
+        return self._service.signer.public_key().hex()
 
     def close(self) -> None:
         """Give connections back."""
@@ -314,6 +371,8 @@ class Store:
                 f"PTK {ptk_id} is trained on {known.stream!r} every {known.every} windows; stream and frequency "
                 "are fixed, so declare a PTK of another name"
             )
+        elif known.config.get("where") != (None if ptk.where is None else dict(ptk.where)):
+            raise InvalidRequest(f"what PTK {ptk_id} is trained on is fixed; declare a PTK of another name")
         else:
             same = (known.estimator, known.target, known.description) == (spec, ptk.target, ptk.description)
             action = "keep" if same else "update"
@@ -328,30 +387,6 @@ class Store:
         """How many windows lie between two trainings; None on a stream that does not exist."""
         policies = {stream.name: stream.policy for stream in self._service.streams()}
         return windows_between(policies[ptk.stream], ptk.every) if ptk.stream in policies else None
-
-
-def budget_rows(service: Service, stream: str) -> list[dict[str, Any]]:
-    """The ledger of a stream, one row per block."""
-    from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, STRIDE, TEST
-
-    names = {PROFILE: "profile", TEST: "test"}
-    rows = []
-    for block in service.budget(stream):
-        window, part = divmod(block.number, STRIDE)
-        rows.append(
-            {
-                "block": block.number,
-                "window": window,
-                "part": names.get(part, f"train-{part - FIRST_TRAIN}"),
-                "state": block.state.value,
-                "capacity_epsilon": block.capacity.epsilon,
-                "reserved_epsilon": block.reserved.epsilon,
-                "spent_epsilon": block.spent.epsilon,
-                "capacity_delta": block.capacity.delta,
-                "spent_delta": block.spent.delta,
-            }
-        )
-    return rows
 
 
 def utc(value: datetime | str) -> datetime:
@@ -369,7 +404,7 @@ def utc(value: datetime | str) -> datetime:
         raise InvalidRequest("the time lies outside the years 1 to 9999") from None
 
 
-_Choice = TypeVar("_Choice", Assurance, Closing, ColumnType, PrivacyUnit)
+_Choice = TypeVar("_Choice", Accountant, Assurance, Closing, ColumnType, PrivacyUnit)
 
 
 def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:

@@ -72,6 +72,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.moments": ESTIMATORS,
     "ptklib.partials": TABLES,
     "ptklib.privacy": ARRAYS,
+    "ptklib.profiling": ESTIMATORS | {"rich"},
     "ptklib.ptk": TABLES,
     "ptklib.release": ARRAYS | NOISE,
     "ptklib.shrinkage": ARRAYS,
@@ -80,6 +81,10 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.statistics": ESTIMATORS,
     "ptklib.sums": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
+    "ptkstore.domain.allocation": ARRAYS,
+    "ptkstore.domain.filters": ARRAYS,
+    "ptkstore.domain.ledger": ARRAYS,
+    "ptkstore.domain.odometers": ARRAYS,
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,
@@ -88,6 +93,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.wiring": WIRED,
     "ptkstore.sdk": TABLES,
     "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
+    "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product
     "workers": WIRED | {"celery", "redis"},
 }

@@ -8,7 +8,8 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application import charging
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.ledger import BudgetRequest, Denied, EntryKind, Granted
+from ptkstore.domain.journal import BudgetRequest, EntryKind
+from ptkstore.domain.ledger import Denied, Granted
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
@@ -35,7 +36,7 @@ def ptk_spec(ptk_id: str = PTK) -> PtkSpec:
 def request(
     key: str, epsilon: object = 0.1, blocks: tuple[int, int] = (2, 4), stream: str = STREAM
 ) -> BudgetRequest:
-    return BudgetRequest(stream, key, PTK, BlockRange(*blocks), Loss.charge(epsilon))
+    return BudgetRequest.basic(stream, key, PTK, BlockRange(*blocks), Loss.charge(epsilon))
 
 
 def reserve(catalog: SqlCatalog, wish: BudgetRequest) -> Granted | Denied:

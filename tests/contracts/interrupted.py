@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.domain.ledger import EntryKind
+from ptkstore.domain.journal import EntryKind
 from tests.contracts.builders import STREAM, job, request
 
 

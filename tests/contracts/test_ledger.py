@@ -18,16 +18,10 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.accountants import Charge
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.ledger import (
-    GENESIS,
-    Denied,
-    EntryKind,
-    Granted,
-    chained_digest,
-    decide,
-    verify,
-)
+from ptkstore.domain.journal import GENESIS, EntryKind, chained_digest
+from ptkstore.domain.ledger import Denied, Granted, decide, verify
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.errors import Conflict, LateWriter
 from tests.contracts.builders import (
@@ -51,6 +45,8 @@ ENTRY = {
     "hi": 4,
     "epsilon_nano": 1,
     "delta_atto": 0,
+    "line": "common",
+    "charge": "[1, 0]",
     "event": "{}",
     "digest": "0" * 64,
     "nonce": "",
@@ -143,8 +139,10 @@ class LedgerContract:
             replace(request("k0"), loss=Loss.charge(0.2)),
             replace(request("k0"), blocks=BlockRange(2, 3)),
             replace(request("k0"), ptk_id="taxi.other"),
+            replace(request("k0"), charge=Charge((1,))),
+            replace(request("k0"), line="ptk taxi.speed"),
         ],
-        ids=["loss", "blocks", "ptk"],
+        ids=["loss", "blocks", "ptk", "charge", "line"],
     )
     def test_other_content_under_a_known_key_is_a_conflict(self, catalog: SqlCatalog, other: object) -> None:
         reserve(catalog, request("k0"))
@@ -165,7 +163,8 @@ class LedgerContract:
         with catalog.begin() as uow:
             uow.ledger.add_blocks(STREAM, BlockRange(8, 9), Loss.capacity(1, 1e-6))
             uow.commit()
-        wish = replace(request("k0", blocks=(8, 9)), loss=Loss.charge(0.1, 6e-7))
+        loss = Loss.charge(0.1, 6e-7)
+        wish = replace(request("k0", blocks=(8, 9)), loss=loss, charge=Charge.basic(loss))
         assert reserve(catalog, wish) == Granted("k0")
         assert reserve(catalog, replace(wish, key="k1")) == Denied("k1", (8,))
 
@@ -192,7 +191,7 @@ class LedgerContract:
         with catalog.begin() as uow:
             journal = uow.ledger.journal(STREAM)
             assert [e.sequence for e in journal] == list(range(1, 11))
-            assert verify(uow.ledger.blocks(STREAM), journal) == ()
+            assert verify(uow.ledger.created(STREAM)[0], journal) == ()
 
     def test_deciding_without_the_lock_overspends_and_is_found_out(self, catalog: SqlCatalog) -> None:
         """The positive control: without the lock the same threads spend twice what there is."""
@@ -201,7 +200,7 @@ class LedgerContract:
         def check_then_act(key: str) -> None:
             wish = request(key, 0.5)
             with catalog.begin() as uow:
-                decision = decide(uow.ledger.blocks(STREAM, wish.blocks), wish)
+                decision = decide(uow.ledger.filters(STREAM), wish)
             decided.wait()
             if isinstance(decision, Granted):
                 end(catalog, wish, EntryKind.RESERVE)
@@ -210,7 +209,7 @@ class LedgerContract:
             list(pool.map(check_then_act, ["k0", "k1", "k2", "k3"]))
         assert committed(catalog) == {2: 2 * 10**9, 3: 2 * 10**9}
         with catalog.begin() as uow:
-            faults = verify(uow.ledger.blocks(STREAM), uow.ledger.journal(STREAM))
+            faults = verify(uow.ledger.created(STREAM)[0], uow.ledger.journal(STREAM))
         assert faults == ("block 2 is over its capacity", "block 3 is over its capacity")
 
     # the journal
@@ -306,7 +305,7 @@ class LedgerContract:
     def test_the_database_refuses_blocks_without_a_real_capacity(
         self, catalog: SqlCatalog, outsider: Engine
     ) -> None:
-        insert = "INSERT INTO block VALUES ('taxi', 99, :epsilon, :delta, :state)"
+        insert = "INSERT INTO block VALUES ('taxi', 99, :epsilon, :delta, 'basic', '{}', :state, 1)"
         good = {"epsilon": 1, "delta": 0, "state": "active"}
         wrong = [{"epsilon": 0}, {"epsilon": -1}, {"epsilon": None}, {"delta": -1}, {"state": "free"}]
         assert [w for w in wrong if not refused(outsider, insert, {**good, **w})] == []
@@ -348,7 +347,7 @@ class TestLedgerOnSqlite(LedgerContract):
         assert [c for c in changed if not refused(outsider, insert, {**ENTRY, **c}, "append-only")] == []
         with catalog.begin() as uow:
             journal = uow.ledger.journal(STREAM)
-            assert verify(uow.ledger.blocks(STREAM), journal) == ()
+            assert verify(uow.ledger.created(STREAM)[0], journal) == ()
         assert [(e.key, e.kind) for e in journal] == [("k0", EntryKind.RESERVE), ("k0", EntryKind.SPEND)]
 
     def test_a_fraction_is_no_amount(self, catalog: SqlCatalog, outsider: Engine) -> None:
@@ -368,13 +367,17 @@ class TestLedgerOnPostgresql(LedgerContract):
         assert committed(catalog) == {2: TENTH, 3: TENTH}
 
     def test_a_writer_that_skipped_the_lock_fails_once_another_has_written(
-        self, catalog: SqlCatalog, outsider: Engine
+        self, catalog: SqlCatalog, url: str, outsider: Engine
     ) -> None:
+        """In another process: within one, writers of a stream wait for each other anyway."""
         failed: list[LateWriter] = []
 
         def stale() -> None:
             try:
-                with catalog.begin() as uow:  # reads the old head, then waits for the first writer's row
+                with (
+                    SqlCatalog(url) as other,
+                    other.begin() as uow,
+                ):  # reads the old head, waits for the first one's row
                     uow.ledger.append(request("k1"), EntryKind.RESERVE, {})
                     uow.commit()
             except LateWriter as error:

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 SQLITE = "sqlite:///"
-COLUMNS = "stream, sequence, key, kind, ptk_id, lo, hi, epsilon_nano, delta_atto, event, digest, nonce"
+COLUMNS = "stream, sequence, key, kind, ptk_id, lo, hi, epsilon_nano, delta_atto, line, charge, event, digest, nonce"
 JOURNAL = f"SELECT {COLUMNS} FROM journal ORDER BY stream, sequence"
 BLOCKS = "SELECT stream, number, capacity_epsilon_nano, capacity_delta_atto FROM block"
 
@@ -32,6 +32,8 @@ class Line:
     hi: int
     epsilon_nano: int
     delta_atto: int
+    line: str
+    charge: str
     event: str
     digest: str
     nonce: str
@@ -39,7 +41,16 @@ class Line:
     @property
     def promise(self) -> tuple[Any, ...]:
         """What a spend or a release must repeat of its reservation."""
-        return (self.stream, self.ptk_id, self.lo, self.hi, self.epsilon_nano, self.delta_atto)
+        return (
+            self.stream,
+            self.ptk_id,
+            self.lo,
+            self.hi,
+            self.epsilon_nano,
+            self.delta_atto,
+            self.line,
+            self.charge,
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,7 @@ def _tables(entries: list[Any], blocks: list[Any]) -> LedgerTables:
 
 
 def _digest(previous: str, line: Line) -> str:
+    *amounts, charged_delta = json.loads(line.charge)
     content = [
         previous,
         line.stream,
@@ -111,10 +123,13 @@ def _digest(previous: str, line: Line) -> str:
         line.ptk_id,
         line.lo,
         line.hi,
+        line.line,
         line.epsilon_nano,
         line.delta_atto,
-        json.loads(line.event),
+        amounts,
+        charged_delta,
+        line.event,
         line.nonce,
     ]
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(content, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -16,10 +16,11 @@ from sqlalchemy.engine import Engine
 
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
-from ptkstore.application import place_state
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.application import charging, place_state
+from ptkstore.domain.filters import Filters
 from ptkstore.domain.jobs import Job, JobKind
-from ptkstore.domain.ledger import BlockLedger, BudgetRequest, Entry, EntryKind
+from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ledger import Denied, Granted
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.subscriptions import event_of, message_id
 from ptkstore.wiring import Service
@@ -58,7 +59,7 @@ def charge_after_publish(database: str) -> Iterator[None]:
         if kind is not EntryKind.SPEND:
             return append(self, request, kind, event)
         remembered[self._connection.engine].append((request, event))
-        return replace(self.history(request.key)[0], kind=kind, event=event)
+        return replace(self.history(request.key)[0], kind=kind, event_text=canonical_json(event))
 
     def place_then_charge(job: Job, **parts: Any) -> None:
         place(job, **parts)
@@ -75,15 +76,13 @@ def charge_after_publish(database: str) -> Iterator[None]:
 @contextmanager
 def check_then_act(database: str) -> Iterator[None]:
     """The room of a block is read once, before the lock: what others reserve in between is not seen."""
-    read = SqlLedger.blocks
-    room: dict[tuple[str, BlockRange], tuple[BlockLedger, ...]] = {}
+    decide_all = charging.decide_all
+    room: dict[int, Filters] = {}
 
-    def earlier(self: SqlLedger, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
-        if blocks is None:
-            return read(self, stream)
-        return room.setdefault((stream, blocks), read(self, stream, blocks))
+    def earlier(filters: Filters, requests: list[BudgetRequest]) -> list[Granted | Denied]:
+        return decide_all(room.setdefault(len(filters.views()), filters.copy()), requests)
 
-    with _instead(SqlLedger, "blocks", earlier):
+    with _instead(charging, "decide_all", earlier):
         yield
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -18,42 +17,19 @@ from ptkstore.errors import (
     CatalogBehind,
     CorruptObject,
     InvariantBroken,
-    PtkStoreError,
     UnknownName,
     WindowGone,
 )
 from tests.faults import scenario
 from tests.faults.checker import spends_without_version
-from tests.faults.rig import Killed, Rig, Striking, rig
+from tests.faults.rig import Killed, Rig, Striking
 from tests.faults.steps import Point
+from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
 
 FIRST = WindowId(scenario.STREAM, 0)
 ROWS = 200
 TRAIN_BLOCK = 2  # of the first window
 KEY_BYTES = 32
-
-
-class Listening:
-    """Steps that are only remembered."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-
-    def reached(self, step: str, job: str) -> None:
-        self.steps.append(step)
-
-
-@pytest.fixture
-def chain(tmp_path: Path) -> Iterator[Rig]:
-    with rig(tmp_path / "home") as made:
-        scenario.create_stream(made.store)
-        scenario.register(made.store, [scenario.LONG])
-        yield made
-
-
-def publish(chain: Rig, window: int) -> None:
-    chain.close(window)
-    chain.work(chain.service())
 
 
 def copied(chain: Rig, target: Path, *names: str) -> Path:
@@ -68,11 +44,6 @@ def copied(chain: Rig, target: Path, *names: str) -> Path:
         else:
             shutil.copy(home / name, target / name)
     return target
-
-
-def copy_database(source: Path, target: Path) -> None:
-    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
 
 
 def count_of_rows(raw: Path, key: bytes) -> int:
@@ -125,44 +96,6 @@ def test_nothing_of_an_expired_window_is_left_but_the_names_of_its_tombstones(ch
 
 
 # catalogs of another time
-
-
-@pytest.fixture
-def old_catalog(chain: Rig, tmp_path: Path) -> Path:
-    """A copy from between the first and the second window; the chain has gone on."""
-    publish(chain, 0)
-    copy_database(chain.settings.root / "catalog.db", tmp_path / "old.db")
-    publish(chain, 1)
-    return tmp_path / "old.db"
-
-
-def restore(chain: Rig, catalog: Path) -> Rig:
-    """The same home with this catalog."""
-    for service in chain.services:
-        service.close()
-    for path in chain.settings.root.glob("catalog.db*"):
-        path.unlink()
-    shutil.copy(catalog, chain.settings.root / "catalog.db")
-    return Rig(chain.settings.root, chain.receiver)
-
-
-def try_all(chain: Rig) -> tuple[list[str], list[PtkStoreError]]:
-    """One try at every job, and at those that follow: the steps that were reached, and the errors."""
-    listening, errors = Listening(), []
-    service = chain.service()
-    service.steps = listening
-    while due := service.due():
-        for one in due:
-            try:
-                service.work_on(one)
-            except PtkStoreError as error:
-                errors.append(error)
-    return listening.steps, errors
-
-
-def lake_of(chain: Rig) -> dict[str, bytes]:
-    lake = Path(chain.settings.lake)
-    return {str(path.relative_to(lake)): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
 
 def test_a_restored_catalog_opens_nothing_though_it_takes_the_same_steps_again(chain: Rig, old_catalog: Path):

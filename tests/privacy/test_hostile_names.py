@@ -123,6 +123,8 @@ USES: dict[str, Callable[[Store, str], object]] = {
     "close": lambda store, name: store.close_windows(name),
     "budget": lambda store, name: store.budget(name),
     "ledger": lambda store, name: store.service.verify_ledger(name),
+    "odometers": lambda store, name: store.odometers(name),
+    "report": lambda store, name: store.export_ledger(name),
     "state": lambda store, name: store.ptk(name),
     "state of a version": lambda store, name: store.ptk(name, 1),
     "state of a team": lambda store, name: store.ptk(f"{name}.x", 1),

@@ -37,6 +37,8 @@ SETTINGS = {  # one machine, thrown away afterwards: only a crash of the machine
     "timezone": "UTC",
 }
 
+DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
+
 
 @dataclass(frozen=True)
 class Postgres:
@@ -68,7 +70,7 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
+def running_postgres(*, durable: bool = False) -> Iterator[Postgres]:
     """A new cluster in a directory of its own; it dies with this process, however that ends."""
     user = _unprivileged_user()
     # Not pytest's tmp_path: as root that is closed to the user who runs the server. Short, for the socket.
@@ -86,7 +88,8 @@ def running_postgres() -> Iterator[Postgres]:
             env={},
             preexec_fn=_become(user),
         )
-        options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = {**SETTINGS, **(DURABLE if durable else {})}
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (directory / "log").open("wb") as log:
             server = subprocess.Popen(
                 [str(binaries / "postgres"), "-D", str(data), "-k", str(directory), *options],

@@ -22,6 +22,11 @@ def parser(description: str | None, paths: dict[str, str]) -> argparse.ArgumentP
         metavar="ROWS",
         help="no files: this many rows of a seeded generator, to try the script; says nothing about the world",
     )
+    found.add_argument(
+        "--without-test-rows",
+        action="store_true",
+        help="judge on the last quarter of the task's training rows: for choosing what a task is to be",
+    )
     found.add_argument("--seeds", type=int, default=10, help="runs per line (default 10)")
     found.add_argument(
         "--fractions", type=float, nargs="+", default=FRACTIONS, help="shares of the task's training rows"

@@ -7,7 +7,7 @@ straight line; with a trip's own distance it becomes the duration to expect.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,12 @@ from ptklib import Clustering, CovarianceMatrix, HistoricalStatistics, TreeFeatu
 
 DELTA = 1e-6
 _CELLS = list(range(CELLS * CELLS))
-# What to count by, with weights like the PTK paper's Table 3: pairs of places are sparse, so they get most.
-KEYS: Mapping[str, tuple[dict[str, Sequence[int]], float]] = {
-    "time": ({"weekday": list(range(7)), "hour": list(range(24))}, 1),
-    "pickup": ({"pickup_zone": ZONES}, 2),
-    "dropoff": ({"dropoff_zone": ZONES}, 2),
-    "way": ({"pickup_cell": _CELLS, "dropoff_cell": _CELLS}, 4),
+# What to count by: time, places, and pairs of places, which are sparse.
+KEYS: Mapping[str, dict[str, Sequence[int]]] = {
+    "time": {"weekday": list(range(7)), "hour": list(range(24))},
+    "pickup": {"pickup_zone": ZONES},
+    "dropoff": {"dropoff_zone": ZONES},
+    "way": {"pickup_cell": _CELLS, "dropoff_cell": _CELLS},
 }
 PLACES = {side: {f"{side}_x": X_BOUNDS, f"{side}_y": Y_BOUNDS} for side in ("pickup", "dropoff")}
 N_CLUSTERS = 10
@@ -50,25 +50,36 @@ class Part:
 
 
 def statistics(names: Sequence[str] = tuple(KEYS)) -> list[Part]:
-    """`HistoricalStatistics` of pace: by weekday and hour, by each end's zone, by pair of cells."""
+    """`HistoricalStatistics` of pace: by weekday and hour, by each end's zone, by pair of cells; equal weights."""
     return [
-        Part(weight, lambda trips, e, n=name, d=domains: _statistic(n, d, trips, e))
-        for name, (domains, weight) in KEYS.items()
+        Part(1, lambda trips, e, n=name, d=domains: _statistic(n, d, trips, e))
+        for name, domains in KEYS.items()
         if name in names
     ]
 
 
-def tree_ptk(epsilon: float) -> TreeFeaturizer:
+def tree_ptk(epsilon: float, columns: Sequence[str] = tuple(TREE_BOUNDS)) -> TreeFeaturizer:
     """Boosted trees of pace by places, distance and time; fewer and flatter than the default, for speed."""
+    bounds = {column: TREE_BOUNDS[column] for column in columns}
     return TreeFeaturizer(
-        label="pace", label_bounds=PACE_BOUNDS, bounds=TREE_BOUNDS, n_estimators=16, max_depth=5,
+        label="pace", label_bounds=PACE_BOUNDS, bounds=bounds, n_estimators=16, max_depth=5,
         epsilon=epsilon, delta=DELTA,
     )  # fmt: skip
 
 
-def trees() -> Part:
-    """`TreeFeaturizer` of pace, as large a part of a set as the statistics together."""
-    return Part(sum(weight for _, weight in KEYS.values()), _trees)
+def trees(columns: Sequence[str] = tuple(TREE_BOUNDS)) -> Part:
+    """`TreeFeaturizer` of pace."""
+    return Part(1, lambda trips, e: _trees(list(columns), trips, e))
+
+
+def half_each(one: Sequence[Part], other: Sequence[Part]) -> list[Part]:
+    """Put two sets together; each has half of epsilon."""
+    total = [sum(part.weight for part in parts) for parts in (one, other)]
+    return [
+        replace(part, weight=part.weight / whole)
+        for parts, whole in zip((one, other), total, strict=True)
+        for part in parts
+    ]
 
 
 def rides_by_time() -> Part:
@@ -121,17 +132,16 @@ def _exact_mean(name: str, keys: list[str], trips: pd.DataFrame) -> Featurizer:
     return lambda rows: _expected(name, encoder.transform(joined(rows))[:, 0], rows)
 
 
-def _trees(trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
-    columns = list(TREE_BOUNDS)
+def _trees(columns: list[str], trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
     if epsilon is None:
         model = HistGradientBoostingRegressor(random_state=0).fit(trips[columns], trips["pace"])
         return lambda rows: _expected("trees", model.predict(rows[columns]), rows)
-    ptk = tree_ptk(epsilon).fit(trips[[*columns, "pace"]])
+    ptk = tree_ptk(epsilon, columns).fit(trips[[*columns, "pace"]])
     return lambda rows: _expected("trees", ptk.transform(rows[columns])[:, 0], rows)
 
 
 def _rides(trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
-    domains = KEYS["time"][0]
+    domains = KEYS["time"]
     if epsilon is None:
         sizes = trips.groupby(list(domains)).size()
         counted = sizes.reindex(pd.MultiIndex.from_product(domains.values()), fill_value=0).to_numpy()

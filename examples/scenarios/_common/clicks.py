@@ -1,8 +1,7 @@
-"""Click logs: the public originals and a generated stand-in, as categories in public buckets."""
+"""Click logs: the public originals and a generated stand-in."""
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,19 +20,15 @@ _AVAZU = (
 
 @dataclass(frozen=True)
 class Clicks:
-    """Impressions in the order of time: `LABEL` in {0, 1}, hashed `categories`, real `numbers`.
-
-    A bucket is ``crc32(value) % n_buckets``: a public function, so its domain says nothing about the rows.
-    """
+    """Impressions in the order of time: `LABEL` in {0, 1}, `categories` as text, real `numbers`."""
 
     name: str
     rows: pd.DataFrame
     categories: tuple[str, ...]
     numbers: tuple[str, ...]
-    n_buckets: int
 
 
-def load(path: Path, n_buckets: int, limit: int | None = None) -> Clicks:
+def load(path: Path, limit: int | None = None) -> Clicks:
     """Read a Parquet file of the Criteo attribution, Criteo display or Avazu log.
 
     Rows are taken in the order of the file, or of ``row_id`` where there is one; `limit` keeps the first.
@@ -56,10 +51,10 @@ def load(path: Path, n_buckets: int, limit: int | None = None) -> Clicks:
     table.columns = table.columns.str.lower()
     if order:
         table = table.sort_values("row_id", kind="stable")
-    return _hashed(path.stem, table.head(limit) if limit else table, label, categories, numbers, n_buckets)
+    return _clicks(path.stem, table.head(limit) if limit else table, label, categories, numbers)
 
 
-def generate(n_rows: int, n_buckets: int, seed: int = 0) -> Clicks:
+def generate(n_rows: int, seed: int = 0) -> Clicks:
     """Make up impressions whose click rate depends on four categories, two of them with many rare values."""
     rng = np.random.default_rng(seed)
     table, logit = {}, np.full(n_rows, -1.2)
@@ -68,23 +63,16 @@ def generate(n_rows: int, n_buckets: int, seed: int = 0) -> Clicks:
         table[name], logit = value, logit + rng.normal(0, 0.8, size)[value]
     table["click"] = (rng.random(n_rows) < 1 / (1 + np.exp(-logit))).astype(int)
     categories = tuple(name for name in table if name != "click")
-    return _hashed("generated clicks", pd.DataFrame(table), "click", categories, (), n_buckets)
+    return _clicks("generated clicks", pd.DataFrame(table), "click", categories, ())
 
 
-def _hashed(
-    name: str,
-    table: pd.DataFrame,
-    label: str,
-    categories: tuple[str, ...],
-    numbers: tuple[str, ...],
-    n_buckets: int,
+def _clicks(
+    name: str, table: pd.DataFrame, label: str, categories: tuple[str, ...], numbers: tuple[str, ...]
 ) -> Clicks:
     rows = {LABEL: table[label].to_numpy(dtype=np.int64)}
     for column in categories:
-        codes, values = pd.factorize(table[column].astype("string").fillna("missing"))
-        buckets = np.array([zlib.crc32(value.encode()) % n_buckets for value in values], dtype=np.int64)
-        rows[column] = buckets[codes]
+        rows[column] = table[column].astype("string").fillna("missing").to_numpy(dtype=object)
     for column in numbers:
         value = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
         rows[column] = np.log1p(np.maximum(np.nan_to_num(value, nan=-1.0) + 1.0, 0.0))
-    return Clicks(name, pd.DataFrame(rows), categories, numbers, n_buckets)
+    return Clicks(name, pd.DataFrame(rows), categories, numbers)

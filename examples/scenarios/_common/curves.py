@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from _common.models import predicted
 
 Floats = npt.NDArray[np.float64]
 Featurizer = Callable[[pd.DataFrame], pd.DataFrame]
@@ -30,7 +32,8 @@ class Task:
 
     `train_ptk(epsilon)` trains the PTK anew, with noise of its own, and returns how rows are featurized;
     ``None`` asks for the twin without noise. `model(names)` makes an unfitted estimator that reads the task's
-    own columns and the PTK's columns `names`. `row_loss(y, prediction)` is the loss of each row.
+    own columns and the PTK's columns `names`. `row_loss(y, prediction)` is the loss of each row. Tasks of one
+    `group` are one task with different PTKs.
     """
 
     name: str
@@ -45,6 +48,17 @@ class Task:
     train_ptk: Callable[[float | None], Featurizer]
     controls: Mapping[str, Callable[[], Featurizer]] | None = None
     references: Mapping[str, pd.DataFrame] | None = None
+    group: str | None = None
+    order: str | None = None
+
+    def without_test_rows(self) -> Task:
+        """Judge on the last quarter of the training rows instead: for whoever chooses what the task is to be.
+
+        Last in `order`, a column, or in the order of the rows.
+        """
+        rows = self.train if self.order is None else self.train.sort_values(self.order, kind="stable")
+        cut = round(0.75 * len(rows))
+        return replace(self, train=rows.iloc[:cut], test=rows.iloc[cut:], references=None)
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,8 @@ class Curves:
     """Losses of a task by line, share and seed.
 
     `losses` has the shape (lines, shares, seeds). `row_losses` holds the losses of the test rows, averaged
-    over seeds, in the shape (lines, shares, test rows): what the lines' differences are judged by.
+    over seeds, in the shape (lines, shares, test rows): what the lines' differences are judged by. `best` is what
+    all losses are divided by: the least mean of the non-private PTK over all shares, and over the task's group.
     """
 
     task: Task
@@ -61,16 +76,17 @@ class Curves:
     losses: Floats
     row_losses: Floats
     references: dict[str, float]
-
-    @property
-    def best(self) -> float:
-        """The loss all others are divided by: the least mean of the non-private PTK over all shares."""
-        return float(self.losses[self.lines.index(EXACT)].mean(axis=-1).min())
+    best: float
 
     @property
     def normalised(self) -> Floats:
         """Losses over `best`."""
         return np.asarray(self.losses / self.best)
+
+    @property
+    def shares(self) -> list[float]:
+        """Shares of the task's training rows."""
+        return [n / len(self.task.train) for n in self.n_rows]
 
     def gain(self, line: str, share: int) -> tuple[float, float]:
         """Return by how many percent a line is below No PTK, and the standard error.
@@ -100,11 +116,18 @@ def shares_of(n_train: int, fractions: Sequence[float]) -> tuple[int, ...]:
     return kept
 
 
-def learning_curves(task: Task, epsilons: Sequence[float], fractions: Sequence[float], seeds: int) -> Curves:
+def learning_curves(
+    task: Task,
+    epsilons: Sequence[float],
+    fractions: Sequence[float],
+    seeds: int,
+    without: Curves | None = None,
+) -> Curves:
     """Fit the task's model for each line, share and seed; a PTK is trained once per line and seed.
 
     A seed decides which rows a share has. Noise has no seed: it comes from a cryptographic source, so two runs
-    differ by it and the bands show it.
+    differ by it and the bands show it. `without` are curves of the same task with another PTK, whose line of No PTK
+    is therefore the same.
     """
     n_rows = shares_of(len(task.train), fractions)
     exact = _joined(task, task.train_ptk(None))
@@ -116,7 +139,10 @@ def learning_curves(task: Task, epsilons: Sequence[float], fractions: Sequence[f
     row_losses = np.zeros((len(made), len(n_rows), len(task.test)))
     for seed in range(seeds):
         drawn = nested_rows(len(task.train), n_rows, seed)
-        for i, make in enumerate(made.values()):
+        for i, (line, make) in enumerate(made.items()):
+            if line == NO_PTK and without is not None:
+                losses[i], row_losses[i] = without.losses[0], without.row_losses[0]
+                continue
             train, test, names = make()
             for j, rows in enumerate(drawn):
                 loss = _row_losses(task, train.iloc[rows], test, names)
@@ -126,7 +152,17 @@ def learning_curves(task: Task, epsilons: Sequence[float], fractions: Sequence[f
         name: float(_row_losses(task, rows, task.test, ()).mean())
         for name, rows in (task.references or {}).items()
     }
-    return Curves(task, tuple(made), n_rows, losses, row_losses, references)
+    best = float(losses[list(made).index(EXACT)].mean(axis=-1).min())
+    return Curves(task, tuple(made), n_rows, losses, row_losses, references, best)
+
+
+def with_common_best(curves: Sequence[Curves]) -> list[Curves]:
+    """Divide all curves of a group by the best non-private run among them, so that their panels can be compared."""
+    best: dict[str, float] = {}
+    for curve in curves:
+        group = curve.task.group or curve.task.name
+        best[group] = min(best.get(group, np.inf), curve.best)
+    return [replace(curve, best=best[curve.task.group or curve.task.name]) for curve in curves]
 
 
 def _joined(task: Task, featurize: Featurizer) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
@@ -140,5 +176,4 @@ def _joined(task: Task, featurize: Featurizer) -> tuple[pd.DataFrame, pd.DataFra
 
 def _row_losses(task: Task, train: pd.DataFrame, test: pd.DataFrame, names: Sequence[str]) -> Floats:
     model = task.model(names).fit(train, train[task.label].to_numpy())
-    predicted = model.predict_proba(test)[:, 1] if hasattr(model, "predict_proba") else model.predict(test)
-    return task.row_loss(test[task.label].to_numpy(dtype=np.float64), np.asarray(predicted))
+    return task.row_loss(test[task.label].to_numpy(dtype=np.float64), predicted(model, test))

@@ -14,6 +14,11 @@ def log_loss(y: Floats, probability: Floats) -> Floats:
     return np.asarray(-np.where(y == 1, np.log(p), np.log1p(-p)))
 
 
+def log_loss_of_many(y: Floats, probabilities: Floats) -> Floats:
+    """Negative log likelihood of a class in {0, 1, 2, ...}; a column of `probabilities` each."""
+    return np.asarray(-np.log(np.maximum(probabilities[np.arange(len(y)), y.astype(np.int64)], 1e-6)))
+
+
 def squared_error(y: Floats, predicted: Floats) -> Floats:
     """Squared error."""
     return np.asarray((y - predicted) ** 2)

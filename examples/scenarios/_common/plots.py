@@ -18,30 +18,42 @@ COLOURS = ("tab:blue", "tab:orange", "tab:red", "tab:purple", "tab:brown", "tab:
 
 
 def save_curves(curves: Sequence[Curves], path: Path) -> None:
-    """Draw one panel per task; bands are one standard deviation over seeds."""
-    columns = len(curves) if len(curves) <= 3 else 2
+    """Draw one panel per task, those of one group with one scale; bands are one standard deviation over seeds."""
+    columns = min(3, len(curves))
     height = -(-len(curves) // columns)
-    figure = Figure(figsize=(4.6 * columns, 3.8 * height), layout="constrained")
-    panels = figure.subplots(height, columns, squeeze=False).ravel()
-    for axes, curve in zip(panels, curves, strict=False):
-        size, normalised = len(curve.task.train), curve.normalised
-        shares, colours = [n / size for n in curve.n_rows], iter(COLOURS)
-        for line, losses in zip(curve.lines, normalised, strict=True):
-            colour, dash, marker = STYLES.get(line) or (next(colours), "-", "^")
-            mean, spread = losses.mean(axis=-1), losses.std(axis=-1)
-            label = line.replace("PTK ", "PTK ε = ") if line not in STYLES and line[4:5].isdigit() else line
-            axes.plot(shares, mean, dash, color=colour, marker=marker, markersize=3, lw=1.2, label=label)
-            axes.fill_between(shares, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
-        for name, loss in curve.references.items():
-            axes.axhline(loss / curve.best, color="0.5", linestyle=":", lw=1.2, label=name)
-        axes.set_xscale("log")
-        axes.minorticks_off()
-        axes.set_xlabel(f"share of the task's {size:,} training rows")
-        axes.set_ylabel(f"normalised {curve.task.loss}")
-        axes.set_title(f"{curve.task.name}\n1.0 = {curve.best:.4f}", fontsize=9)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+    figure = Figure(figsize=(4.4 * columns, 3.6 * height + 0.3), layout="constrained")
+    of_group: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
+    for i, curve in enumerate(curves, start=1):
+        group = curve.task.group or curve.task.name
+        axes = figure.add_subplot(height, columns, i, sharey=of_group.get(group))
+        of_group.setdefault(group, axes)
+        shown |= _draw(axes, curve)
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=len(shown), fontsize=8)
     _write(figure, path)
+
+
+def _draw(axes: Any, curve: Curves) -> dict[str, Any]:
+    """Draw a panel; return what its legend would show."""
+    size, colours, shown = len(curve.task.train), iter(COLOURS), {}
+    for line, losses in zip(curve.lines, curve.normalised, strict=True):
+        colour, dash, marker = STYLES.get(line) or (next(colours), "-", "^")
+        mean, spread = losses.mean(axis=-1), losses.std(axis=-1)
+        label = line.replace("PTK ", "PTK ε = ") if line not in STYLES and line[4:5].isdigit() else line
+        (shown[label],) = axes.plot(
+            curve.shares, mean, dash, color=colour, marker=marker, markersize=3, lw=1.2
+        )
+        axes.fill_between(curve.shares, mean - spread, mean + spread, color=colour, alpha=0.12, lw=0)
+    for name, loss in curve.references.items():
+        shown[name] = axes.axhline(loss / curve.best, color="0.5", linestyle=":", lw=1.2)
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(curve.shares, [f"{share:.2g}" for share in curve.shares])
+    axes.set_xlabel(f"share of the task's {size:,} training rows", fontsize=8)
+    axes.set_ylabel(f"normalised {curve.task.loss}", fontsize=8)
+    axes.set_title(f"{curve.task.name}\n1.0 = {curve.best:.4f}", fontsize=9)
+    axes.grid(alpha=0.3)
+    return shown
 
 
 def save_profiles(profiles: Sequence[Any], path: Path) -> None:

@@ -11,7 +11,16 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
+from _common import losses
+from _common.models import Chosen
+
 Floats = npt.NDArray[np.float64]
+
+
+def tastes(item: str, factors: Sequence[str]) -> Any:
+    """Return a `TasteModel` that chooses how far profiles are drawn to the mean."""
+    candidates = {f"prior = {prior:g}": TasteModel(item, factors, prior) for prior in (2.0, 5.0, 20.0)}
+    return Chosen(candidates, losses.log_loss)
 
 
 class TasteModel(ClassifierMixin, BaseEstimator):
@@ -21,7 +30,7 @@ class TasteModel(ClassifierMixin, BaseEstimator):
     rows; a training row's own vector is left out of the profile it is compared with.
     """
 
-    def __init__(self, item: str, factors: Sequence[str], prior: float = 5.0) -> None:
+    def __init__(self, item: str, factors: Sequence[str], prior: float) -> None:
         self.item = item
         self.factors = factors
         self.prior = prior

@@ -20,12 +20,11 @@ from scipy.spatial import cKDTree
 
 Floats = npt.NDArray[np.float64]
 
-# Public parameters. PACE_BOUNDS was settled knowing the data of the scenarios (docs/usefulness.md says so); a
-# service takes such bounds from public knowledge, as no budget covers them.
+# Public parameters: the city's box, and paces from 60 miles an hour to walking, 3 miles an hour.
 X_BOUNDS, Y_BOUNDS = (-74.05, -73.75), (40.6, 40.9)
 CELLS = 6  # a side: cells of about 2.6 by 3.5 miles
 ZONES = tuple(range(1, 266))
-PACE_BOUNDS = (4.6, 7.0)  # 36 to 3.3 miles an hour
+PACE_BOUNDS = (4.1, 7.1)  # log seconds per mile
 SECONDS = (60.0, 9000.0)
 MILES_MAX = 40.0
 _MILES_PER_DEGREE = 69.0
@@ -107,9 +106,12 @@ def load(path: Path, zones: Zones) -> pd.DataFrame:
 def load_bikes(path: Path) -> pd.DataFrame:
     """Read a Parquet file of Citi Bike trips into the columns of a trip, without zones and cells.
 
-    Further columns: ``subscriber`` (0 or 1) and ``age`` (in years, NaN where unknown).
+    Further columns: ``pickup_station``, ``dropoff_station``, ``subscriber`` (0 or 1) and ``age`` (in years, NaN where
+    unknown).
     """
-    points = [f"{side}_station_{axis}" for side in ("start", "end") for axis in ("longitude", "latitude")]
+    points = [
+        f"{side}_station_{axis}" for side in ("start", "end") for axis in ("longitude", "latitude", "id")
+    ]
     columns = ["start_time", "trip_duration", "user_type", "birth_year", *points]
     names = {"starttime": "start_time", "tripduration": "trip_duration", "usertype": "user_type"}
     found = {names.get(n, n): n for n in (name for name in pq.read_schema(path).names)}
@@ -121,6 +123,7 @@ def load_bikes(path: Path) -> pd.DataFrame:
     for side, end in (("pickup", "start"), ("dropoff", "end")):
         rides[f"{side}_x"] = table[f"{end}_station_longitude"].to_numpy(dtype=np.float64)
         rides[f"{side}_y"] = table[f"{end}_station_latitude"].to_numpy(dtype=np.float64)
+        rides[f"{side}_station"] = table[f"{end}_station_id"].to_numpy(dtype=np.int64)
     rides["subscriber"] = (table["user_type"] == "Subscriber").astype(np.int64)
     rides["age"] = table["start_time"].dt.year - table["birth_year"]
     return _finished(rides, table["trip_duration"].to_numpy(dtype=np.float64), None)
@@ -136,7 +139,9 @@ def generate_bikes(n_rows: int, days: int, seed: int, start: str) -> pd.DataFram
     busy = 0.2 + np.exp(-((rides["hour"] - 8.5) ** 2) / 4) + np.exp(-((rides["hour"] - 18) ** 2) / 6)
     busy *= np.where(rides["weekday"] < 5, 1.0, 0.5)
     kept = rides[rng.random(len(rides)) < busy / busy.max()].head(n_rows)
-    return kept.assign(subscriber=rng.integers(0, 2, len(kept)), age=rng.integers(18, 70, len(kept)) * 1.0)
+    stations = {f"{side}_station": kept[f"{side}_zone"] for side in _ZONE_NAMES}
+    people = {"subscriber": rng.integers(0, 2, len(kept)), "age": rng.integers(18, 70, len(kept)) * 1.0}
+    return kept.assign(**stations, **people)
 
 
 def generate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ptkstore.domain.ptks import split_ptk_id
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest, SchemaMismatch
 
 PROJECT = "ptk"

@@ -81,12 +81,13 @@ def _open(repo: Path) -> Session:
     store = FeatureStore(repo_path=str(repo))
     options: dict[str, Any] = getattr(store.config.registry, "sqlalchemy_config_kwargs", {})
     database = RegistryDatabase(store.config.registry.path, options, repo)
-    try:
-        registry = store.registry
-    except FeastRegistrySchemaError:
-        # Consumers never create tables (schema_mode: verify); of several publishers one does.
-        with database.exclusive():
-            database.create_tables()
+    with (
+        database.exclusive()
+    ):  # opening an empty registry writes to it, and two who do so trip over each other
+        try:
+            registry = store.registry
+        except FeastRegistrySchemaError:
+            database.create_tables()  # consumers never do (schema_mode: verify)
             registry = store.registry
     assert isinstance(registry, SqlRegistry)
     return Session(store, registry, database)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, Unavailable
 
 _NEW = ".new"
+_POLL_SECONDS = 0.05
 
 
 def make_private(directory: Path) -> None:
@@ -26,14 +28,33 @@ def make_private(directory: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path` against other threads and processes; a dead holder holds nothing."""
+def locked(path: Path, *, shared: bool = False, at_most_seconds: float | None = None) -> Iterator[None]:
+    """Hold the lock file `path` against other threads and processes; a dead holder holds nothing.
+
+    Those who share it hold it together. Waits for ever, or raises `Unavailable` after `at_most_seconds`.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if at_most_seconds is None:
+            fcntl.flock(descriptor, kind)
+        else:
+            _lock_within(descriptor, kind, at_most_seconds)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock_within(descriptor: int, kind: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise Unavailable("somebody else has held this for too long; wait and retry") from None
+            time.sleep(_POLL_SECONDS)
 
 
 def create(path: Path, content: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ptkstore.adapters.keys import files
@@ -13,11 +13,12 @@ from ptkstore.ports.keys import JournalView
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point of a journal. Sequence 0 stands for a journal not yet seen."""
+    """A point of a journal, and below which window all may have been opened. Sequence 0: a journal not yet seen."""
 
     ledger_id: str
     sequence: int
     digest: str
+    opened_before: int = 0
 
 
 UNSEEN = Mark("", 0, "")
@@ -25,20 +26,19 @@ UNSEEN = Mark("", 0, "")
 
 def write_mark(path: Path, mark: Mark) -> None:
     """Remember `mark`, durably."""
-    content = {"ledger_id": mark.ledger_id, "sequence": mark.sequence, "digest": mark.digest}
-    files.replace(path, json.dumps(content).encode())
+    files.replace(path, json.dumps(asdict(mark)).encode())
 
 
 def read_mark(path: Path, stream: str) -> Mark:
     """The mark, or `CatalogBehind` when it is lost: without it no journal can be told from an old one."""
     try:
         content = json.loads(path.read_bytes())
-        mark = Mark(content["ledger_id"], content["sequence"], content["digest"])
+        mark = Mark(content["ledger_id"], content["sequence"], content["digest"], content["opened_before"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         raise CatalogBehind(
             f"the key store has no readable mark of stream {stream!r}; its windows stay shut"
         ) from None
-    if type(mark.sequence) is not int or mark.sequence < 0:
+    if any(type(number) is not int or number < 0 for number in (mark.sequence, mark.opened_before)):
         raise CatalogBehind(f"the key store has no readable mark of stream {stream!r}; its windows stay shut")
     return mark
 
@@ -46,7 +46,7 @@ def read_mark(path: Path, stream: str) -> Mark:
 def advanced(mark: Mark, journal: JournalView, stream: str) -> Mark:
     """The mark after looking at `journal`, or `CatalogBehind` when that does not continue what was seen."""
     ledger_id, head = journal.ledger_id, journal.head(stream)
-    if mark.sequence and ledger_id != mark.ledger_id:
+    if mark.ledger_id and ledger_id != mark.ledger_id:
         raise CatalogBehind(f"stream {stream!r} was opened for another ledger; this catalog opens nothing")
     if head < mark.sequence:
         raise CatalogBehind(
@@ -56,7 +56,4 @@ def advanced(mark: Mark, journal: JournalView, stream: str) -> Mark:
         raise CatalogBehind(
             f"the journal of stream {stream!r} differs from the one that was seen; it opens nothing"
         )
-    digest = journal.digest_at(stream, head)
-    if head < 1 or not digest:
-        raise CatalogBehind(f"the journal of stream {stream!r} holds no spend; it opens nothing")
-    return Mark(ledger_id, head, digest)
+    return replace(mark, ledger_id=ledger_id, sequence=head, digest=journal.digest_at(stream, head) or "")

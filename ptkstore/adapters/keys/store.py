@@ -6,17 +6,27 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ptkstore.adapters.keys import files
 from ptkstore.adapters.keys.aead import KEY_BYTES
-from ptkstore.adapters.keys.marks import UNSEEN, advanced, read_mark, write_mark
-from ptkstore.domain.streams import checked_name
+from ptkstore.adapters.keys.marks import UNSEEN, Mark, advanced, read_mark, write_mark
+from ptkstore.domain.names import checked_name
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, NameTaken, UnknownName, WindowGone
+from ptkstore.errors import (
+    CatalogBehind,
+    CorruptObject,
+    InvalidRequest,
+    InvariantBroken,
+    NameTaken,
+    UnknownName,
+    WindowGone,
+)
 from ptkstore.ports.keys import JournalView
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_ROW_LOCKS = 64  # files, whatever the number of windows; windows that share one wait for each other
 _ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "locks")
 
 
@@ -30,10 +40,13 @@ class FileKeyStore:
     ----------
     root : Path
         Made with mode 0700 when missing. Keep it out of backups and off storage with versions (PAPERS F14).
+    patience_seconds : float
+        How long `hold_rows` waits for its turn.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, patience_seconds: float = 1200.0) -> None:
         self._root = Path(root)
+        self._patience_seconds = patience_seconds
         files.make_private(self._root)
         for room in _ROOMS:
             files.make_private(self._root / room)
@@ -69,12 +82,56 @@ class FileKeyStore:
             mark_path = self._mark_path(window.stream)
             mark = read_mark(mark_path, window.stream)
             seen = advanced(mark, journal, window.stream)
+            if not seen.digest:
+                raise CatalogBehind(
+                    f"the journal of stream {window.stream!r} holds no spend; it opens nothing"
+                )
+            seen = replace(seen, opened_before=max(seen.opened_before, window.index + 1))
             if seen != mark:
                 write_mark(mark_path, seen)
             path = self._window_path(window)
             if not path.exists() or _tombstone(path).exists():
                 raise WindowGone(f"window {window} has no key: it was destroyed or never made")
             return _read_key(path)
+
+    def in_doubt(self, stream: str, journal: JournalView) -> int | None:
+        """Below which window spends may be missing from `journal`; None when it continues what was seen."""
+        with self._stream_lock(stream):
+            self._known(stream)
+            try:
+                mark = read_mark(self._mark_path(stream), stream)
+            except CatalogBehind:
+                return self._windows_before(stream)
+            try:
+                advanced(mark, journal, stream)
+            except CatalogBehind:
+                return mark.opened_before
+            return None
+
+    def accept(self, stream: str, journal: JournalView) -> None:
+        """Take `journal` for the stream's own from now on: whatever it may have forgotten can be charged no more."""
+        with self._stream_lock(stream):
+            self._known(stream)
+            try:
+                before = read_mark(self._mark_path(stream), stream).opened_before
+            except CatalogBehind:
+                before = self._windows_before(stream)
+            fresh = Mark(journal.ledger_id, 0, "", before)
+            write_mark(self._mark_path(stream), advanced(fresh, journal, stream))
+
+    @contextmanager
+    def hold_rows(self, window: WindowId, *, alone: bool) -> Iterator[None]:
+        """Write a window's rows beside others who do the same, or alone."""
+        self._window_path(window)  # checks the names
+        name = f"rows-{window.stream}-{window.index % _ROW_LOCKS}"
+        path = self._root / "locks" / name
+        with files.locked(path, shared=not alone, at_most_seconds=self._patience_seconds):
+            yield
+
+    def windows(self, stream: str) -> tuple[WindowId, ...]:
+        """The windows that have a key."""
+        found = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
+        return tuple(WindowId(stream, index) for index in sorted(int(path.stem) for path in found))
 
     def destroy_window(self, window: WindowId) -> None:
         """Destroy the window's key for ever."""
@@ -115,6 +172,11 @@ class FileKeyStore:
             return self._secret_path(subscription_id).read_text()
         except FileNotFoundError:
             raise UnknownName("subscription", subscription_id) from None
+
+    def _windows_before(self, stream: str) -> int:
+        """One more than the last window that ever had a key."""
+        found = (int(path.stem) for path in self._windows_path(stream).glob("*.*") if path.stem.isdecimal())
+        return max(found, default=-1) + 1
 
     @contextmanager
     def _stream_lock(self, stream: str) -> Iterator[None]:

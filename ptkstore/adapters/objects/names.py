@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ptkstore.domain.streams import checked_name
+from ptkstore.domain.names import checked_name
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest
 

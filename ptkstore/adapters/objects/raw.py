@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
 
-from ptkstore.adapters.objects.names import STAGING, checked_token, window_folder
+from ptkstore.adapters.objects.names import STAGING, UNFINISHED, checked_token, window_folder
 from ptkstore.adapters.objects.parquet import decrypted, encrypted
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.adapters.objects.sealing import Sealer
-from ptkstore.domain.blocks import STRIDE
-from ptkstore.domain.streams import checked_name
+from ptkstore.domain.names import checked_name
+from ptkstore.domain.streams import BLOCKS_MAX
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import InvalidRequest, WindowGone
+from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
 
 
 class FsspecRawZone:
@@ -69,6 +69,31 @@ class FsspecRawZone:
         with self._opened(path) as file:
             return decrypted(file, self._sealer, key, path, columns)
 
+    def rewrite(self, window: WindowId, change: Callable[[pa.Table], pa.Table], key: bytes) -> None:
+        """Put the rows of every file of a window through `change`."""
+        damaged = False
+        for folder in (_batches_folder(window), _parts_folder(window)):
+            self._place.clean(folder)
+            for path in self._place.find(folder):
+                if path.rpartition("/")[2].startswith(UNFINISHED):  # of a living writer
+                    continue
+                try:
+                    with self._opened(path) as file:
+                        rows = decrypted(file, self._sealer, key, path, None)
+                except CorruptObject:
+                    damaged = True
+                    continue
+                self._place.replace(path, encrypted(change(rows), self._sealer, key, path))
+        if damaged:
+            raise CorruptObject("a file of rows is not what was written under its name and key")
+
+    def windows(self, stream: str) -> tuple[WindowId, ...]:
+        """The windows of which any file exists."""
+        names = self._place.folders(checked_name("stream", stream))
+        return tuple(
+            WindowId(stream, index) for index in sorted(int(name) for name in names if name.isdecimal())
+        )
+
     def delete_window(self, window: WindowId) -> None:
         """Delete every file of a window, unfinished ones too."""
         self._place.delete(window_folder(window))
@@ -93,7 +118,11 @@ def _batch_path(window: WindowId, token: str) -> str:
     return f"{_batches_folder(window)}/{checked_token('batch token', token)}.parquet"
 
 
+def _parts_folder(window: WindowId) -> str:
+    return f"{window_folder(window)}/parts"
+
+
 def _part_path(window: WindowId, part: int) -> str:
-    if type(part) is not int or not 0 <= part < STRIDE:
-        raise InvalidRequest(f"a part is a whole number from 0 to {STRIDE - 1}")
-    return f"{window_folder(window)}/parts/{part}.parquet"
+    if type(part) is not int or not 0 <= part < BLOCKS_MAX:
+        raise InvalidRequest(f"a part's file is a whole number from 0 to {BLOCKS_MAX - 1}")
+    return f"{_parts_folder(window)}/{part}.parquet"

@@ -12,8 +12,19 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
-from ptkstore.adapters.sandbox.protocol import KILLED, TIMEOUT, TRAINER_ERROR, Order, encode_order
-from ptkstore.ports.training import PrepareRequest, TrainRequest
+from ptkstore.adapters.sandbox.protocol import (
+    KILLED,
+    ROWS_CORRUPT,
+    ROWS_GONE,
+    TIMEOUT,
+    TRAINER_ERROR,
+    Order,
+    Request,
+    decode_written,
+    encode_order,
+)
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import CorruptObject, Unavailable, WindowGone
 
 MODULE: Final = "ptkstore.training_process"  # named, not imported: it puts adapters together as `wiring` does
 _STORAGE: Final = ("AWS_", "FSSPEC_S3")
@@ -48,7 +59,7 @@ class Program:
     memory_bytes: int = 4 << 30
     python: str = sys.executable
 
-    def run(self, request: TrainRequest | PrepareRequest, keep_alive: Callable[[], None]) -> Ended:
+    def run(self, request: Request, keep_alive: Callable[[], None]) -> Ended:
         """Run it once on `request`; the process is gone when this returns or raises."""
         raw_url, staging_url = _absolute(self.raw_url), _absolute(self.staging_url)
         storage = storage_environment(os.environ, raw_url, staging_url)
@@ -81,6 +92,17 @@ def failure_of(ended: Ended) -> str | None:
     if ended.status < 0:
         return KILLED
     return TRAINER_ERROR if ended.status > 0 else None
+
+
+def raise_unless_written(ended: Ended, window: WindowId, deed: str) -> None:
+    """`WindowGone`, `CorruptObject` or `Unavailable` unless the child wrote its files; none says anything of rows."""
+    code = failure_of(ended) or decode_written(ended.answer)
+    if code == ROWS_GONE:
+        raise WindowGone(f"rows of window {window} do not exist any more")
+    if code == ROWS_CORRUPT:
+        raise CorruptObject(f"rows of window {window} are not what was stored")
+    if code is not None:
+        raise Unavailable(f"window {window} could not be {deed} now: {code}")
 
 
 def _absolute(url: str) -> str:

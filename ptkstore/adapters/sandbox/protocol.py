@@ -6,12 +6,12 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.domain.windows import WindowId
-from ptkstore.ports.training import PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
 
 TRAINER_ERROR: Final = "trainer-error"
 TIMEOUT: Final = "timeout"
@@ -20,6 +20,7 @@ KILLED: Final = "killed"
 BAD_OUTPUT: Final = "bad-output"
 ROWS_GONE: Final = "rows-gone"
 ROWS_CORRUPT: Final = "rows-corrupt"
+Request: TypeAlias = TrainRequest | PrepareRequest | ForgetRequest
 TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT})
 
 
@@ -27,7 +28,7 @@ TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT})
 class Order:
     """A request, where its rows and its draft lie, and the environment that reaches them."""
 
-    request: TrainRequest | PrepareRequest
+    request: Request
     raw_url: str
     staging_url: str
     parent: int
@@ -43,25 +44,33 @@ def encode_order(order: Order) -> bytes:
         "parent": order.parent,
         "storage": dict(order.storage),
     }
-    asked = (
-        {"train": _train_fields(request)}
-        if isinstance(request, TrainRequest)
-        else {"prepare": _prepare_fields(request)}
-    )
+    match request:
+        case TrainRequest():
+            asked = {"train": _train_fields(request)}
+        case PrepareRequest():
+            asked = {"prepare": _prepare_fields(request)}
+        case ForgetRequest():
+            asked = {"forget": _forget_fields(request)}
     return json.dumps({**common, **asked}, allow_nan=False).encode()
 
 
 def decode_order(document: bytes) -> Order:
     """What `encode_order` wrote."""
     fields: dict[str, Any] = json.loads(document)
-    request = _train_request(fields["train"]) if "train" in fields else _prepare_request(fields["prepare"])
+    request: Request
+    if "train" in fields:
+        request = _train_request(fields["train"])
+    elif "prepare" in fields:
+        request = _prepare_request(fields["prepare"])
+    else:
+        request = _forget_request(fields["forget"])
     return Order(request, fields["raw_url"], fields["staging_url"], fields["parent"], fields["storage"])
 
 
 def encode_answer(answer: Draft | TrainFailed | None) -> bytes:
-    """The child's one line; None stands for parts that are written."""
+    """The child's one line; None stands for files that are written."""
     if answer is None:
-        return b'{"prepared": true}\n'
+        return b'{"written": true}\n'
     if isinstance(answer, TrainFailed):
         return json.dumps({"failed": answer.code}).encode() + b"\n"
     files = [[file.name, file.size, file.sha256] for file in answer.files]
@@ -84,11 +93,11 @@ def decode_answer(line: bytes) -> Draft | TrainFailed:
         return TrainFailed(BAD_OUTPUT)
 
 
-def decode_prepared(line: bytes) -> str | None:
-    """None if the child says that the parts are written, else a code as `decode_answer` gives it."""
+def decode_written(line: bytes) -> str | None:
+    """None if the child says that the files are written, else a code as `decode_answer` gives it."""
     try:
         answer = _parsed(line)
-        return None if answer == {"prepared": True} else _told(answer) or BAD_OUTPUT
+        return None if answer == {"written": True} else _told(answer) or BAD_OUTPUT
     except (ValueError, TypeError, RecursionError):
         return BAD_OUTPUT
 
@@ -109,7 +118,7 @@ def _train_fields(request: TrainRequest) -> dict[str, Any]:
         "estimator": request.estimator,
         "epsilon": request.epsilon,
         "delta": request.delta,
-        "part_url": request.part_url,
+        "part_urls": list(request.part_urls),
         "hash_low": request.hash_low,
         "hash_high": request.hash_high,
         "window_key": _text(request.window_key),
@@ -127,7 +136,7 @@ def _train_request(fields: dict[str, Any]) -> TrainRequest:
         estimator=fields["estimator"],
         epsilon=fields["epsilon"],
         delta=fields["delta"],
-        part_url=fields["part_url"],
+        part_urls=tuple(fields["part_urls"]),
         hash_low=fields["hash_low"],
         hash_high=fields["hash_high"],
         window_key=base64.b64decode(fields["window_key"]),
@@ -148,6 +157,10 @@ def _prepare_fields(request: PrepareRequest) -> dict[str, Any]:
         "part_bounds": list(request.part_bounds),
         "window_key": _text(request.window_key),
         "split_key": _text(request.split_key),
+        "unit_column": request.unit_column,
+        "max_rows_per_unit": request.max_rows_per_unit,
+        "attribute": request.attribute,
+        "attribute_values": list(request.attribute_values),
     }
 
 
@@ -161,6 +174,29 @@ def _prepare_request(fields: dict[str, Any]) -> PrepareRequest:
         part_bounds=tuple(fields["part_bounds"]),
         window_key=base64.b64decode(fields["window_key"]),
         split_key=base64.b64decode(fields["split_key"]),
+        unit_column=fields["unit_column"],
+        max_rows_per_unit=fields["max_rows_per_unit"],
+        attribute=fields["attribute"],
+        attribute_values=tuple(fields["attribute_values"]),
+    )
+
+
+def _forget_fields(request: ForgetRequest) -> dict[str, Any]:
+    return {
+        "window": [request.window.stream, request.window.index],
+        "unit_column": request.unit_column,
+        "unit": request.unit,
+        "window_key": _text(request.window_key),
+    }
+
+
+def _forget_request(fields: dict[str, Any]) -> ForgetRequest:
+    stream, index = fields["window"]
+    return ForgetRequest(
+        window=WindowId(stream, index),
+        unit_column=fields["unit_column"],
+        unit=fields["unit"],
+        window_key=base64.b64decode(fields["window_key"]),
     )
 
 

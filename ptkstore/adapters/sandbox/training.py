@@ -25,7 +25,8 @@ def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
     estimator.check_previous_state(previous)
     columns = tuple(dict.fromkeys(estimator.input_columns()))
-    rows = raw.read_part(request.part_url, request.window_key, (*columns, HASH))
+    pieces = [raw.read_part(url, request.window_key, (*columns, HASH)) for url in request.part_urls]
+    rows = pa.concat_tables(pieces)
     part = estimator.partial_statistics(_granted_rows(rows, request).select(list(columns)))
     state = estimator.finalize([part], previous_state=previous).to_state()
     files = {}

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, create_engine, event, func, insert, select, text
+from sqlalchemy import Connection, create_engine, event, func, insert, select, text, update
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.projections import Projections
 from ptkstore.adapters.sql.ptks import SqlPtks, SqlSubscriptions, SqlVersions
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.errors import InvalidRequest, Unavailable
@@ -27,11 +28,11 @@ _SETUP_LOCK = 0x70746B  # PostgreSQL advisory lock while tables are made
 class SqlUnitOfWork:
     """One transaction on one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, projections: Projections) -> None:
         self._connection = connection
         self.streams = SqlStreams(connection)
         self.windows = SqlWindows(connection)
-        self.ledger = SqlLedger(connection)
+        self.ledger = SqlLedger(connection, projections)
         self.ptks = SqlPtks(connection)
         self.jobs = SqlJobs(connection)
         self.versions = SqlVersions(connection)
@@ -50,9 +51,16 @@ class SqlUnitOfWork:
             query = query.where(t.notices.c.team == team)
         return [Notice(r.at, r.team, r.subject, r.code) for r in self._connection.execute(query)]
 
+    def renew_ledger_id(self) -> None:
+        """Give the catalog a new identity."""
+        self._connection.execute(
+            update(t.meta).where(t.meta.c.name == "ledger_id").values(value=secrets.token_hex(16))
+        )
+
     def commit(self) -> None:
         """Make it durable."""
         self._connection.commit()
+        self.ledger.ended(committed=True)
 
 
 class SqlCatalog:
@@ -64,6 +72,7 @@ class SqlCatalog:
 
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
+        self._projections = Projections()
         with self._begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SETUP_LOCK})
@@ -77,13 +86,16 @@ class SqlCatalog:
             raise Unavailable(
                 f"the catalog has schema {known['schema_version']}, this program needs {t.SCHEMA_VERSION}"
             )
-        self._ledger_id = known["ledger_id"]
 
     @contextmanager
     def begin(self) -> Iterator[SqlUnitOfWork]:
         """A transaction that is rolled back unless committed."""
         with self._begin() as connection:
-            yield SqlUnitOfWork(connection)
+            work = SqlUnitOfWork(connection, self._projections)
+            try:
+                yield work
+            finally:
+                work.ledger.ended(committed=False)
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -107,7 +119,7 @@ class SqlCatalog:
 
     def journal_view(self) -> SqlJournalView:
         """The journal, read afresh at each call."""
-        return SqlJournalView(self, self._ledger_id)
+        return SqlJournalView(self)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -125,9 +137,15 @@ class SqlCatalog:
 class SqlJournalView:
     """What the key store compares its memory with; every call is a transaction of its own."""
 
-    def __init__(self, catalog: SqlCatalog, ledger_id: str) -> None:
+    def __init__(self, catalog: SqlCatalog) -> None:
         self._catalog = catalog
-        self.ledger_id = ledger_id
+
+    @property
+    def ledger_id(self) -> str:
+        """The identity given to the catalog when it was created, or last recovered."""
+        with self._catalog._begin() as connection:
+            query = select(t.meta.c.value).where(t.meta.c.name == "ledger_id")
+            return str(connection.execute(query).scalar_one())
 
     def head(self, stream: str) -> int:
         """The highest sequence, 0 when the journal is empty."""

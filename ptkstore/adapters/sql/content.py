@@ -6,8 +6,10 @@ import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import (
     Assurance,
@@ -46,6 +48,13 @@ def stream_text(stream: Stream) -> str:
             "profile_share": str(policy.profile_share),
             "test_share": str(policy.test_share),
             "train_partitions": policy.train_partitions,
+            "unit_column": policy.unit_column,
+            "max_rows_per_unit": policy.max_rows_per_unit,
+            "attribute": policy.attribute,
+            "attribute_values": list(policy.attribute_values),
+            "user_shards": policy.user_shards,
+            "sharing": sharing_json(policy.sharing),
+            "retire_below": _loss(policy.retire_below),
         }
     )
 
@@ -61,7 +70,7 @@ def stream_of(text: str) -> Stream:
         retention_windows=c["retention_windows"],
         n_max=c["n_max"],
         rows_per_window=c["rows_per_window"],
-        accountant=c["accountant"],
+        accountant=Accountant(c["accountant"]),
         privacy_unit=PrivacyUnit(c["privacy_unit"]),
         relation=Relation(c["relation"]),
         minimum_assurance=Assurance(c["minimum_assurance"]),
@@ -70,6 +79,13 @@ def stream_of(text: str) -> Stream:
         profile_share=Decimal(c["profile_share"]),
         test_share=Decimal(c["test_share"]),
         train_partitions=c["train_partitions"],
+        unit_column=c["unit_column"],
+        max_rows_per_unit=c["max_rows_per_unit"],
+        attribute=c["attribute"],
+        attribute_values=tuple(c["attribute_values"]),
+        user_shards=c["user_shards"],
+        sharing=sharing_of(c["sharing"]),
+        retire_below=Loss(*c["retire_below"]),
     )
     columns = tuple((name, ColumnType(kind)) for name, kind in c["columns"])
     return Stream(c["name"], c["team"], Schema(columns, c["time_column"]), policy)

@@ -4,139 +4,200 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.projections import Projections
+from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.ledger import (
-    GENESIS,
-    BlockLedger,
-    BudgetRequest,
-    Entry,
-    EntryKind,
-    chained_digest,
-    fold,
-)
+from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
+from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind, next_entry
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.sharing import COMMON
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import LateWriter
+
+_AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
 
 
 class SqlLedger:
     """The ledger's tables; the caller holds the stream's lock when it writes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, projections: Projections) -> None:
         self._connection = connection
+        self._projections = projections
+        self._mine: dict[str, Filters] = {}
+        self._changed: set[str] = set()  # streams whose blocks this transaction changed since it read them
+        self._written: set[str] = set()  # streams whose filters hold what a rollback would take back
 
-    def add_blocks(self, stream: str, blocks: BlockRange, capacity: Loss) -> None:
-        """Create the blocks of a window."""
-        self._connection.execute(
-            insert(t.blocks),
-            [
-                {
-                    "stream": stream,
-                    "number": number,
-                    "capacity_epsilon_nano": capacity.epsilon_nano,
-                    "capacity_delta_atto": capacity.delta_atto,
-                    "state": BlockState.ACTIVE,
-                }
-                for number in blocks.numbers()
-            ],
-        )
-
-    def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
-        """Blocks with what the journal says is reserved and spent."""
-        query = select(t.blocks).where(t.blocks.c.stream == stream).order_by(t.blocks.c.number)
-        entries = select(t.journal).where(t.journal.c.stream == stream).order_by(t.journal.c.sequence)
-        if blocks is not None:
-            query = query.where(t.blocks.c.number >= blocks.lo, t.blocks.c.number < blocks.hi)
-            entries = entries.where(t.journal.c.lo < blocks.hi, t.journal.c.hi > blocks.lo)
-        bare = [
-            BlockLedger(r.number, Loss(r.capacity_epsilon_nano, r.capacity_delta_atto), BlockState(r.state))
-            for r in self._connection.execute(query)
-        ]
-        return tuple(fold(bare, map(_entry, self._connection.execute(entries))).values())
+    def add_blocks(
+        self,
+        stream: str,
+        blocks: BlockRange,
+        capacity: Loss,
+        accountant: Accountant = Accountant.BASIC,
+        lines: Mapping[str, Loss] | None = None,
+        state: BlockState = BlockState.ACTIVE,
+    ) -> None:
+        """Create blocks; without `lines` all of the capacity is on the common line."""
+        self._change(stream)
+        content = {
+            "capacity_epsilon_nano": capacity.epsilon_nano,
+            "capacity_delta_atto": capacity.delta_atto,
+            "accountant": accountant,
+            "lines": canonical_json(
+                {n: [c.epsilon_nano, c.delta_atto] for n, c in (lines or {COMMON: capacity}).items()}
+            ),
+            "state": state,
+            "revision": self._next_revision(stream),
+        }
+        rows = [{"stream": stream, "number": number, **content} for number in blocks.numbers()]
+        self._connection.execute(insert(t.blocks), rows)
 
     def erase(self, stream: str, blocks: BlockRange) -> None:
-        """Mark blocks whose rows are gone."""
-        self._connection.execute(
-            update(t.blocks)
-            .where(t.blocks.c.stream == stream, t.blocks.c.number >= blocks.lo, t.blocks.c.number < blocks.hi)
-            .values(state=BlockState.ERASED)
-        )
+        """Mark blocks whose rows are gone; what they spent stays."""
+        self._set_state(stream, blocks.numbers(), BlockState.ERASED)
+
+    def retire(self, stream: str, numbers: Sequence[int]) -> None:
+        """Mark blocks that will never be charged again."""
+        if numbers:
+            self._set_state(stream, numbers, BlockState.RETIRED)
+
+    def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
+        """Blocks that changed after revision `since`, by number, and the revision reached."""
+        query = select(t.blocks).where(t.blocks.c.stream == stream, t.blocks.c.revision > since)
+        rows = self._connection.execute(query.order_by(t.blocks.c.number)).all()
+        return tuple(map(_block, rows)), max((row.revision for row in rows), default=since)
+
+    def filters(self, stream: str) -> Filters:
+        """The filters after the last entry, this transaction's own included; of no use once it has ended."""
+        if stream not in self._mine:
+            self._mine[stream] = self._projections.take(stream, self)
+        if stream in self._changed:
+            self._projections.follow(stream, self)
+            self._changed.remove(stream)
+        return self._mine[stream]
+
+    def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
+        """What each line of each block may lose and what the journal says is reserved and spent."""
+        if stream in self._mine:
+            return self.filters(stream).views(blocks)
+        return self._projections.read(stream, self, blocks)
 
     def history(self, key: str) -> tuple[Entry, ...]:
         """All entries of one reservation."""
-        query = select(t.journal).where(t.journal.c.key == key).order_by(t.journal.c.sequence)
-        return tuple(map(_entry, self._connection.execute(query)))
+        return self.histories([key])[key]
 
-    def append(self, request: BudgetRequest, kind: EntryKind, event: dict[str, object]) -> Entry:
-        """Write the next entry; a stale writer meets UNIQUE and raises `LateWriter`."""
-        last = self._connection.execute(
-            select(t.journal.c.sequence, t.journal.c.digest)
-            .where(t.journal.c.stream == request.stream)
-            .order_by(t.journal.c.sequence.desc())
-            .limit(1)
-        ).one_or_none()
-        sequence, digest = (last.sequence, last.digest) if last else (0, GENESIS)
-        entry = Entry(
-            request.stream,
-            sequence + 1,
-            request.key,
-            kind,
-            request.ptk_id,
-            request.blocks,
-            request.loss,
-            json.loads(canonical_json(event)),
-            "",
-            secrets.token_hex(16),
-        )
-        entry = replace(entry, digest=chained_digest(digest, entry))
+    def histories(self, keys: Sequence[str]) -> dict[str, tuple[Entry, ...]]:
+        """All entries of each reservation."""
+        found: dict[str, list[Entry]] = {key: [] for key in keys}
+        for start in range(0, len(keys), _AT_ONCE):
+            some = t.journal.c.key.in_(keys[start : start + _AT_ONCE])
+            query = select(t.journal).where(some).order_by(t.journal.c.sequence)
+            for row in self._connection.execute(query):
+                found[row.key].append(_entry(row))
+        return {key: tuple(entries) for key, entries in found.items()}
+
+    def append(self, request: BudgetRequest, kind: EntryKind, event: Mapping[str, object]) -> Entry:
+        """Write the next entry."""
+        return self.extend(request.stream, [(request, kind, event)])[0]
+
+    def extend(
+        self, stream: str, steps: Sequence[tuple[BudgetRequest, EntryKind, Mapping[str, object]]]
+    ) -> tuple[Entry, ...]:
+        """Write the next entries of a journal; a stale writer meets UNIQUE and raises `LateWriter`."""
+        filters = self.filters(stream)
+        if steps:
+            self._written.add(stream)
+        nonces = secrets.token_hex(16 * len(steps))
+        entries: list[Entry] = []
+        last = filters.sequence, filters.digest
+        for number, (request, kind, event) in enumerate(steps):
+            nonce = nonces[32 * number : 32 * number + 32]
+            entries.append(next_entry(last, kind, request, canonical_json(event), nonce))
+            last = entries[-1].sequence, entries[-1].digest
         try:
-            self._connection.execute(insert(t.journal).values(**_values(entry)))
+            if entries:
+                self._connection.execute(insert(t.journal), list(map(_values, entries)))
         except IntegrityError as error:
-            raise LateWriter(
-                f"the journal of {request.stream} moved on, or {request.key} has ended"
-            ) from error.orig
-        return entry
+            raise LateWriter(f"the journal of {stream} moved on, or a key has ended") from error.orig
+        for entry in entries:
+            filters.apply(entry)
+        return tuple(entries)
 
-    def journal(self, stream: str) -> tuple[Entry, ...]:
-        """All entries, in sequence."""
-        query = select(t.journal).where(t.journal.c.stream == stream).order_by(t.journal.c.sequence)
-        return tuple(map(_entry, self._connection.execute(query)))
+    def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
+        """The entries after a sequence, all by default."""
+        query = select(t.journal).where(t.journal.c.stream == stream, t.journal.c.sequence > after)
+        return tuple(map(_entry, self._connection.execute(query.order_by(t.journal.c.sequence))))
+
+    def ended(self, *, committed: bool) -> None:
+        """The transaction is over: what it appended has happened, or has not."""
+        for stream in self._mine:
+            self._projections.give_back(stream, keep=committed or stream not in self._written)
+        self._mine.clear()
+        self._changed.clear()
+        self._written.clear()
+
+    def _change(self, stream: str) -> None:
+        """Keep the projection from here on, so that a rollback takes it back too."""
+        self.filters(stream)
+        self._changed.add(stream)
+        self._written.add(stream)
+
+    def _set_state(self, stream: str, numbers: Sequence[int], state: BlockState) -> None:
+        self._change(stream)
+        revision = self._next_revision(stream)
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = t.blocks.c.number.in_(numbers[start : start + _AT_ONCE])
+            self._connection.execute(
+                update(t.blocks)
+                .where(t.blocks.c.stream == stream, some, t.blocks.c.state != BlockState.ERASED)
+                .values(state=state, revision=revision)
+            )
+
+    def _next_revision(self, stream: str) -> int:
+        query = select(func.coalesce(func.max(t.blocks.c.revision), 0)).where(t.blocks.c.stream == stream)
+        return int(self._connection.execute(query).scalar_one()) + 1
+
+
+def _block(row: Row[Any]) -> BlockRecord:
+    lines = {name: Loss(*capacity) for name, capacity in json.loads(row.lines).items()}
+    return BlockRecord(row.number, lines, Accountant(row.accountant), BlockState(row.state))
 
 
 def _values(entry: Entry) -> dict[str, Any]:
+    request = entry.request
     return {
-        "stream": entry.stream,
+        "stream": request.stream,
         "sequence": entry.sequence,
-        "key": entry.key,
+        "key": request.key,
         "kind": entry.kind,
-        "ptk_id": entry.ptk_id,
-        "lo": entry.blocks.lo,
-        "hi": entry.blocks.hi,
-        "epsilon_nano": entry.loss.epsilon_nano,
-        "delta_atto": entry.loss.delta_atto,
-        "event": canonical_json(entry.event),
+        "ptk_id": request.ptk_id,
+        "lo": request.blocks.lo,
+        "hi": request.blocks.hi,
+        "epsilon_nano": request.loss.epsilon_nano,
+        "delta_atto": request.loss.delta_atto,
+        "line": request.line,
+        "charge": str([*request.charge.amounts, request.charge.delta_atto]),
+        "event": entry.event_text,
         "digest": entry.digest,
         "nonce": entry.nonce,
     }
 
 
 def _entry(row: Row[Any]) -> Entry:
-    return Entry(
+    *amounts, delta = json.loads(row.charge)
+    request = BudgetRequest(
         row.stream,
-        row.sequence,
         row.key,
-        EntryKind(row.kind),
         row.ptk_id,
         BlockRange(row.lo, row.hi),
         Loss(row.epsilon_nano, row.delta_atto),
-        json.loads(row.event),
-        row.digest,
-        row.nonce,
+        Charge(tuple(amounts), delta),
+        row.line,
     )
+    return Entry(row.sequence, EntryKind(row.kind), request, row.event, row.digest, row.nonce)

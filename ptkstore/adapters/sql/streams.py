@@ -35,7 +35,11 @@ class SqlStreams:
         try:
             self._connection.execute(
                 insert(t.streams).values(
-                    name=stream.name, content=content, closed_before=0, reached=stream.policy.origin
+                    name=stream.name,
+                    content=content,
+                    closed_before=0,
+                    reached=stream.policy.origin,
+                    retired_before=0,
                 )
             )
         except IntegrityError:
@@ -56,18 +60,22 @@ class SqlStreams:
 
     def progress(self, name: str) -> Progress:
         """How far the stream has come."""
-        query = select(t.streams.c.closed_before, t.streams.c.reached).where(t.streams.c.name == name)
+        query = select(t.streams).where(t.streams.c.name == name)
         row = self._connection.execute(query).one_or_none()
         if row is None:
             raise UnknownName("stream", name)
-        return Progress(row.closed_before, row.reached)
+        return Progress(row.closed_before, row.reached, row.retired_before)
 
     def advance(self, name: str, progress: Progress) -> None:
         """Move forward; the caller holds the lock."""
         self._connection.execute(
             update(t.streams)
             .where(t.streams.c.name == name)
-            .values(closed_before=progress.closed_before, reached=progress.reached)
+            .values(
+                closed_before=progress.closed_before,
+                reached=progress.reached,
+                retired_before=progress.retired_before,
+            )
         )
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:

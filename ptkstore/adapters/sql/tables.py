@@ -56,6 +56,7 @@ streams = Table(
     Column("content", Text, nullable=False),
     Column("closed_before", BigInteger, nullable=False),
     Column("reached", Instant, nullable=False),
+    Column("retired_before", BigInteger, nullable=False),
 )
 
 batches = Table(
@@ -87,9 +88,13 @@ blocks = Table(
     Column("number", BigInteger, primary_key=True),
     Column("capacity_epsilon_nano", BigInteger, nullable=False),
     Column("capacity_delta_atto", BigInteger, nullable=False),
+    Column("accountant", String, nullable=False),
+    Column("lines", Text, nullable=False),
     Column("state", String, nullable=False),
+    Column("revision", BigInteger, nullable=False),  # grows with every change of a stream's blocks
     CheckConstraint("capacity_epsilon_nano > 0 AND capacity_delta_atto >= 0"),
     CheckConstraint("state IN ('active', 'retired', 'erased')"),
+    Index("block_revision", "stream", "revision"),
 )
 
 journal = Table(
@@ -104,6 +109,8 @@ journal = Table(
     Column("hi", BigInteger, nullable=False),
     Column("epsilon_nano", BigInteger, nullable=False),
     Column("delta_atto", BigInteger, nullable=False),
+    Column("line", String, nullable=False),
+    Column("charge", Text, nullable=False),  # [amount per coordinate, ..., delta]
     Column("event", Text, nullable=False),
     Column("digest", String, nullable=False),
     Column("nonce", String, nullable=False),

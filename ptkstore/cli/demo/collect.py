@@ -18,9 +18,9 @@ from rich.table import Table
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
 from ptkstore.cli.output import console
-from ptkstore.domain.blocks import FIRST_TRAIN, STRIDE, share_of
+from ptkstore.domain.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.jobs import JobKind
-from ptkstore.domain.ledger import EntryKind
+from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.windows import start_of
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.sdk import Store
@@ -169,11 +169,11 @@ def report_of(
 
 
 def _block(block: Any, policy: Any) -> BlockBudget:
-    window, part = divmod(block.number, STRIDE)
+    place = place_of(block.number, policy)
     names = {0: "profile", 1: "test"}
     return BlockBudget(
-        start_of(policy, window),
-        names.get(part, f"train {part - FIRST_TRAIN + 1}"),
+        start_of(policy, place.window or 0),
+        names.get(place.part, f"train {place.part - FIRST_TRAIN + 1}"),
         block.capacity.epsilon,
         block.spent.epsilon,
         block.reserved.epsilon,

@@ -11,7 +11,7 @@ import pytest
 from ptkstore.adapters.sandbox import ProcessTrainer
 from ptkstore.application.train_ptk import MAX_ATTEMPTS
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
-from ptkstore.domain.ledger import EntryKind
+from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.windows import WindowState
 from ptkstore.errors import CatalogBehind, CorruptObject, Unavailable, UnknownName, WindowGone

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.keys import split_hash
+from ptkstore.adapters.sandbox.forgetting import forget
 from ptkstore.adapters.sandbox.preparing import prepare
 from ptkstore.adapters.sandbox.training import train
 from ptkstore.domain.jobs import Job, JobKind
@@ -20,7 +21,7 @@ from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.windows import WindowState
 from ptkstore.ports.features import PublishedState
-from ptkstore.ports.training import PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
@@ -100,6 +101,20 @@ class PreparesHere:
         prepare(request, self._service.raw, split_hash)
 
 
+class ErasesHere:
+    """What the child process does with a unit that is to be forgotten, without the process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def forget(self, request: ForgetRequest, keep_alive: Callable[[], None]) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        forget(request, self._service.raw)
+
+
 class SeenViews:
     """Remembers what was shown, in place of Feast, which takes seconds to import."""
 
@@ -137,12 +152,14 @@ class World:
             Settings(home=home, **{**defaults, **settings}), clock=self.clock, steps=self.steps
         )
         self.trainer, self.preparer = TrainsHere(self.service), PreparesHere(self.service)
-        self.views = SeenViews()
-        self.service.__dict__.update(trainer=self.trainer, preparer=self.preparer, features=self.views)
+        self.eraser, self.views = ErasesHere(self.service), SeenViews()
+        self.service.__dict__.update(
+            trainer=self.trainer, preparer=self.preparer, eraser=self.eraser, features=self.views
+        )
 
     def in_processes(self) -> None:
         """From here on rows are opened in processes of their own, as in earnest."""
-        for name in ("trainer", "preparer"):
+        for name in ("trainer", "preparer", "eraser"):
             del self.service.__dict__[name]
 
     def stream(self, name: str = STREAM, epsilon: object = 1, **policy: Any) -> Stream:
@@ -151,7 +168,12 @@ class World:
             name,
             "taxi",
             SCHEMA,
-            Policy(Loss.capacity(epsilon), policy.pop("window", DAY), ORIGIN, **{**defaults, **policy}),
+            Policy(
+                Loss.capacity(epsilon, policy.pop("capacity_delta", 0)),
+                policy.pop("window", DAY),
+                ORIGIN,
+                **{**defaults, **policy},
+            ),
         )
         self.service.create_stream(made)
         return made

@@ -103,6 +103,7 @@ def test_a_stream_is_made_shown_filled_and_closed(stream: Line, tmp_path: Path) 
             "start": "2026-01-05T00:00:00+00:00",
             "end": "2026-01-06T00:00:00+00:00",
             "state": "closed",
+            "rows_until": "2026-01-07T00:00:00+00:00",
         }
     ]
     assert [row["part"] for row in stream.json("budget", "taxi")] == ["profile", "test", "train-0"]
@@ -261,7 +262,8 @@ def test_word_of_the_ledger_going_wrong_is_exit_code_1(stream: Line) -> None:
     stream.run("close", "taxi", "--until", "2026-01-06")
     with sqlite3.connect(stream.home / "catalog.db") as connection:
         connection.execute(
-            "INSERT INTO journal VALUES ('taxi', 2, 'k', 'reserve', 'a.b', 2, 3, 5, 0, '{}', 'x', 'y')"
+            "INSERT INTO journal VALUES "
+            "('taxi', 2, 'k', 'reserve', 'a.b', 2, 3, 5, 0, 'common', '[5, 0]', '{}', 'x', 'y')"
         )
     connection.close()
     (check,) = stream.json("ledger", "verify", code=1)

@@ -64,5 +64,6 @@ def test_a_refusal_says_what_the_cheapest_choices_need() -> None:
     ]
     assert allocate(demands, Loss(8), 100) == Infeasible(needed=Loss(9), capacity=Loss(8))
     assert allocate(demands, Loss(9), 100) == (Grant("t.a", Loss(4), 20), Grant("t.b", Loss(5), 10))
+    assert allocate(demands, Loss(11), 100) == (Grant("t.a", Loss(4), 20), Grant("t.b", Loss(5), 10))
     assert allocate(demands, Loss(12), 100) == (Grant("t.a", Loss(7), 10), Grant("t.b", Loss(5), 10))
     assert allocate((), Loss(1), 1) == ()

@@ -9,31 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptkstore.domain.accountants import Charge
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.ledger import (
-    GENESIS,
-    BlockLedger,
-    BudgetRequest,
-    Denied,
-    Entry,
-    EntryKind,
-    Granted,
-    chained_digest,
-    decide,
-    fold,
-    outcome_of,
-    verify,
-)
+from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
+from ptkstore.domain.journal import GENESIS, BudgetRequest, Entry, EntryKind, chained_digest
+from ptkstore.domain.ledger import Denied, Granted, decide, decide_all, outcome_of, verify
 from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.errors import Conflict, InvariantBroken
+from ptkstore.domain.sharing import COMMON
+from ptkstore.errors import Conflict, InvalidRequest, InvariantBroken
 
 RESERVE, SPEND, RELEASE = EntryKind.RESERVE, EntryKind.SPEND, EntryKind.RELEASE
 THREE = Loss(3, 1)
-BLOCKS = tuple(BlockLedger(number, Loss(10, 4), BlockState.ACTIVE) for number in (2, 3))
+BLOCKS = tuple(BlockRecord(number, {COMMON: Loss(10, 4)}) for number in (2, 3))
 
 
 def entry(key: str, kind: EntryKind = RESERVE, loss: Loss = THREE, blocks: tuple[int, int] = (2, 4)) -> Entry:
-    return Entry("taxi", 0, key, kind, "taxi.speed", BlockRange(*blocks), loss, {"mechanism": "laplace"}, "")
+    return Entry(0, kind, replace(request(loss, blocks), key=key), '{"mechanism":"laplace"}', "")
+
+
+def sums(entries: list[Entry]) -> dict[int, BlockLedger]:
+    return {view.number: view for view in Filters.of(BLOCKS, entries).views()}
 
 
 def chained(*entries: Entry) -> list[Entry]:
@@ -47,7 +42,13 @@ def chained(*entries: Entry) -> list[Entry]:
 
 
 def request(loss: Loss, blocks: tuple[int, int] = (2, 4)) -> BudgetRequest:
-    return BudgetRequest("taxi", "k", "taxi.speed", BlockRange(*blocks), loss)
+    return BudgetRequest.basic("taxi", "k", "taxi.speed", BlockRange(*blocks), loss)
+
+
+def altered(one: Entry, **change: Any) -> Entry:
+    own = {name: value for name, value in change.items() if name in ("kind", "event_text", "nonce", "digest")}
+    asked = {name: value for name, value in change.items() if name not in own}
+    return replace(one, request=replace(one.request, **asked), **own)
 
 
 GOOD = chained(entry("a"), entry("b", loss=Loss(2)), entry("a", SPEND), entry("b", RELEASE, Loss(2)))
@@ -58,29 +59,51 @@ GOOD = chained(entry("a"), entry("b", loss=Loss(2)), entry("a", SPEND), entry("b
     [(Loss(10, 4), True), (Loss(11, 0), False), (Loss(1, 5), False), (Loss(1, 0), True)],
 )
 def test_a_loss_is_granted_when_both_coordinates_fit(loss: Loss, fits: bool) -> None:
-    assert decide(BLOCKS, request(loss)) == (Granted("k") if fits else Denied("k", (2, 3)))
+    assert decide(Filters.of(BLOCKS), request(loss)) == (Granted("k") if fits else Denied("k", (2, 3)))
 
 
 def test_what_is_reserved_counts_like_what_is_spent() -> None:
-    held = replace(BLOCKS[0], reserved=Loss(4, 1), spent=Loss(3, 1))
-    assert (held.committed, held.left) == (Loss(7, 2), Loss(3, 2))
-    assert decide((held, BLOCKS[1]), request(Loss(3, 2))) == Granted("k")
-    assert decide((held, BLOCKS[1]), request(Loss(4, 2))) == Denied("k", (2,))
+    held = Filters.of(
+        BLOCKS, chained(*(entry(*e, blocks=(2, 3)) for e in (("a", RESERVE), ("b", RESERVE), ("a", SPEND))))
+    )
+    assert held.views()[0].left == Loss(4, 2)
+    assert decide(held, request(Loss(4, 2))) == Granted("k")
+    assert decide(held, request(Loss(5, 2))) == Denied("k", (2,))
 
 
 @pytest.mark.parametrize("state", [BlockState.RETIRED, BlockState.ERASED])
 def test_a_block_that_is_not_active_takes_nothing(state: BlockState) -> None:
-    assert decide((BLOCKS[0], replace(BLOCKS[1], state=state)), request(Loss(1))) == Denied("k", (3,))
+    filters = Filters.of((BLOCKS[0], replace(BLOCKS[1], state=state)))
+    assert decide(filters, request(Loss(1))) == Denied("k", (3,))
+
+
+def test_a_block_that_does_not_exist_is_a_mistake() -> None:
+    for blocks in ((1, 3), (3, 5), (4, 6)):
+        with pytest.raises(InvalidRequest, match="do not exist"):
+            decide(Filters.of(BLOCKS), request(Loss(1), blocks))
+    with pytest.raises(InvalidRequest, match="no line"):
+        decide(Filters.of(BLOCKS), replace(request(Loss(1)), line="context eu"))
+
+
+def test_requests_of_one_call_are_decided_beside_each_other() -> None:
+    filters = Filters.of(BLOCKS)
+    wishes = [
+        replace(request(loss), key=key) for key, loss in (("a", Loss(6)), ("b", Loss(5)), ("c", Loss(4)))
+    ]
+    assert decide_all(filters, wishes) == [Granted("a"), Denied("b", (2, 3)), Granted("c")]
+    assert decide_all(filters, wishes[1:]) == [Granted("b"), Granted("c")]  # nothing stays behind
 
 
 def test_the_answer_to_a_known_key_is_its_history() -> None:
-    wish = BudgetRequest("taxi", "a", "taxi.speed", BlockRange(2, 4), Loss(3, 1))
+    wish = replace(request(THREE), key="a")
     assert outcome_of(wish, ()) is None
     assert outcome_of(wish, chained(entry("a"))) == Granted("a")
     assert outcome_of(wish, chained(entry("a"), entry("a", SPEND))) == Granted("a")
     assert outcome_of(wish, chained(entry("a"), entry("a", RELEASE))) == Denied("a", ())
     for other in (
         replace(wish, loss=Loss(3)),
+        replace(wish, charge=Charge((4,), 1)),
+        replace(wish, line="context eu"),
         replace(wish, blocks=BlockRange(2, 3)),
         replace(wish, ptk_id="x.y"),
     ):
@@ -89,11 +112,9 @@ def test_the_answer_to_a_known_key_is_its_history() -> None:
 
 
 def test_sums_follow_from_the_journal_alone() -> None:
-    stale = (replace(BLOCKS[0], reserved=Loss(9)), BLOCKS[1])
-    sums = fold(stale, GOOD)
-    assert [(b.reserved, b.spent) for b in sums.values()] == [(NO_LOSS, Loss(3, 1))] * 2
-    assert fold(BLOCKS, GOOD[:2])[2].reserved == Loss(5, 1)
-    assert fold(BLOCKS, chained(entry("c", blocks=(3, 9))))[2].committed == NO_LOSS
+    assert [(b.reserved, b.spent) for b in sums(GOOD).values()] == [(NO_LOSS, Loss(3, 1))] * 2
+    assert sums(GOOD[:2])[2].reserved == Loss(5, 1)
+    assert sums(chained(entry("c", blocks=(3, 9))))[2].committed == NO_LOSS
 
 
 @given(
@@ -113,7 +134,7 @@ def test_sums_agree_with_adding_up_by_hand(steps: list[tuple[int, EntryKind, int
         else:
             continue
         entries.append(entry(f"k{number}", kind, Loss(amount[number])))
-    block = fold(BLOCKS, entries)[2]
+    block = sums(entries)[2]
     assert block.reserved.epsilon_nano == sum(a for k, a in amount.items() if state[k] == "reserve")
     assert block.spent.epsilon_nano == sum(a for k, a in amount.items() if state[k] == "spend")
 
@@ -125,15 +146,17 @@ def test_sums_agree_with_adding_up_by_hand(steps: list[tuple[int, EntryKind, int
         entry("a", SPEND, Loss(2, 1)),
         entry("a", RELEASE, Loss(9, 1)),
         entry("a", SPEND, blocks=(2, 3)),
-        replace(entry("a", SPEND), ptk_id="taxi.other"),
+        altered(entry("a", SPEND), ptk_id="taxi.other"),
+        altered(entry("a", SPEND), charge=Charge((2,), 1)),
+        altered(entry("a", SPEND), line="context eu"),
     ],
-    ids=["no reservation", "less", "more", "elsewhere", "another PTK"],
+    ids=["no reservation", "less", "more", "elsewhere", "another PTK", "another charge", "another line"],
 )
 def test_an_end_that_is_not_the_end_of_its_reservation_is_found(end: Entry) -> None:
     journal = chained(entry("a"), end)
     with pytest.raises(InvariantBroken):
-        fold(BLOCKS, journal)
-    assert verify(BLOCKS, journal) == ("entry 2 ends no reservation like it",)
+        Filters.of(BLOCKS, journal)
+    assert verify(BLOCKS, journal) == ("entry 2 ends no reservation like it, or repeats one",)
 
 
 def test_a_sound_journal_has_no_faults() -> None:
@@ -153,7 +176,10 @@ def test_a_sound_journal_has_no_faults() -> None:
         {"blocks": BlockRange(1, 4)},
         {"loss": Loss(2, 1)},
         {"loss": Loss(3, 0)},
-        {"event": {"mechanism": "none"}},
+        {"charge": Charge((2,), 1)},
+        {"charge": Charge((3,), 2)},
+        {"line": "context eu"},
+        {"event_text": '{"mechanism":"none"}'},
         {"nonce": "other"},
         {"digest": "0" * 64},
     ],
@@ -163,7 +189,7 @@ def test_every_field_of_every_entry_is_under_the_digest(position: int, change: d
     if position == 3 and change == {"kind": RELEASE}:
         change = {"kind": SPEND}
     journal = [*GOOD]
-    journal[position] = replace(journal[position], **change)
+    journal[position] = altered(journal[position], **change)
     assert f"entry {position + 1} does not match its digest" in verify(BLOCKS, journal)
 
 

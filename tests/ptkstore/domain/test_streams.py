@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -14,19 +15,24 @@ from hypothesis import strategies as st
 
 from ptkstore.domain.blocks import (
     HASH_RANGE,
-    STRIDE,
     BlockRange,
-    block_number,
-    blocks_of,
     part_bounds,
     parts_of,
     share_of,
-    train_block,
 )
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import duration, ptk_id_of, split_ptk_id, windows_between
-from ptkstore.domain.streams import Assurance, ColumnType, Policy, Schema, Stream, checked_name
-from ptkstore.domain.windows import WindowId, closable_before, expired_before, index_of, start_of
+from ptkstore.domain.names import checked_name, ptk_id_of, split_ptk_id
+from ptkstore.domain.ptks import duration, windows_between
+from ptkstore.domain.streams import (
+    BLOCKS_MAX,
+    Assurance,
+    ColumnType,
+    Policy,
+    PrivacyUnit,
+    Schema,
+    Stream,
+)
+from ptkstore.domain.windows import closable_before, expired_before, index_of, start_of
 from ptkstore.errors import InvalidRequest
 
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -79,6 +85,11 @@ def test_a_schema_that_cannot_work_is_refused(columns: Any, time_column: str) ->
         Schema(columns, time_column)
 
 
+IN_WINDOW = {"privacy_unit": PrivacyUnit.USER_IN_WINDOW, "unit_column": "user"}
+USER = {"privacy_unit": PrivacyUnit.USER, "unit_column": "user"}
+CITIES = {"attribute": "city", "attribute_values": ("berlin", "paris")}
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -102,11 +113,27 @@ def test_a_schema_that_cannot_work_is_refused(columns: Any, time_column: str) ->
         {"n_max": 5, "rows_per_window": 6},
         {"rows_per_window": 0},
         {"rows_per_window": "10"},
-        {"accountant": "magic"},
         {"profile_share": Decimal("0.5"), "test_share": Decimal("0.5")},
         {"profile_share": Decimal("-0.1")},
         {"train_partitions": 0},
         {"train_partitions": 65},
+        {"unit_column": "user"},
+        {"max_rows_per_unit": 2},
+        {"user_shards": 2},
+        {**IN_WINDOW, "unit_column": None},
+        {**IN_WINDOW, "user_shards": 2},
+        {**IN_WINDOW, "max_rows_per_unit": 0},
+        {**IN_WINDOW, "max_rows_per_unit": 10_001},
+        {**IN_WINDOW, "max_rows_per_unit": True},
+        {**USER, "user_shards": 0},
+        {**USER, "user_shards": 257},
+        {**USER, "user_shards": 256, "train_partitions": 15},
+        {**USER, **CITIES},
+        {"attribute": "city"},
+        {"attribute_values": ("berlin",)},
+        {"attribute": "city", "attribute_values": ("berlin", "berlin")},
+        {"attribute": "city", "attribute_values": tuple(range(257))},
+        {"attribute": "city", "attribute_values": tuple(range(256)), "train_partitions": 15},
     ],
     ids=str,
 )
@@ -118,6 +145,59 @@ def test_a_policy_that_cannot_be_kept_is_refused(change: dict[str, Any]) -> None
 def test_a_policy_at_its_limits_is_kept() -> None:
     replace(POLICY, capacity=Loss.capacity(10), lateness=DAY - TICK, train_partitions=64, n_max=10**12)
     replace(POLICY, capacity=Loss.capacity(1e-6), window=timedelta(seconds=1), rows_per_window=1_000_000)
+
+
+def test_units_and_attributes_at_their_limits_are_kept() -> None:
+    replace(POLICY, **IN_WINDOW, **CITIES, max_rows_per_unit=10_000)
+    shards = replace(POLICY, **USER, user_shards=256, train_partitions=14)
+    values = replace(POLICY, attribute="city", attribute_values=tuple(range(256)), train_partitions=14)
+    assert parts_of(shards) * 256 == parts_of(values) * 256 == BLOCKS_MAX
+
+
+COLUMNS = (
+    AT,
+    ("user", ColumnType.STRING),
+    ("city", ColumnType.STRING),
+    ("zone", ColumnType.INT64),
+    ("long", ColumnType.BOOL),
+    ("speed", ColumnType.FLOAT64),
+)
+
+
+def stream_with(**changes: Any) -> Stream:
+    return Stream("taxi", "taxi", Schema(COLUMNS, "at"), replace(POLICY, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({**IN_WINDOW, "unit_column": "rider"}, "'rider' must be a declared int64 or string"),
+        ({**IN_WINDOW, "unit_column": "speed"}, "'speed' must be a declared int64 or string"),
+        ({**IN_WINDOW, "unit_column": "at"}, "'at' must be a declared int64 or string"),
+        ({**IN_WINDOW, "attribute": "user", "attribute_values": ("ann",)}, "publish a list of users"),
+        ({"attribute": "town", "attribute_values": ("a",)}, "'town': it must be a declared"),
+        ({"attribute": "speed", "attribute_values": (1,)}, "'speed': it must be a declared"),
+        ({"attribute": "zone", "attribute_values": ("7",)}, "'7' is no int64"),
+        ({"attribute": "zone", "attribute_values": (True,)}, "True is no int64"),
+        ({"attribute": "zone", "attribute_values": (2**63,)}, "is no int64"),
+        ({"attribute": "long", "attribute_values": (1,)}, "1 is no bool"),
+        ({"attribute": "city", "attribute_values": (7,)}, "7 is no string"),
+        ({"attribute": "city", "attribute_values": ("a\nb",)}, "is no string"),
+        ({"attribute": "city", "attribute_values": ("a" * 201,)}, "is no string"),
+    ],
+    ids=str,
+)
+def test_columns_of_units_and_attributes_must_be_able_to_serve(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(says)):
+        stream_with(**changes)
+
+
+def test_columns_that_can_serve_do() -> None:
+    stream_with(**IN_WINDOW)
+    stream_with(**{**IN_WINDOW, "unit_column": "zone"})
+    stream_with(attribute="zone", attribute_values=(-(2**63), 0, 2**63 - 1))
+    stream_with(attribute="long", attribute_values=(True, False))
+    stream_with(attribute="city", attribute_values=("", "São Paulo"))
 
 
 def test_streams_and_teams_have_good_names() -> None:
@@ -228,17 +308,6 @@ def test_a_block_range_is_half_open_and_never_empty(lo: int, hi: int) -> None:
     assert list(BlockRange(3, 5).numbers()) == [3, 4]
     with pytest.raises(InvalidRequest):
         BlockRange(lo, hi)
-
-
-def test_blocks_of_different_windows_never_meet() -> None:
-    policy = replace(POLICY, train_partitions=64)
-    first, second = (set(blocks_of(WindowId("taxi", index), policy).numbers()) for index in (6, 7))
-    assert len(first) == parts_of(policy) == 66
-    assert not first & second
-    assert train_block(WindowId("taxi", 6), 63).lo in first
-    assert train_block(WindowId("taxi", 6), 0) == BlockRange(6 * STRIDE + 2, 6 * STRIDE + 3)
-    with pytest.raises(InvalidRequest):
-        block_number(WindowId("taxi", 6), STRIDE)
 
 
 @given(profile=SHARES, test=SHARES, partitions=st.integers(1, 64))

@@ -91,7 +91,7 @@ def test_what_is_no_time_is_refused(given: str) -> None:
         {"lateness": "1d"},
         {"origin": "yesterday"},
         {"retention": 0},
-        {"accountant": "renyi"},
+        {"accountant": "pld"},
         {"privacy_unit": "family"},
         {"minimum_assurance": "hope"},
         {"closing": "never"},

@@ -33,7 +33,7 @@ def test_the_key_opens_for_the_journal_and_its_continuations(
     assert store.opening_key(WINDOW, journal) == sealed
     assert FileKeyStore(root).opening_key(WINDOW, journal) == sealed
     assert store.opening_key(WINDOW, journal.plus("d4", "d5")) == sealed
-    assert mark(root) == {"ledger_id": "ledger-a", "sequence": 5, "digest": "d5"}
+    assert mark(root) == {"ledger_id": "ledger-a", "sequence": 5, "digest": "d5", "opened_before": 4}
 
 
 def test_an_older_journal_opens_nothing(store: FileKeyStore, sealed: bytes, journal: Journal) -> None:

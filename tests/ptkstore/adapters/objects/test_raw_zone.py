@@ -51,6 +51,34 @@ def test_writing_a_part_again_replaces_it_whole(zone: FsspecRawZone, key: bytes,
     assert read_part(zone, key).equals(rows.slice(0, 1))
 
 
+def test_every_file_of_a_window_is_rewritten_in_its_place(
+    zone: FsspecRawZone, key: bytes, rows: pa.Table, stored: Bytes
+) -> None:
+    for token in ("aa", "bb"):
+        zone.write_batch(WINDOW, token, rows, key)
+    zone.write_part(WINDOW, 2, rows, key)
+    zone.write_part(WindowId("taxi", 8), 2, rows, key)
+    names, other = zone.files(), stored.get("taxi/8/parts/2.parquet")
+    zone.rewrite(WINDOW, lambda table: table.slice(1), key)
+    zone.rewrite(WindowId("taxi", 9), lambda table: table.slice(1), key)
+    assert zone.files() == names
+    assert read_part(zone, key)["zone"].to_pylist() == ["beta", "gamma"]
+    assert [len(table) for table in zone.read_batches(WINDOW, ["aa", "bb"], key)] == [len(rows) - 1] * 2
+    assert stored.get("taxi/8/parts/2.parquet") == other
+
+
+def test_windows_are_listed_as_long_as_they_have_a_file(
+    zone: FsspecRawZone, key: bytes, rows: pa.Table
+) -> None:
+    assert zone.windows("taxi") == ()
+    for index in (10, 9):
+        zone.write_batch(WindowId("taxi", index), "aa", rows, key)
+    zone.write_part(WindowId("taxis", 3), 0, rows, key)
+    assert zone.windows("taxi") == (WindowId("taxi", 9), WindowId("taxi", 10))
+    zone.delete_window(WindowId("taxi", 9))
+    assert zone.windows("taxi") == (WindowId("taxi", 10),)
+
+
 def test_another_process_finds_a_part_by_its_url(
     zone: FsspecRawZone, sealer: AesGcmSealer, key: bytes, rows: pa.Table
 ) -> None:
@@ -260,7 +288,7 @@ def test_names_cannot_leave_their_place(zone: FsspecRawZone, key: bytes, rows: p
         lambda: zone.delete_window(WindowId(name, 0)),
         lambda: zone.files(name),
         lambda: zone.part_url(WINDOW, -1),
-        lambda: zone.part_url(WINDOW, 128),
+        lambda: zone.part_url(WINDOW, 4096),
         lambda: zone.part_url(WindowId("taxi", -1), 0),
         lambda: zone.read_part(f"/elsewhere/{name}", key),
     ]

@@ -193,7 +193,7 @@ def test_a_killed_child_has_a_code_and_its_directory_is_removed(
                 directories.append(Path(child.cwd()))
                 child.kill()
 
-    rows = world.request(part_url=slow_part(tmp_path))
+    rows = world.request(part_urls=(slow_part(tmp_path),))
     assert world.trainer().train(rows, kill) == TrainFailed("killed")
     assert directories
     assert list((tmp_path / "scratch").iterdir()) == []
@@ -211,7 +211,7 @@ import sys
 from pathlib import Path
 from tests.ptkstore.adapters.sandbox.world import new_world, some_rows
 world = new_world(Path(sys.argv[1]))
-world.trainer().train(world.request(part_url=sys.argv[2]), lambda: print("alive", flush=True))
+world.trainer().train(world.request(part_urls=(sys.argv[2],)), lambda: print("alive", flush=True))
 """
 
 
@@ -229,7 +229,7 @@ def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, reposit
 def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
     world: World, tmp_path: Path
 ) -> None:
-    request = world.request(part_url=slow_part(tmp_path))
+    request = world.request(part_urls=(slow_part(tmp_path),))
     seen: list[bytes] = []
 
     def look() -> None:

@@ -87,18 +87,19 @@ OTHER = {"family": SPEC["family"], "params": {**SPEC["params"], "bounds": {"spee
         ({"epsilon": 99.0}, PtklibError),
         ({"previous_state": {"state.json": b"{}"}}, PtklibError),
         ({"previous_state": {"state.json": b"\xff"}}, PtklibError),
-        ({"part_url": "/etc/hostname"}, InvalidRequest),
+        ({"part_urls": ("/etc/hostname",)}, InvalidRequest),
         ({"draft_id": "../elsewhere"}, InvalidRequest),
         ({"draft_key": b"short"}, CorruptObject),
         ({"window_key": bytes(32)}, CorruptObject),
-        ({"part_url": "taxi/0/parts/3.parquet"}, WindowGone),
+        ({"part_urls": ("taxi/0/parts/3.parquet",)}, WindowGone),
     ],
 )
 def test_a_training_that_cannot_work_leaves_no_draft(
     world: World, changes: dict[str, Any], error: type[Exception]
 ) -> None:
-    if changes.get("part_url", "/").startswith("taxi"):
-        changes = {"part_url": f"{world.raw.url}/{changes['part_url']}"}
+    (url,) = changes.get("part_urls", ("/",))
+    if url.startswith("taxi"):
+        changes = {"part_urls": (f"{world.raw.url}/{url}",)}
     with pytest.raises(error):
         train(world.request(**changes), world.raw, world.staging)
     assert world.staging.drafts() == ()

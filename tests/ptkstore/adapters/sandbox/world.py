@@ -64,7 +64,7 @@ class World:
             estimator=SPEC,
             epsilon=10.0,
             delta=0.0,
-            part_url=self.raw.part_url(WINDOW, 2),
+            part_urls=(self.raw.part_url(WINDOW, 2),),
             hash_low=0,
             hash_high=WHOLE,
             window_key=self.window_key,

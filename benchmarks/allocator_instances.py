@@ -1,0 +1,41 @@
+"""Instances of the allocation: n = c + a/epsilon + b/epsilon^2 with lognormal sizes from seeds."""
+
+import numpy as np
+
+from ptkstore.domain.allocation import Demand, Limits
+from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of
+from ptkstore.domain.losses import Loss
+
+CAPACITY = Loss(10**9)
+GRID = geometric_grid(Loss(10**7), CAPACITY, 20)
+"""20 epsilons from 0.01 to 1, as a profiler would try them."""
+NO_LIMIT = 10**9
+
+Instance = tuple[int, int, int]
+"""PTKs, most partitions, seed."""
+
+
+def demands(n_ptks: int, seed: int) -> list[Demand]:
+    """Return PTKs whose row curves spread over some two orders of magnitude."""
+    draw = np.random.default_rng([seed, n_ptks])
+    base = np.exp(draw.normal(8.0, 1.2, n_ptks))
+    linear = np.exp(draw.normal(6.0, 1.2, n_ptks))
+    quadratic = np.exp(draw.normal(3.2, 1.5, n_ptks))
+    curves = [RowCurve(*map(float, curve)) for curve in zip(base, linear, quadratic, strict=True)]
+    return [Demand(f"bench.p{i:03}", menu_of(curve, GRID)) for i, curve in enumerate(curves)]
+
+
+def limits(partitions: int, n_max: int = NO_LIMIT) -> Limits:
+    """Return a window with epsilon 1 in each partition."""
+    return Limits(CAPACITY, n_max, partitions)
+
+
+def pairs(demand: Demand) -> list[tuple[int, int]]:
+    """Return the menu as (cost, rows)."""
+    return [(choice.cost, choice.n_rows) for choice in demand.menu]
+
+
+def name_of(instance: Instance) -> str:
+    """Return the name of an instance in tables and in the file of best known values."""
+    n_ptks, partitions, seed = instance
+    return f"{n_ptks} PTKs, K <= {partitions}, seed {seed}"

@@ -1,0 +1,179 @@
+"""Measures the ledger: `make bench-ledger`. Charges over 365 blocks at 16 orders, durable, by 16 writers at once."""
+
+import json
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
+
+from benchmarks.measuring import Row, measured, table  # noqa: E402
+from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
+from ptkstore.application.charging import charge_of  # noqa: E402
+from ptkstore.application.group_commit import GroupCommit  # noqa: E402
+from ptkstore.domain.accountants import Accountant  # noqa: E402
+from ptkstore.domain.blocks import BlockRange  # noqa: E402
+from ptkstore.domain.filters import BlockRecord, Filters  # noqa: E402
+from ptkstore.domain.journal import BudgetRequest  # noqa: E402
+from ptkstore.domain.ledger import Granted, decide, verify  # noqa: E402
+from ptkstore.domain.losses import Loss  # noqa: E402
+from ptkstore.domain.sharing import COMMON  # noqa: E402
+from tests.contracts.builders import stream_named  # noqa: E402
+from tests.services.postgres import running_postgres  # noqa: E402
+
+REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
+STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 8
+CHARGES = 40_000
+CAPACITY, LOSS = Loss.capacity(10, 1e-6), Loss.charge(1e-5)
+EVENT = {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 1e5, "count": 1}
+CHARGE = charge_of(EVENT, Accountant.RENYI, LOSS)
+
+
+def request(key: str, blocks: BlockRange = BLOCKS) -> BudgetRequest:
+    return BudgetRequest(STREAM, key, "bench.ptk", blocks, LOSS, CHARGE)
+
+
+def charges(url: str) -> tuple[float, float]:
+    """Charges per second of 16 writers that ask for eight at a time, and the 99th percentile of their waits."""
+    with SqlCatalog(url) as catalog:
+        with catalog.begin() as uow:
+            uow.streams.add(stream_named(STREAM))
+            uow.ledger.add_blocks(STREAM, BLOCKS, CAPACITY, Accountant.RENYI)
+            uow.commit()
+        queue, waits, granted = GroupCommit(catalog.begin), [], []
+
+        def write(writer: int) -> None:
+            for first in range(0, CHARGES // WRITERS, AT_ONCE):
+                wishes = [(request(f"{writer}.{first + n}"), EVENT) for n in range(AT_ONCE)]
+                start = time.perf_counter()
+                granted.extend(isinstance(a, Granted) for a in queue.reserve_all(STREAM, wishes))
+                waits.append(time.perf_counter() - start)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - start
+        with catalog.begin() as uow:
+            journal, (records, _) = uow.ledger.journal(STREAM), uow.ledger.created(STREAM)
+    faults = verify(records, journal)
+    if faults or len(journal) != len(granted) or not all(granted):
+        raise RuntimeError(f"the ledger is wrong: {faults[:3]}, {len(journal)} entries of {len(granted)}")
+    return len(granted) / took, float(np.quantile(waits, 0.99))
+
+
+def row_per_block(path: Path, n: int = 200) -> float:
+    """Charges per second of the usual design: one row per block and order, updated in a transaction each."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as sql:
+        sql.execute("PRAGMA journal_mode = WAL")
+        sql.execute("PRAGMA synchronous = FULL")
+        columns = [f"o{n}" for n in range(len(CHARGE.amounts))]
+        sql.execute(
+            f"CREATE TABLE block (number INTEGER PRIMARY KEY, {', '.join(f'{c} INTEGER' for c in columns)})"
+        )
+        values = ", ".join("0" for _ in columns)
+        insert = f"INSERT INTO block VALUES (?, {values})"  # noqa: S608  (zeros)
+        sql.executemany(insert, [(b,) for b in BLOCKS.numbers()])
+        adding = ", ".join(f"{c} = {c} + {a}" for c, a in zip(columns, CHARGE.amounts, strict=True))
+        update = f"UPDATE block SET {adding} WHERE number = ?"  # noqa: S608  (whole numbers)
+        start = time.perf_counter()
+        for _ in range(n):
+            sql.execute("BEGIN IMMEDIATE")
+            for number in BLOCKS.numbers():
+                sql.execute(update, (number,))
+            sql.execute("COMMIT")
+        return n / (time.perf_counter() - start)
+
+
+def microseconds_to_decide(n_blocks: int) -> float:
+    """How long one decision over all blocks takes in memory."""
+    filters = Filters.of(BlockRecord(n, {COMMON: CAPACITY}, Accountant.RENYI) for n in range(n_blocks))
+    wish = request("k", BlockRange(0, n_blocks))
+    filters.promise(wish)
+    took = []
+    for _ in range(2_000):
+        start = time.perf_counter()
+        decide(filters, wish)
+        took.append(time.perf_counter() - start)
+    return statistics.median(took) * 1e6
+
+
+@contextmanager
+def databases() -> Iterator[dict[str, str]]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_postgres(durable=True) as server,
+        server.fresh_database() as url,
+    ):
+        yield {"sqlite": f"sqlite:///{folder}/catalog.db", "postgresql": url}
+
+
+def rows() -> list[Row]:
+    with databases() as urls:
+        peer = row_per_block(Path(urls["sqlite"].removeprefix("sqlite:///")).with_name("peer.db"))
+        found = []
+        for name, goal in (("sqlite", 5_000), ("postgresql", 2_000)):
+            rate, wait = charges(urls[name])
+            found += [
+                measured(
+                    f"ledger-{name}-charges",
+                    f"{name}: charges of 365 blocks x 16 orders, 16 writers, durable",
+                    unit="1/s",
+                    ours=rate,
+                    goal=goal,
+                    direction="max",
+                    against="one row per block (SQLite)",
+                    theirs=peer,
+                ),
+                measured(
+                    f"ledger-{name}-p99",
+                    f"{name}: 99th percentile of a writer's wait",
+                    unit="ms",
+                    ours=wait * 1e3,
+                    goal=50,
+                    direction="min",
+                ),
+            ]
+    few, many = microseconds_to_decide(365), microseconds_to_decide(3650)
+    return [
+        *found,
+        measured(
+            "ledger-decision", "a decision over 365 blocks", unit="us", ours=few, goal=50, direction="min"
+        ),
+        measured(
+            "ledger-decision-10x",
+            "a decision over 3,650 blocks",
+            unit="us",
+            ours=many,
+            goal=4,
+            direction="min",
+            against="365 blocks",
+            theirs=few,
+            judged=many / few,
+        ),
+    ]
+
+
+def main() -> int:
+    found = rows()
+    print(table(found))
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    missed = [row["id"] for row in found if not row["met"]]
+    print(f"\nwritten to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

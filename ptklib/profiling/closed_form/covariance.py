@@ -1,0 +1,57 @@
+"""Expected error of a covariance matrix, from the sampling of rows and the scales of the noise."""
+
+import math
+from collections.abc import Callable
+
+from ptklib.covariance import CovarianceMatrix
+from ptklib.exceptions import InvalidParameterError
+from ptklib.gram import block_of
+from ptklib.profiling.closed_form.facts import Facts
+
+
+def covariance_error(estimator: CovarianceMatrix, facts: Facts) -> Callable[[float], float]:
+    """Return the expected `error_from_true_value` as a function of the number of rows.
+
+    Raises
+    ------
+    InvalidParameterError
+        Without a total variance: the error is relative to the size of the matrix.
+
+    Notes
+    -----
+    For standardised rows x of norm r or less with mean m and a covariance of trace t, the squared Frobenius error
+    of the covariance is, in expectation over n rows and the noise, at most
+
+    - ``(r + |m|)**2 t / n`` from sampling (``|x - m|**4`` has mean at most that);
+    - ``(p V_diagonal + p (p - 1) V_beside + 2 (p + 1) |m|**2 V_sum + r**4 V_count) / n**2`` from the noise of products,
+      sums and count, p the number of columns.
+
+    The error is its root over the Frobenius norm of the matrix, at least ``t / sqrt(p)``. Reading with a settled
+    spectrum does not make it larger on average, so this is an upper estimate.
+    """
+    if not facts.total_variance:
+        raise InvalidParameterError("the error of a covariance is relative: give Facts(total_variance=...)")
+    names = estimator.required_columns()
+    block, size, trace = (
+        block_of(names, estimator.bounds, estimator.max_norm),
+        len(names),
+        facts.total_variance,
+    )
+    count, sums, products = (float(event["scale"]) for event in estimator.declared_loss().event["events"])
+    beside = float(estimator.declared_loss().event["events"][2].get("scale_beside_diagonal", 0.0))
+    reach = block.limit
+    mean = math.sqrt(max(reach**2 - trace, 0.0)) if facts.mean_norm is None else facts.mean_norm
+    norm = trace / math.sqrt(size) if facts.frobenius is None else facts.frobenius
+    square = block.unit**2
+    noise = (
+        size * (products * square) ** 2
+        + size * (size - 1) * (beside * square) ** 2
+        + 2 * (size + 1) * mean**2 * (sums * block.unit) ** 2
+        + reach**4 * count**2
+    )
+    sampling = (reach + mean) ** 2 * trace
+
+    def error(n: float) -> float:
+        return min(math.sqrt(sampling / n + noise / (n * n)) / norm, 1.0)
+
+    return error

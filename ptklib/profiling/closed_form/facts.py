@@ -1,0 +1,87 @@
+"""What a formula may know of the data: public or paid numbers only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptklib.base import DPEstimator
+from ptklib.covariance import CovarianceMatrix
+from ptklib.exceptions import InvalidParameterError
+from ptklib.gram import block_of
+from ptklib.privacy import finite_number
+from ptklib.state import ReleasedState
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Numbers about the data that are public, or were released and paid for. What is left out is assumed at its worst.
+
+    Parameters
+    ----------
+    shares : mapping of str to sequence of float, optional
+        Share of the rows in each group of a table, by the table's name (``"statistics"``, or a feature), in the order
+        of its keys. Equal shares are the worst.
+    spread : float
+        Standard deviation of values within a group, in half widths of their bounds: at most 1.
+    mean_reach : float
+        How far means of groups lie from the middle of the bounds, in half widths: at most 1.
+    total_variance : float, optional
+        Trace of a covariance matrix, in squared half widths. The error of a covariance is relative to its size, so
+        nothing can be said without it.
+    frobenius : float, optional
+        Frobenius norm of the matrix; its trace over the root of the number of columns is the least.
+    mean_norm : float, optional
+        Norm of the mean of standardised rows.
+    """
+
+    shares: Mapping[str, Sequence[float]] | None = None
+    spread: float = 1.0
+    mean_reach: float = 1.0
+    total_variance: float | None = None
+    frobenius: float | None = None
+    mean_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("spread", "mean_reach"):
+            if not 0 < finite_number(getattr(self, name), name) <= 1:
+                raise InvalidParameterError(f"{name} must lie in (0, 1], in half widths of the bounds")
+        for name in ("total_variance", "frobenius", "mean_norm"):
+            value = getattr(self, name)
+            if value is not None and finite_number(value, name) < 0:
+                raise InvalidParameterError(f"{name} must not be negative")
+
+    def weights(self, table: str, size: int) -> Any:
+        """Return the share of each of `size` groups of a table."""
+        if self.shares is None or table not in self.shares:
+            return np.full(size, 1 / size)
+        given = np.asarray(self.shares[table], dtype=np.float64)
+        if given.shape != (size,) or not np.isfinite(given).all() or (given < 0).any() or given.sum() <= 0:
+            raise InvalidParameterError(f"shares of {table!r} must be one number per group, not negative")
+        return given / given.sum()
+
+
+def facts_of(state: ReleasedState) -> Facts:
+    """Return what a released state tells: it is paid for, so a later profile may use it.
+
+    Shares of groups from noisy counts, or size and mean of a covariance. Counts that noise made negative are 0.
+    """
+    estimator = DPEstimator.from_state(state)
+    if isinstance(estimator, CovarianceMatrix):
+        block = block_of(estimator.required_columns(), estimator.bounds, estimator.max_norm)
+        covariance = estimator.covariance_ / np.outer(block.half_widths, block.half_widths)
+        mean = (estimator.mean_ - block.centres) / block.half_widths
+        return Facts(
+            total_variance=float(np.trace(covariance)),
+            frobenius=float(np.linalg.norm(covariance)),
+            mean_norm=float(np.linalg.norm(mean)),
+        )
+    shares = {}
+    for name, table in state.tables.items():
+        counts = [c for c in table.column_names if c == "count" or c.startswith("count_")]
+        if counts:
+            total = sum(np.maximum(table.column(c).to_numpy(), 0.0) for c in counts)
+            if float(total.sum()) > 0:
+                shares[name] = tuple((total / total.sum()).tolist())
+    return Facts(shares=shares or None)

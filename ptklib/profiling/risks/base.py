@@ -1,0 +1,50 @@
+"""What a loss of single rows has to offer."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class RowRisk(Protocol):
+    """A loss of each row under a released state.
+
+    The loss of a row is a function of that row and the state alone, in its last bit too: sums over rows then move by no
+    more than one loss when a row comes or goes. Products of a matrix and a vector are no such functions where the
+    library adds in an order that depends on the number of rows.
+    """
+
+    def examples(self, table: Any) -> Bools:
+        """Return which rows count; whether one does depends on that row alone."""
+        ...
+
+    def losses(self, state: Any, table: Any) -> Floats:
+        """Return the loss of each row, in [0, 1]; of rows that do not count, anything."""
+        ...
+
+
+@runtime_checkable
+class ExactRisk(RowRisk, Protocol):
+    """A loss whose least sum over a function class can be computed exactly.
+
+    Only then is there a lower bound of what any state can reach: the training loss of a heuristic may jump by a whole
+    loss per row when one row comes or goes, so no noise of moderate size could hide it, and it bounds nothing.
+    """
+
+    @property
+    def loss_max(self) -> float:
+        """Largest loss of a row in the class, at least 1."""
+        ...
+
+    def least_total(self, table: Any, weights: Floats) -> float:
+        """Return the least weighted sum of losses over the class; exact up to 1e-6.
+
+        Notes
+        -----
+        With weights that add up to 1 for each privacy unit, a unit moves it by 0 to `loss_max`: the losses of a
+        fixed function move by as much, and so does their least value.
+        """
+        ...

@@ -1,0 +1,85 @@
+"""Count featurization: squared distance of a value's class probabilities from the class of the row."""
+
+from typing import Any
+
+import numpy as np
+
+from ptklib.base import DPEstimator
+from ptklib.counts import CountFeaturizer
+from ptklib.counts.features import feature_names, read_features
+from ptklib.counts.selected import SelectedKeys
+from ptklib.domains import OUTSIDE, Domain
+from ptklib.exceptions import InvalidParameterError
+from ptklib.inputs import InputTable
+from ptklib.profiling.risks.base import Bools, Floats
+
+
+class CountsRisk:
+    """Half the squared distance (Brier's score) of released class probabilities from the class of the row.
+
+    The mean over features; in [0, 1].
+
+    Parameters
+    ----------
+    estimator : CountFeaturizer
+        With a label column, and without selected features.
+
+    Notes
+    -----
+    The class is all functions of the value of a feature to probabilities, values outside a domain included as one more,
+    so it holds every release. The least sum over rows of one value is ``(n - sum_c n_c**2 / n) / 2``.
+    """
+
+    loss_max = 1.0
+
+    def __init__(self, estimator: CountFeaturizer) -> None:
+        e = estimator
+        if e.label is None:
+            raise InvalidParameterError("rows have a loss when the label is a column: label=")
+        self._classes = Domain.of(e.label, e.classes)
+        names = feature_names(e.features, e.domains, e.hash_buckets, e.select, e.label)
+        known = read_features(
+            names, e.domains, e.hash_buckets, e.hash_seed, e.select, e.max_values, len(self._classes)
+        )
+        self._features = [feature for feature in known if not isinstance(feature, SelectedKeys)]
+        if len(self._features) < len(known):
+            raise InvalidParameterError("rows have a loss when all features are declared or hashed")
+        self._columns = e.required_columns()
+
+    def examples(self, table: Any) -> Bools:
+        """Return the rows of a known class."""
+        return np.asarray(self._labels(InputTable(table, self._columns)) != OUTSIDE)
+
+    def losses(self, state: Any, table: Any) -> Floats:
+        """Return the loss of each row."""
+        read, n_classes = InputTable(table, self._columns), len(self._classes)
+        labels = np.maximum(self._labels(read), 0)
+        features = DPEstimator.from_state(state).transform(table)
+        features = features.reshape(len(labels), len(self._features), 2 * n_classes)
+        loss = np.zeros(len(labels))
+        for place in range(len(self._features)):
+            for code in range(n_classes):
+                miss = features[:, place, n_classes + code] - (labels == code)
+                loss += miss * miss
+        return np.asarray(loss / (2 * len(self._features)))
+
+    def least_total(self, table: Any, weights: Floats) -> float:
+        """Return the least weighted sum of losses over all functions of each feature's values."""
+        n_classes = len(self._classes)
+        totals = [np.zeros((len(feature) + 1) * n_classes) for feature in self._features]
+        read = InputTable(table, self._columns)
+        labels = np.maximum(self._labels(read), 0)
+        for feature, total in zip(self._features, totals, strict=True):
+            codes = feature.encode(read.column(feature.column))
+            codes = np.where(codes == OUTSIDE, len(feature), codes)
+            total += np.bincount(codes * n_classes + labels, weights, len(total))
+        least = 0.0
+        for total in totals:
+            cells = total.reshape(-1, n_classes)
+            rows = cells.sum(axis=1)
+            squares = (cells * cells).sum(axis=1)
+            least += float((rows - squares / np.where(rows > 0, rows, 1.0)).sum()) / 2
+        return max(least / len(self._features), 0.0)
+
+    def _labels(self, read: InputTable) -> Any:
+        return self._classes.encode(read.column(self._classes.column))

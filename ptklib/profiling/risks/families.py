@@ -1,0 +1,39 @@
+"""Which family has a loss of single rows."""
+
+from typing import Any
+
+from ptklib.clustering import Clustering
+from ptklib.counts import CountFeaturizer
+from ptklib.exceptions import InvalidParameterError
+from ptklib.linear import AdaSSPRegressor
+from ptklib.profiling.risks.base import RowRisk
+from ptklib.profiling.risks.clustering import ClusteringRisk
+from ptklib.profiling.risks.counts import CountsRisk
+from ptklib.profiling.risks.linear import LeastSquaresRisk
+from ptklib.profiling.risks.statistics import StatisticsRisk
+from ptklib.profiling.risks.trees import TreesRisk
+from ptklib.statistics import HistoricalStatistics
+from ptklib.trees import TreeFeaturizer
+
+
+def risk_of(estimator: Any) -> RowRisk:
+    """Return the loss of single rows of an estimator.
+
+    Raises
+    ------
+    InvalidParameterError
+        For families and configurations that have none; ``evaluation="eval"`` profiles them by their own evaluation.
+    """
+    if isinstance(estimator, HistoricalStatistics):
+        return StatisticsRisk(estimator)
+    if isinstance(estimator, CountFeaturizer):
+        return CountsRisk(estimator)
+    if isinstance(estimator, AdaSSPRegressor):
+        return LeastSquaresRisk(estimator)
+    if isinstance(estimator, Clustering):
+        return ClusteringRisk(estimator)
+    if isinstance(estimator, TreeFeaturizer):
+        return TreesRisk(estimator)
+    raise InvalidParameterError(
+        f"{type(estimator).__name__} has no loss of single rows: use evaluation='eval'"
+    )

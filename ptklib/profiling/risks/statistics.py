@@ -1,0 +1,89 @@
+"""Historical statistics: squared error of the mean of a row's group, or of the shares of groups."""
+
+from typing import Any
+
+import numpy as np
+
+from ptklib.domains import OUTSIDE
+from ptklib.exceptions import InvalidParameterError
+from ptklib.inputs import InputTable
+from ptklib.profiling.risks.base import Bools, Floats
+from ptklib.statistics import HistoricalStatistics
+from ptklib.statistics.collecting import table_codes
+from ptklib.statistics.layout import COUNT, lay_out
+
+TABLE = "statistics"
+
+
+class StatisticsRisk:
+    """Squared error of a value from the released mean of its group, in widths of the bounds; mean over values.
+
+    When only counts are released: half the squared distance of the shares of groups from the group of the row.
+
+    Parameters
+    ----------
+    estimator : HistoricalStatistics
+        Asks for means, or for counts alone.
+
+    Notes
+    -----
+    The class is all functions of the key with values in the bounds (all shares of groups), so it holds every release.
+    The mean of each group minimises the sum of squares: the least sum over rows is ``sum(x**2) - sum(x)**2 / n``,
+    added over groups.
+    """
+
+    loss_max = 1.0
+
+    def __init__(self, estimator: HistoricalStatistics) -> None:
+        e = estimator
+        self._layout = lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles)
+        self._columns = e.required_columns()
+        if self._layout.bounds and not self._layout.asks("mean"):
+            raise InvalidParameterError("rows have a loss when means are released, or counts alone")
+
+    def examples(self, table: Any) -> Bools:
+        """Return the rows that the estimator does not drop."""
+        read = InputTable(table, self._columns)
+        kept: Bools = table_codes(self._layout.domains, read) != OUTSIDE
+        for name in self._layout.bounds:
+            kept &= np.isfinite(read.numbers(name))
+        return kept
+
+    def losses(self, state: Any, table: Any) -> Floats:
+        """Return the loss of each row."""
+        read, released = InputTable(table, self._columns), state.tables[TABLE]
+        codes = np.maximum(table_codes(self._layout.domains, read), 0)
+        if not self._layout.bounds:
+            noisy = np.maximum(released.column(COUNT).to_numpy(), 0.0)
+            total = float(noisy.sum())
+            shares = noisy / total if total > 0 else np.full(len(noisy), 1 / len(noisy))
+            return np.asarray((float(shares @ shares) - 2 * shares[codes] + 1) / 2)
+        loss = np.zeros(read.n_rows)
+        for name, bounds in self._layout.bounds.items():
+            mean = released.column(f"{name}_mean").to_numpy()[codes]
+            miss = (self._clipped(read, name) - mean) / (bounds.high - bounds.low)
+            loss += miss * miss
+        return np.asarray(loss / len(self._layout.bounds))
+
+    def least_total(self, table: Any, weights: Floats) -> float:
+        """Return the least weighted sum of losses over all functions of the key."""
+        size = self._layout.n_groups
+        count = np.zeros(size)
+        sums = {name: np.zeros((2, size)) for name in self._layout.bounds}
+        read = InputTable(table, self._columns)
+        codes = np.maximum(table_codes(self._layout.domains, read), 0)
+        count += np.bincount(codes, weights, size)
+        for name, bounds in self._layout.bounds.items():
+            standard = (self._clipped(read, name) - bounds.midpoint) / (bounds.high - bounds.low)
+            sums[name][0] += np.bincount(codes, weights * standard, size)
+            sums[name][1] += np.bincount(codes, weights * standard * standard, size)
+        rows = np.where(count > 0, count, 1.0)
+        if not sums:
+            total = float(count.sum())
+            return (total - float(count @ count) / total) / 2 if total > 0 else 0.0
+        least = [np.maximum(square - first * first / rows, 0.0).sum() for first, square in sums.values()]
+        return float(np.mean(least))
+
+    def _clipped(self, read: InputTable, name: str) -> Floats:
+        bounds, values = self._layout.bounds[name], read.numbers(name)
+        return np.clip(np.where(np.isfinite(values), values, bounds.midpoint), bounds.low, bounds.high)

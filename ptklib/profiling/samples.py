@@ -1,0 +1,161 @@
+"""Disjoint Bernoulli samples of a profile set by ranges of the keyed hash of the privacy unit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from ptklib.exceptions import InvalidParameterError, SchemaError
+
+HASHES = 2**64
+"""Keyed hashes lie in [0, HASHES)."""
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class HashRange:
+    """Hashes from `low` up to but not including `high`; public."""
+
+    low: int
+    high: int
+
+    def split(self, n_parts: int) -> "Sequence[HashRange]":
+        """Return `n_parts` ranges that follow each other and differ in length by at most 1."""
+        width = self.high - self.low
+        edges = [self.low + width * i // n_parts for i in range(n_parts + 1)]
+        return [HashRange(a, b) for a, b in pairwise(edges)]
+
+
+class ProfileSet(Protocol):
+    """Rows that may be read by ranges of the keyed hash of their privacy unit."""
+
+    @property
+    def population(self) -> float:
+        """Public estimate of the number of privacy units in `hashes`: from the policy, or paid for."""
+        ...
+
+    @property
+    def hashes(self) -> HashRange:
+        """Where the hashes of the set lie."""
+        ...
+
+    def empty(self) -> Any:
+        """Return a table of no rows with the columns of the set."""
+        ...
+
+    def sample(self, part: HashRange) -> tuple[Any, Hashes]:
+        """Return the rows in `part` as one table, and the hash of each."""
+        ...
+
+
+class HashedRows:
+    """A profile set in memory.
+
+    Parameters
+    ----------
+    table : DataFrame, pyarrow.Table or ndarray of shape (n_rows, n_columns)
+    hashes : array-like of shape (n_rows,), uint64
+        Keyed hash of the privacy unit of each row: rows of one unit have the same.
+    population : float
+        Public estimate of the number of privacy units. Never ``len(table)``, which is private.
+    within : tuple (low, high), optional
+        Where hashes lie; ``(0, 2**64)`` by default. Rows outside are not in the set.
+
+    Notes
+    -----
+    A keyed hash is as good as a coin of its own for each unit as long as the key is secret and was fixed before the
+    rows were known.
+    """
+
+    def __init__(
+        self, table: Any, hashes: npt.ArrayLike, *, population: float, within: tuple[int, int] = (0, HASHES)
+    ) -> None:
+        words = np.asarray(hashes)
+        if words.dtype != np.uint64 or words.ndim != 1:
+            raise SchemaError("hashes must be a vector of uint64")
+        if not isinstance(table, pd.DataFrame | pa.Table | np.ndarray):
+            raise SchemaError("a profile set is a DataFrame, an Arrow table or an array")
+        if len(words) != len(table):
+            raise SchemaError("table and hashes have different lengths")
+        low, high = within
+        if not 0 <= low < high <= HASHES:
+            raise InvalidParameterError("within must be a range of hashes, from 0 to 2**64")
+        if not population > 0:
+            raise InvalidParameterError("population must be a positive public number")
+        self.population = float(population)
+        self.hashes = HashRange(int(low), int(high))
+        order = np.argsort(words, kind="stable")
+        self._words = words[order]
+        self._table = _take(table, order)
+
+    def empty(self) -> Any:
+        """Return a table of no rows with the columns of the set."""
+        return self._table[:0]
+
+    def sample(self, part: HashRange) -> tuple[Any, Hashes]:
+        """Return the rows in `part` as one table, and the hash of each."""
+        first, stop = (
+            len(self._words) if edge == HASHES else int(np.searchsorted(self._words, np.uint64(edge)))
+            for edge in (part.low, part.high)
+        )
+        return self._table[first:stop], self._words[first:stop]
+
+    def __repr__(self) -> str:
+        return f"HashedRows(population={self.population:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows of a sample as private examples: all rows of one privacy unit are one.
+
+    Parameters
+    ----------
+    kept : ndarray of shape (n_rows,), bool
+        Rows that count; what a family drops is no example.
+    unit : ndarray of shape (n_kept,), int64
+        Number of the unit of each kept row.
+    shares : ndarray of shape (n_kept,), float64
+        What a kept row weighs: one over the kept rows of its unit.
+    n_units : int
+    """
+
+    kept: npt.NDArray[np.bool_]
+    unit: npt.NDArray[np.int64]
+    shares: npt.NDArray[np.float64]
+    n_units: int
+
+    @classmethod
+    def of(cls, hashes: Hashes, kept: npt.NDArray[np.bool_]) -> "Examples":
+        """Group the kept rows of a sample by the hash of their unit."""
+        _, unit, size = np.unique(hashes[kept], return_inverse=True, return_counts=True)
+        unit = unit.reshape(-1).astype(np.int64)
+        return cls(kept, unit, 1.0 / size[unit], len(size))
+
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Return the weight of each row of the sample; 0 for rows that do not count."""
+        weight = np.zeros(len(self.kept))
+        weight[self.kept] = self.shares
+        return weight
+
+    def per_unit(self, losses: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the mean loss of each unit, in [0, 1]; a loss that is no number counts as 1.
+
+        Notes
+        -----
+        It depends on the rows of that unit alone, also in its last bit: they are added in their order.
+        """
+        values = np.asarray(losses, dtype=np.float64)[self.kept]
+        values = np.clip(np.where(np.isnan(values), 1.0, values), 0.0, 1.0)
+        return np.clip(np.bincount(self.unit, values * self.shares, self.n_units), 0.0, 1.0)
+
+
+def _take(table: Any, order: npt.NDArray[np.int64]) -> Any:
+    if isinstance(table, pd.DataFrame):
+        return table.iloc[order]
+    return table.take(order) if isinstance(table, pa.Table) else table[order]

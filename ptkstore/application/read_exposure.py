@@ -1,0 +1,92 @@
+"""Say what of a stream is kept that is no DP output, since when and until when, and look for anything older."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ptkstore.domain.streams import Closing, Policy, Stream
+from ptkstore.domain.windows import Window, WindowId, WindowState, expired_before, start_of
+from ptkstore.ports.catalog import Begin, Progress
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A closed window whose rows, and drafts trained on them, may exist until event time reaches `until`."""
+
+    window: Window
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What is kept of a stream.
+
+    All that is no DP output depends on events from `since` on alone; retention allows events from `allowed_since` on.
+    `overdue` are windows past it that have not expired yet, `remains` expired ones of which something was found. The
+    windows and times come from clock and policy: what is told of a window that is kept does not depend on its rows.
+    """
+
+    stream: str
+    reached: datetime
+    since: datetime
+    allowed_since: datetime
+    kept: tuple[Kept, ...]
+    open_since: datetime
+    overdue: tuple[int, ...]
+    remains: tuple[int, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is left that depends on an event older than the retention."""
+        return not self.overdue and not self.remains
+
+
+def exposure_of(
+    stream_name: str, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging
+) -> Exposure:
+    """Compare what the catalog says with the files, keys and drafts that exist."""
+    with begin() as uow:
+        stream = uow.streams.get(stream_name)
+        progress = uow.streams.progress(stream_name)
+        windows = uow.windows.of(stream_name)
+        elected = uow.versions.draft_ids()
+    policy = stream.policy
+    reached = _reached(stream, progress, clock)
+    gone = {window.id for window in windows if window.state is WindowState.EXPIRED}
+    alive = [window for window in windows if window.state is not WindowState.EXPIRED]
+    allowed = expired_before(policy, reached)
+    found = {*raw.windows(stream_name), *keys.windows(stream_name)}
+    for draft_id in {*staging.drafts(), *keys.draft_ids()} - elected:
+        name, _, rest = draft_id.partition(".")
+        index = rest.partition(".")[0]
+        if name == stream_name and index.isdecimal():
+            found.add(WindowId(stream_name, int(index)))
+    oldest = min((window.id.index for window in alive), default=progress.closed_before)
+    never_closed = range(progress.closed_before, allowed)  # the schedule has not come to them yet
+    return Exposure(
+        stream=stream_name,
+        reached=reached,
+        since=start_of(
+            policy, min(oldest, *(window.index for window in found & gone), progress.closed_before)
+        ),
+        allowed_since=start_of(policy, allowed),
+        kept=tuple(Kept(window, _until(policy, window.id.index)) for window in alive),
+        open_since=start_of(policy, progress.closed_before),
+        overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
+        remains=tuple(sorted(window.index for window in found & gone)),
+    )
+
+
+def _reached(stream: Stream, progress: Progress, clock: Clock) -> datetime:
+    if stream.policy.closing is Closing.OPERATOR:
+        return progress.reached
+    return max(progress.reached, clock.now())
+
+
+def _until(policy: Policy, index: int) -> datetime:
+    """The event time at which a window has left its retention."""
+    return start_of(policy, index + policy.retention_windows + 1)

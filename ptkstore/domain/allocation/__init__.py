@@ -1,0 +1,45 @@
+"""The double-resource allocation: privacy loss, rows and a train partition for every PTK (PTK paper, Fig. 4)."""
+
+from ptkstore.domain.allocation.advice import Point, Recommendation, least_window, recommend
+from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of, pinned, within
+from ptkstore.domain.allocation.model import (
+    Choice,
+    Demand,
+    Grant,
+    Infeasible,
+    Limits,
+    Plan,
+    Reason,
+    Status,
+)
+from ptkstore.domain.allocation.plans import allocate, allocate_partitions, first_feasible
+from ptkstore.domain.allocation.replanning import Kept, Opening, Remedies, openings, remedies, replan
+
+__all__ = [
+    "Choice",
+    "Demand",
+    "Grant",
+    "Infeasible",
+    "Kept",
+    "Limits",
+    "Opening",
+    "Plan",
+    "Point",
+    "Reason",
+    "Recommendation",
+    "Remedies",
+    "RowCurve",
+    "Status",
+    "allocate",
+    "allocate_partitions",
+    "first_feasible",
+    "geometric_grid",
+    "least_window",
+    "menu_of",
+    "openings",
+    "pinned",
+    "recommend",
+    "remedies",
+    "replan",
+    "within",
+]

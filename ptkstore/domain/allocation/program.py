@@ -1,0 +1,134 @@
+"""The integer program of the allocation as arrays (PTK paper, Fig. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+LARGEST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """PTKs with menus, and what each partition holds.
+
+    Parameters
+    ----------
+    rows, costs : ndarray of shape (n_ptks, n_choices)
+        Per PTK rows increasing and costs decreasing, padded with the last choice. A cost is at most `capacity`.
+    deltas : ndarray of shape (n_ptks,)
+        What each PTK takes of `delta_capacity` in its partition, whatever its choice.
+    pins : ndarray of shape (n_ptks,)
+        The partition a PTK must be in, or -1.
+    """
+
+    rows: Integers
+    costs: Integers
+    deltas: Integers
+    pins: Integers
+    capacity: int
+    delta_capacity: int
+    partitions: int
+
+    @property
+    def size(self) -> int:
+        """How many PTKs there are."""
+        return len(self.rows)
+
+    @property
+    def delta_binds(self) -> bool:
+        """Whether the deltas of all PTKs together are too much for one partition."""
+        return bool(self.deltas.sum() > self.delta_capacity)
+
+    @property
+    def floor(self) -> int:
+        """Rows that the largest partition has at least: some PTK needs them at any loss."""
+        return int(self.rows[:, 0].max(initial=0))
+
+    def thresholds(self, most: int | None = None) -> Integers:
+        """The row counts that a partition's largest n can have, up to `most`, ascending, 0 (unused) first."""
+        counts = np.unique(self.rows)
+        return np.concatenate([[0], counts if most is None else counts[counts <= most]])
+
+    def weights(self, cap: int) -> Integers:
+        """The least cost of each PTK with at most `cap` rows; more than the capacity where there is none."""
+        places = (self.rows <= cap).sum(axis=1)
+        found = self.costs[np.arange(self.size), np.maximum(places - 1, 0)]
+        return np.where(places > 0, found, self.capacity + 1)
+
+    def table(self, caps: Integers) -> Integers:
+        """`weights` for each of ascending `caps`, an array of shape (n_caps, n_ptks)."""
+        result = np.empty((len(caps), self.size), dtype=np.int64)
+        for ptk in range(self.size):
+            places = np.searchsorted(self.rows[ptk], caps, side="right")
+            result[:, ptk] = np.where(
+                places > 0, self.costs[ptk, np.maximum(places - 1, 0)], self.capacity + 1
+            )
+        return result
+
+    def of(self, members: Integers, partitions: int | None = None) -> Program:
+        """The program of some of the PTKs."""
+        return Program(
+            self.rows[members],
+            self.costs[members],
+            self.deltas[members],
+            self.pins[members],
+            self.capacity,
+            self.delta_capacity,
+            self.partitions if partitions is None else partitions,
+        )
+
+    def cap_of(self, members: Integers) -> int | None:
+        """The fewest rows with which `members` fit one partition; None if no number of rows is enough.
+
+        Exact: with at most n rows each PTK takes its least cost, so what they need together falls with n.
+        """
+        if not len(members):
+            return 0
+        if self.deltas[members].sum() > self.delta_capacity:
+            return None
+        rows, costs = self.rows[members], self.costs[members]
+        if costs[:, -1].sum() > self.capacity:
+            return None
+        caps = np.unique(rows)
+        low, high = int(np.searchsorted(caps, rows[:, 0].max())), len(caps) - 1
+        every = np.arange(len(members))
+        while low < high:
+            middle = (low + high) // 2
+            places = (rows <= caps[middle]).sum(axis=1) - 1
+            if costs[every, places].sum() <= self.capacity:
+                high = middle
+            else:
+                low = middle + 1
+        return int(caps[low])
+
+
+def program_of(
+    menus: Sequence[Sequence[tuple[int, int]]],
+    deltas: Sequence[int],
+    pins: Sequence[int],
+    *,
+    capacity: int,
+    delta_capacity: int,
+    partitions: int,
+) -> Program:
+    """The program for menus of (cost, rows), rows increasing and costs decreasing, none above the capacity."""
+    longest = max((len(menu) for menu in menus), default=1)
+    padded = [[*menu, *[menu[-1]] * (longest - len(menu))] for menu in menus]
+    pairs = np.array(padded, dtype=np.int64).reshape(len(menus), longest, 2)
+    # a delta above the capacity fits nowhere, by however much
+    shares = np.array([min(delta, delta_capacity + 1) for delta in deltas], dtype=np.int64)
+    return Program(
+        np.ascontiguousarray(pairs[:, :, 1]),
+        np.ascontiguousarray(pairs[:, :, 0]),
+        shares,
+        np.array(pins, dtype=np.int64),
+        capacity,
+        delta_capacity,
+        partitions,
+    )

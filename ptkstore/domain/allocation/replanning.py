@@ -1,0 +1,194 @@
+"""A new PTK beside the others: a plan for all, or the plan there is, why it stays, and what would fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+
+from ptkstore.domain.allocation.menus import pruned
+from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Plan
+from ptkstore.domain.allocation.plans import allocate_partitions
+from ptkstore.domain.allocation.search import Stop, never
+from ptkstore.domain.losses import Loss
+from ptkstore.errors import InvalidRequest
+
+_ANY_ROWS = 10**12
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Opening:
+    """A PTK that reaches its target with at most `n_rows` rows at a cost of at most `amount` would fit `partition`."""
+
+    n_rows: int
+    amount: int
+    delta_atto: int
+    partition: int
+
+    def holds(self, choice: Choice) -> bool:
+        """Whether a choice fits here."""
+        return (
+            choice.n_rows <= self.n_rows
+            and choice.cost <= self.amount
+            and choice.loss.delta_atto <= self.delta_atto
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What would make a PTK fit; each one alone is enough, and None where it is of no use.
+
+    `openings` are what the current plan leaves free while nobody moves to another partition: more rows, more loss
+    available. `rows_factor` is the share of its rows with which the PTK would fit: a looser target that needs at most
+    so many. `capacity` is a scalar capacity and `n_max` a planning bound with which all PTKs fit.
+    """
+
+    openings: tuple[Opening, ...]
+    rows_factor: Fraction | None
+    capacity: int | None
+    n_max: int | None
+
+    def __str__(self) -> str:
+        """For people, where the scalar is epsilon; exact, so that what is named may be asked for."""
+        told = [
+            f"a PTK that needs at most {Loss(o.amount, o.delta_atto)} on {o.n_rows} rows"
+            for o in self.openings
+        ]
+        if self.rows_factor is not None:
+            percent = math.floor(100 * self.rows_factor)
+            told.append(f"this one with a target that needs {percent} % of its rows or fewer")
+        if self.capacity is not None:
+            told.append(
+                f"this one with a capacity of epsilon {Decimal(self.capacity).scaleb(-9).normalize():f}"
+            )
+        if self.n_max is not None:
+            told.append(f"this one with a planning bound of {self.n_max} rows")
+        return f"would fit: {'; '.join(told)}" if told else "nothing more fits"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The new PTK is refused; nobody else is disturbed."""
+
+    plan: Plan
+    refusal: Infeasible
+    remedies: Remedies
+
+
+def replan(
+    demands: Sequence[Demand],
+    current: Plan,
+    new: Demand,
+    limits: Limits,
+    *,
+    rounds: int = 0,
+    stop: Stop = never,
+) -> Plan | Kept:
+    """Plan the registered PTKs and a new one together; if that cannot be, keep the current plan and say why.
+
+    In a new plan everybody still reaches its target: each gets a choice of its own menu. Where more than two
+    partitions have to be searched, the others are also tried in the partitions they have.
+
+    Parameters
+    ----------
+    demands : sequence of Demand
+        Of the registered PTKs, in the order of `current`'s grants.
+    """
+    if [demand.ptk_id for demand in demands] != [grant.ptk_id for grant in current.grants]:
+        raise InvalidRequest("the current plan is not about these demands")
+    plan = allocate_partitions([*demands, new], limits, rounds=rounds, stop=stop)
+    if isinstance(plan, Infeasible) and not plan.proven:
+        settled = [replace(d, partition=g.partition) for d, g in zip(demands, current.grants, strict=True)]
+        beside = allocate_partitions([*settled, new], limits, stop=stop)
+        plan = plan if isinstance(beside, Infeasible) else beside
+    if isinstance(plan, Plan):
+        return plan
+    return Kept(current, plan, remedies(demands, current, new, limits, rounds=rounds, stop=stop))
+
+
+def remedies(
+    demands: Sequence[Demand],
+    current: Plan,
+    new: Demand,
+    limits: Limits,
+    *,
+    rounds: int = 0,
+    stop: Stop = never,
+) -> Remedies:
+    """What would let `new` in beside the current plan; every figure is one with which a plan exists."""
+    free = openings(demands, current, limits)
+    more = allocate_partitions([*demands, new], replace(limits, n_max=_ANY_ROWS), rounds=rounds, stop=stop)
+    return Remedies(
+        free,
+        _rows_factor(free, new),
+        _capacity(demands, current, new, limits),
+        None if isinstance(more, Infeasible) else more.total_rows,
+    )
+
+
+def openings(demands: Sequence[Demand], current: Plan, limits: Limits) -> tuple[Opening, ...]:
+    """What the current plan leaves free, by falling rows; none that another one contains.
+
+    In each partition the others may use as many rows as the newcomer does, and then take their cheapest choices.
+    """
+    spare = limits.n_max - current.total_rows
+    found: list[Opening] = []
+    for partition, cap in enumerate(current.caps):
+        members = [d for d, g in zip(demands, current.grants, strict=True) if g.partition == partition]
+        most = min(cap + spare, limits.most_rows)
+        rows = {c.n_rows for d in members for c in d.menu if cap < c.n_rows <= most}
+        for n_rows in sorted({*rows, *([cap] if cap else []), *([most] if most > 0 else [])}):
+            load = _cheapest(members, n_rows)
+            if load is not None:
+                amount = limits.cost - load[0]
+                delta = limits.capacity.delta_atto - load[1]
+                if amount > 0 and delta >= 0:
+                    found.append(Opening(n_rows, amount, delta, partition))
+    kept: list[Opening] = []
+    for opening in sorted(found, key=lambda o: (-o.n_rows, -o.amount, -o.delta_atto, o.partition)):
+        if not any(k.amount >= opening.amount and k.delta_atto >= opening.delta_atto for k in kept):
+            kept.append(opening)
+    return tuple(kept)
+
+
+def _cheapest(members: Sequence[Demand], n_rows: int) -> tuple[int, int] | None:
+    """The least cost and the delta of PTKs that share a partition of this many rows."""
+    cost = delta = 0
+    for demand in members:
+        fitting = [c for c in demand.menu if c.n_rows <= n_rows]
+        if not fitting:
+            return None
+        best = min(fitting, key=lambda c: (c.cost, c.loss.delta_atto))
+        cost, delta = cost + best.cost, delta + best.loss.delta_atto
+    return cost, delta
+
+
+def _rows_factor(free: Sequence[Opening], new: Demand) -> Fraction | None:
+    """The largest share of its rows with which one of the choices fits an opening."""
+    shares = [
+        Fraction(opening.n_rows, choice.n_rows)
+        for choice in new.menu
+        for opening in free
+        if opening.holds(replace(choice, n_rows=opening.n_rows))
+        and (new.partition is None or new.partition == opening.partition)
+    ]
+    best = max(shares, default=None)
+    return None if best is None or best >= 1 else best
+
+
+def _capacity(demands: Sequence[Demand], current: Plan, new: Demand, limits: Limits) -> int | None:
+    """The least capacity at which the newcomer fits a partition of the current plan within the rows."""
+    spare = limits.n_max - current.total_rows
+    needs = []
+    for partition, cap in enumerate(current.caps):
+        if new.partition not in (None, partition):
+            continue
+        members = [d for d, g in zip(demands, current.grants, strict=True) if g.partition == partition]
+        together = [*members, replace(new, menu=pruned(new.menu))]
+        load = _cheapest(together, min(cap + spare, limits.most_rows))
+        if load is not None and load[1] <= limits.capacity.delta_atto:
+            needs.append(load[0])
+    least = min(needs, default=None)
+    return None if least is None or least <= limits.cost else least

@@ -1,0 +1,36 @@
+"""Names of streams, teams, columns and PTKs."""
+
+from __future__ import annotations
+
+import re
+
+from ptkstore.errors import InvalidRequest
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def checked_name(kind: str, name: str) -> str:
+    """`name`, or `InvalidRequest` unless it is `[a-z][a-z0-9_]*` without `__` and of at most 63 characters."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name or len(name) > 63:
+        raise InvalidRequest(
+            f"{kind} name {name!r} must match [a-z][a-z0-9_]*, without '__', 63 characters at most"
+        )
+    return name
+
+
+def ptk_id_of(team: str, name: str) -> str:
+    """`<team>.<name>`, both checked."""
+    return f"{checked_name('team', team)}.{checked_name('PTK', name)}"
+
+
+def split_ptk_id(ptk_id: str) -> tuple[str, str]:
+    """Team and name of an id, or `InvalidRequest`."""
+    team, dot, name = ptk_id.partition(".")
+    if not dot:
+        raise InvalidRequest(f"PTK id {ptk_id!r} must be <team>.<name>")
+    return checked_name("team", team), checked_name("PTK", name)
+
+
+def team_of(ptk_id: str) -> str:
+    """The team of an id that was checked before."""
+    return ptk_id.partition(".")[0]

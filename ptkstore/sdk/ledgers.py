@@ -1,0 +1,124 @@
+"""The ledger for reading: rows of blocks, PTKs and teams, and signed reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.domain.reports import Reading, read_signed
+from ptkstore.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ptkstore.domain.losses import Loss
+    from ptkstore.domain.odometers import Odometers, Spent
+    from ptkstore.domain.streams import Policy
+    from ptkstore.wiring import Service
+
+
+def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
+    """The ledger of a stream, one row per block, or per line of it where the policy keeps several.
+
+    `tight` adds the figure of the list of releases, at the capacity's delta; it takes the whole journal to be read.
+    """
+    policy = _policy(service, stream)
+    several = len(policy.sharing.lines(policy.capacity)) > 1
+    if not tight:
+        return [
+            _row(
+                b.number, b.line if several else None, b.state.value, b.capacity, b.reserved, b.spent, policy
+            )
+            for b in service.budget(stream)
+        ]
+    return [
+        {
+            **_row(
+                b.number,
+                b.line if several else None,
+                b.state.value,
+                b.capacity,
+                b.reserved,
+                b.spent.guarantee,
+                policy,
+            ),
+            "tight_epsilon": b.spent.tight.epsilon,
+            "tight_delta": b.spent.tight.delta,
+        }
+        for b in service.odometers(stream).blocks
+    ]
+
+
+def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
+    """The odometers of a stream: by line, PTK or team, or of the stream as a whole."""
+    match by:
+        case "line":
+            return [{"line": line, **_figures(spent)} for line, spent in odometers.lines.items()]
+        case "stream":
+            return [_figures(odometers.stream)]
+        case "ptk":
+            parties = odometers.ptks
+        case _:
+            parties = odometers.teams
+    return [
+        {by: one.name, **_figures(one.spent), "reserved_epsilon": one.reserved.epsilon} for one in parties
+    ]
+
+
+def check_report(content: bytes, public_key: str | None = None) -> Reading:
+    """Check the signature of an exported report; needs no store.
+
+    Parameters
+    ----------
+    content : bytes
+        The file, every byte of which counts.
+    public_key : str
+        The key it should be signed with, as PEM or 64 hexadecimal digits; without one, the key that the file names.
+
+    Raises
+    ------
+    InvalidRequest
+        `public_key` is no key.
+    """
+    from ptkstore.adapters.keys import public_hex, verifies
+
+    return read_signed(content, verifies, None if public_key is None else public_hex(public_key))
+
+
+def _policy(service: Service, stream: str) -> Policy:
+    for known in service.streams():
+        if known.name == stream:
+            return known.policy
+    raise UnknownName("stream", stream)
+
+
+def _row(
+    number: int, line: str | None, state: str, capacity: Loss, reserved: Loss, spent: Loss, policy: Policy
+) -> dict[str, Any]:
+    from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, TEST, place_of
+
+    place = place_of(number, policy)
+    part = {PROFILE: "profile", TEST: "test"}.get(place.part, f"train-{place.part - FIRST_TRAIN}")
+    return {
+        "block": number,
+        **({} if place.window is None else {"window": place.window}),
+        "part": part,
+        **({policy.attribute: policy.attribute_values[place.group]} if policy.attribute else {}),
+        **({"shard": place.shard} if place.window is None else {}),
+        **({} if line is None else {"line": line}),
+        "state": state,
+        "capacity_epsilon": capacity.epsilon,
+        "reserved_epsilon": reserved.epsilon,
+        "spent_epsilon": spent.epsilon,
+        "capacity_delta": capacity.delta,
+        "spent_delta": spent.delta,
+    }
+
+
+def _figures(spent: Spent) -> dict[str, Any]:
+    return {
+        "releases": spent.releases,
+        "spent_epsilon": spent.guarantee.epsilon,
+        "spent_delta": spent.guarantee.delta,
+        "basic_epsilon": spent.basic.epsilon,
+        "basic_delta": spent.basic.delta,
+        "tight_epsilon": spent.tight.epsilon,
+        "tight_delta": spent.tight.delta,
+    }

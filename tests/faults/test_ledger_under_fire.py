@@ -1,0 +1,133 @@
+"""Writers of one ledger are killed -9 at random, again and again; an independent reader counts what is missing."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.filters import Filters
+from ptkstore.domain.journal import EntryKind
+from ptkstore.domain.ledger import verify
+from tests.contracts.builders import STREAM, stream_named
+from tests.faults.ledger_tables import SQLITE
+from tests.measurements import Measured
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITERS = 3
+
+
+class Fire:
+    """Processes that charge, and somebody who kills them."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        self.draw = random.Random(20_261_121)
+        self.kills = self.started = 0
+        self.running = [self._start() for _ in range(WRITERS)]
+
+    def until(self, operations: int) -> None:
+        """Kill one after the other until so many answers are in the logs."""
+        while sum(path.read_bytes().count(b"\n") for path in self.logs()) < operations:
+            time.sleep(self.draw.uniform(0.3, 3.0))
+            place = self.draw.randrange(WRITERS)
+            assert self.running[place].poll() is None, "a writer ended by itself"
+            self.running[place].kill()
+            self.running[place].wait()
+            self.kills += 1
+            self.running[place] = self._start()
+        self.end()
+
+    def end(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+    def logs(self) -> list[Path]:
+        return sorted(self.folder.glob("*.log"))
+
+    def told(self) -> dict[str, set[str]]:
+        """What writers were told, by kind; the last line of a killed writer may be cut."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for path in self.logs():
+            for line in path.read_text().split("\n")[:-1]:
+                kind, _, key = line.partition(" ")
+                found[kind].add(key)
+        return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.started += 1
+        name = f"w{self.started}"
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.faults.ledger_writer",
+                self.url,
+                str(self.folder / f"{name}.log"),
+                name,
+                str(self.draw.getrandbits(32)),
+            ],
+            cwd=ROOT,
+        )
+
+
+def survive(folder: Path, url: str, operations: int) -> tuple[Fire, dict[str, int]]:
+    """Run, then count what an outsider finds wrong."""
+    with SqlCatalog(url) as catalog, catalog.begin() as uow:
+        uow.streams.add(stream_named())
+        uow.commit()
+    fire = Fire(folder, url)
+    try:
+        fire.until(operations)
+    finally:
+        fire.end()
+    told = fire.told()
+    with SqlCatalog(url) as catalog, catalog.begin() as uow:
+        journal, (records, _) = uow.ledger.journal(STREAM), uow.ledger.created(STREAM)
+    kinds: dict[EntryKind, set[str]] = defaultdict(set)
+    for entry in journal:
+        kinds[entry.kind].add(entry.key)
+    assert {"G", "D", "S", "R"} <= set(told), "the walk met every kind of answer"
+    return fire, {
+        "faults of the journal": len(verify(records, journal)),
+        "blocks overspent": len(Filters.of(records, journal).over()),
+        "grants lost": len(told["G"] - kinds[EntryKind.RESERVE]),
+        "spends lost": len(told["S"] - kinds[EntryKind.SPEND]),
+        "releases lost": len(told["R"] - kinds[EntryKind.RELEASE]),
+        "redelivered requests answered otherwise": len(told["X"]),
+    }
+
+
+def test_killed_writers_lose_and_overspend_nothing(tmp_path: Path) -> None:
+    fire, wrong = survive(tmp_path, f"{SQLITE}{tmp_path / 'catalog.db'}", 1_500)
+    assert fire.kills > 0
+    assert wrong == dict.fromkeys(wrong, 0)
+
+
+@pytest.mark.soak
+@pytest.mark.real
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_million_faulted_operations(
+    tmp_path: Path, database: str, request: pytest.FixtureRequest, measured: Measured
+) -> None:
+    url = f"{SQLITE}{tmp_path / 'catalog.db'}"
+    if database == "postgresql":
+        url = request.getfixturevalue("fresh_postgres_url")
+    fire, wrong = survive(tmp_path, url, 500_000)
+    name = f"ledger-under-fire-{database}"
+    measured(
+        id=f"{name}/kills", measure=f"writers killed -9 ({database})", unit="kills", ours=fire.kills, goal=100,
+        direction="max",
+    )  # fmt: skip
+    for what, n in wrong.items():
+        measured(
+            id=f"{name}/{what.replace(' ', '-')}", measure=f"{what} ({database})", unit="", ours=n, goal=0,
+            direction="min",
+        )  # fmt: skip

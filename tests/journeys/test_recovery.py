@@ -1,0 +1,105 @@
+"""A restored catalog is made usable again: what it may have forgotten can never be charged."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.jobs import JobKind, Outcome, job_id
+from ptkstore.errors import CatalogBehind
+from tests.faults import scenario
+from tests.faults.rig import Rig
+from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
+
+
+def states(one: Rig) -> dict[int, set[BlockState]]:
+    """The states of each window's blocks."""
+    found: dict[int, set[BlockState]] = {}
+    for block in one.store.service.budget(scenario.STREAM):
+        found.setdefault(block.number // 128, set()).add(block.state)
+    return found
+
+
+def test_recovery_retires_what_was_opened_and_goes_on_with_the_next_window(chain: Rig, old_catalog: Path):
+    before = lake_of(chain)
+    restored = restore(chain, old_catalog)  # knows the first window and not that the second was trained
+    (outcome,) = restored.store.service.recover_ledger()
+    assert (outcome.in_step, outcome.windows_in_doubt, outcome.versions_adopted) == (False, 2, 1)
+    restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
+    steps, errors = try_all(restored)
+    assert errors == []
+    assert "opened" not in steps  # the second window's rows were opened once, and never again
+    with restored.store.service.begin() as uow:
+        assert uow.jobs.get(job_id(JobKind.TRAIN, scenario.LONG, 1)).outcome is Outcome.PUBLISHED
+    assert states(restored)[1] == {BlockState.RETIRED}
+    assert lake_of(restored) == before
+    publish(restored, 2)
+    assert [version.number for version in restored.store.service.versions(scenario.LONG)] == [1, 2, 3]
+    assert states(restored)[2] == {BlockState.ACTIVE}
+    assert restored.store.service.verify_ledger(scenario.STREAM).faults == ()
+    assert lake_of(restored).items() > before.items()
+
+
+def test_after_recovery_no_copy_from_before_opens_anything(chain: Rig, old_catalog: Path):
+    restored = restore(chain, old_catalog)
+    restored.store.service.recover_ledger()
+    again = restore(restored, old_catalog)  # the same backup a second time
+    again.store.close_windows(scenario.STREAM, scenario.end_of(1))
+    steps, errors = try_all(again)
+    assert [type(error) for error in errors] == [CatalogBehind]
+    assert "opened" not in steps
+
+
+def test_recovery_twice_is_recovery_once(chain: Rig, old_catalog: Path):
+    restored = restore(chain, old_catalog)
+    first = restored.store.service.recover_ledger()
+    second = restored.store.service.recover_ledger()
+    assert [one.in_step for one in (*first, *second)] == [False, True]
+    publish(restored, 1)
+    publish(restored, 2)
+    assert restored.store.ptk(scenario.LONG).version == 3
+
+
+def test_a_recovery_that_was_cut_off_before_the_keys_learned_of_it_is_done_again(
+    chain: Rig, old_catalog: Path, monkeypatch
+):
+    restored = restore(chain, old_catalog)
+    service = restored.store.service
+    with monkeypatch.context() as patch:
+        patch.setattr(service.keys, "accept", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with suppress(KeyboardInterrupt):
+            service.recover_ledger()
+    restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
+    assert "opened" not in try_all(restored)[0]
+    assert [one.in_step for one in service.recover_ledger()] == [False]
+    publish(restored, 2)
+    assert restored.store.ptk(scenario.LONG).version == 3
+
+
+def test_a_run_that_was_opened_when_the_copy_was_taken_has_no_second_output(chain: Rig, tmp_path: Path):
+    chain.close(0)
+    service = chain.service()
+    for kind in (JobKind.PREPARE, JobKind.ALLOCATE):
+        assert service.work_on(job_id(kind, scenario.STREAM + "/0"))
+    copy_database(chain.settings.root / "catalog.db", tmp_path / "reserved.db")  # before its spend
+    chain.work(chain.service())
+    before = lake_of(chain)
+    restored = restore(chain, tmp_path / "reserved.db")
+    (outcome,) = restored.store.service.recover_ledger()
+    assert (outcome.runs_ended, outcome.versions_adopted) == (1, 1)
+    steps, errors = try_all(restored)
+    assert (errors, "opened" in steps) == ([], False)
+    assert lake_of(restored) == before
+    (shown,) = restored.store.look_up(["ptk_state:version"], [{"ptk": scenario.LONG}])
+    assert shown == {"version": 1}
+
+
+def test_a_catalog_in_step_is_left_as_it_is(chain: Rig):
+    publish(chain, 0)
+    identity = chain.store.service.catalog.journal_view().ledger_id
+    (outcome,) = chain.store.service.recover_ledger()
+    assert outcome.in_step
+    assert chain.store.service.catalog.journal_view().ledger_id == identity
+    publish(chain, 1)
+    assert states(chain)[1] == {BlockState.ACTIVE}

@@ -1,0 +1,110 @@
+"""`ptk stream recommend`: rows and windows for the PTKs that are registered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from ptkstore.cli.main import app
+
+CREATE = [
+    *("stream", "create", "taxi", "--team", "taxi", "--schema", "at:timestamp,hour:int64,speed:float64"),
+    *("--time-column", "at", "--epsilon", "1", "--origin", "2026-01-05", "--closing", "operator"),
+    *("--rows-per-window", "1000"),
+]
+PTKS = """
+from ptklib import HistoricalStatistics
+from ptkstore import PTK
+
+for name in ("speed", "slow"):
+    globals()[name] = PTK(
+        name=name,
+        stream="taxi",
+        target=0.1,
+        estimator=HistoricalStatistics(
+            keys=["hour"], values=["speed"], domains={"hour": [0, 1]}, bounds={"speed": (0.0, 60.0)}, epsilon=0.4
+        ),
+    )
+"""
+
+
+class Line:
+    """`ptk` in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def run(self, *words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, list(words), env={"PTK_HOME": str(self.home), "COLUMNS": "200"})
+        assert result.exit_code == code, result.output
+        return result
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.run(*words, "--json").stdout)
+
+
+@pytest.fixture
+def ptk(tmp_path: Path) -> Line:
+    line = Line(tmp_path / "home")
+    line.run(*CREATE)
+    return line
+
+
+@pytest.fixture
+def taxi(ptk: Line, tmp_path: Path) -> Line:
+    team = tmp_path / "team"
+    team.mkdir()
+    (team / "team.toml").write_text('team = "taxi"')
+    (team / "ptks.py").write_text(PTKS)
+    ptk.run("apply", str(team))
+    return ptk
+
+
+def test_a_stream_without_ptks_is_told_so(ptk: Line) -> None:
+    assert ptk.json("stream", "recommend", "taxi") == {
+        "stream": "taxi",
+        "rows": 0,
+        "window_seconds": None,
+        "rows_per_window": 1000,
+        "refusals": {},
+        "points": [],
+    }
+    assert "no PTK is registered yet" in ptk.run("stream", "recommend", "taxi").stdout
+
+
+def test_rows_and_window_follow_from_what_the_ptks_declare(taxi: Line) -> None:
+    told = taxi.json("stream", "recommend", "taxi", "--partitions", "2")
+    # two PTKs at 0.4 share a partition of all train rows, 0.8 of a window; four need two partitions; more have no room
+    assert (told["rows"], told["window_seconds"], told["refusals"]) == (800, 86_400.0, {})
+    against = {p["ptks"]: (p["rows"], p["partitions"]) for p in told["points"] if p["against"] == "ptks"}
+    assert against == {1: (800, 1), 2: (800, 1), 3: (1600, 2), 4: (1600, 2)}
+    budget = {p["epsilon"]: p["rows"] for p in told["points"] if p["against"] == "budget"}
+    assert (budget[0.25], budget[0.5], budget[1.0], budget[4.0]) == (None, 1600, 800, 800)
+    assert "N: 800 rows" in taxi.run("stream", "recommend", "taxi").stdout
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_chart_is_drawn(taxi: Line, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"rows.{ending}"
+    taxi.run("stream", "recommend", "taxi", "--figure", str(file))
+    assert file.stat().st_size > 1000
+    if ending == "svg":
+        text = file.read_text()
+        assert all(word in text for word in ("first feasible K", "K chosen", "against budget"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["taxi", "--figure", "rows.txt"], "--figure must end in"),
+        (["taxi", "--partitions", "0"], "between 1 and 64"),
+        (["bikes"], "there is no stream 'bikes'"),
+    ],
+)
+def test_a_wrong_question_is_refused(ptk: Line, words: list[str], says: str) -> None:
+    assert says in ptk.run("stream", "recommend", *words, code=2).stderr
