@@ -121,9 +121,12 @@ class Filters:
         where = self._slice(request.blocks)
         if where.stop - where.start != request.blocks.hi - request.blocks.lo:
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
-        line = self._line(request)
-        fits = line.fits(where, _column(line, request.charge)) & (self._states[where] == _ACTIVE)
-        return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
+        line, charge = self._line(request), _column(self._line(request), request.charge)
+        active = self._states[where] == _ACTIVE
+        if active.all() and line.all_fit_at_once(where, charge):
+            return ()
+        fits = line.fits(where, charge) & active
+        return tuple(self._numbers[where][~fits].tolist())
 
     def used_up(self, blocks: BlockRange, least: Charge) -> tuple[int, ...]:
         """The active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
@@ -206,6 +209,7 @@ class _Line:
         self.committed: Matrix = np.zeros((self.height, blocks), dtype=np.int64)
         self.spent: Matrix = np.zeros((self.height, blocks), dtype=np.int64)
         self.capacities: list[Loss | None] = [None] * blocks
+        self._last = 0
 
     def insert(self, at: npt.NDArray[np.intp], capacities: Sequence[Loss | None]) -> None:
         columns = [self._caps(capacity) for capacity in capacities]
@@ -214,6 +218,22 @@ class _Line:
         self.spent = np.insert(self.spent, at, 0, axis=1)
         for shift, (place, capacity) in enumerate(zip(at.tolist(), capacities, strict=True)):
             self.capacities.insert(place + shift, capacity)
+
+    def all_fit_at_once(self, where: slice, charge: Matrix) -> bool:
+        """Whether one coordinate has room in all blocks, and the deltas too: the usual case, at a part of the work."""
+
+        def fits(row: int) -> bool:
+            return bool((self.committed[row, where] + charge[row, 0] <= self.caps[row, where]).all())
+
+        if not fits(-1):
+            return False
+        if fits(self._last):
+            return True
+        for row in range(self.height - 1):
+            if fits(row):
+                self._last = row  # likely the one for the next charge as well
+                return True
+        return False
 
     def fits(self, where: slice, charge: Matrix, *, spent: bool = False) -> npt.NDArray[np.bool_]:
         """Whether some coordinate, and the deltas, have room beside what is committed (or only spent)."""
