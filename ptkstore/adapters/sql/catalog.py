@@ -197,7 +197,9 @@ def _sqlite(url: URL) -> Engine:
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute("PRAGMA wal_autocheckpoint = 8000")  # 32 MB: a checkpoint holds up whoever commits then
+        cursor.execute(
+            "PRAGMA wal_autocheckpoint = 8000"
+        )  # 32 MB: a checkpoint holds up whoever commits then
         cursor.close()
 
     @event.listens_for(engine, "begin")
