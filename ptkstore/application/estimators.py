@@ -15,6 +15,9 @@ from ptkstore.domain.ptks import PtkSpec, granted
 from ptkstore.domain.streams import Assurance, Policy, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
 
+CONFIG_KEYS = {"epsilons", "where"}
+"""What a PTK's config may say beside its estimator: a range of epsilons, and the blocks it is trained on alone."""
+
 
 def spec_of(
     *,
@@ -45,6 +48,10 @@ def spec_of(
         tables = trainer.table_schemas()
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    if unknown := sorted(set(config) - CONFIG_KEYS):
+        raise InvalidRequest(
+            f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
+        )
     groups_where(policy, config.get("where"))
     for column in columns:
         if schema.type_of(column) is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ptkstore.application.charging import Event, reserve_all
 from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.errors import InvariantBroken
+from ptkstore.errors import InvariantBroken, Unavailable
 from ptkstore.ports.catalog import Begin
 
 Answer = Granted | Denied
@@ -18,7 +18,7 @@ LINGER_SECONDS = 0.001
 """How long a transaction waits for as many callers as shared the last one; far less than a commit takes."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Ticket:
     """What one caller waits for."""
 
@@ -76,15 +76,29 @@ class GroupCommit:
             serving, line.busy = not line.busy, True
             if len(line.waiting) >= line.expected:
                 self._arrivals.notify_all()
-        if not serving:
-            ticket.called.wait()
-        if not ticket.served:
-            self._serve_all(stream, line)
+        try:
+            if not serving:
+                ticket.called.wait()
+            if not ticket.served:
+                self._serve_all(stream, line)
+        except BaseException:
+            self._leave(line, ticket, serving or ticket.called.is_set())
+            raise
         if ticket.error is not None:
             raise ticket.error
         if ticket.answers is None:
             raise InvariantBroken("a request was neither answered nor refused")
         return ticket.answers
+
+    def _leave(self, line: _Line, ticket: _Ticket, appointed: bool) -> None:
+        """Somebody was interrupted while waiting: nobody may wait for them."""
+        with self._arrivals:
+            if ticket in line.waiting:
+                line.waiting.remove(ticket)
+                if appointed:
+                    line.busy = bool(line.waiting)
+                    for successor in line.waiting[:1]:
+                        successor.called.set()
 
     def _serve_all(self, stream: str, line: _Line) -> None:
         """Serve everybody who waits, the caller among them; then call the first of those who came meanwhile."""
@@ -99,6 +113,11 @@ class GroupCommit:
             with self._arrivals:
                 line.busy = bool(line.waiting)
                 called = [*batch, *line.waiting[:1]]
+            for ticket in batch:
+                if not ticket.served:
+                    ticket.error = Unavailable(
+                        "the transaction was interrupted; ask again with the same keys"
+                    )
             for ticket in called:
                 ticket.called.set()
 

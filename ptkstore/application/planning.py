@@ -14,7 +14,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.charging import Event, charge_of
 from ptkstore.application.estimators import event_of
-from ptkstore.domain.accountants import Accountant, Caps, Charge, caps_of
+from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.allocation import (
     Choice,
     Demand,
@@ -27,11 +27,11 @@ from ptkstore.domain.allocation import (
     remedies,
 )
 from ptkstore.domain.blocks import FIRST_TRAIN, groups_where, share_of
-from ptkstore.domain.losses import MIN_EPSILON, NANO, NO_LOSS, Loss, checked_epsilon
+from ptkstore.domain.losses import LEAST_LOSS, NO_LOSS, Loss, checked_epsilon
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, PtkRejected
 
 GRID_POINTS = 16
 
@@ -63,7 +63,10 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]
     has a cap, and the best answer is taken.
     """
     plans: list[Planned] = []
-    for line, members in _by_budget(specs, policy):
+    lines = policy.sharing.lines(policy.capacity)
+    for line, members in by_budget(specs, policy):
+        if line not in lines:
+            raise PtkRejected(f"{members[0].ptk_id}: the whole budget of its line is reserved for other PTKs")
         offers = [offers_of(spec, policy) for spec in members]
         if silent := [spec for spec, menu in zip(members, offers, strict=True) if not menu]:
             return Infeasible(
@@ -153,53 +156,72 @@ def demands_of(specs: Iterable[PtkSpec], policy: Policy) -> tuple[Demand, ...]:
 
 def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: Infeasible) -> str:
     """Why a PTK does not fit beside others who keep what they have, and what would make it fit."""
-    line = policy.sharing.line_of(spec.ptk_id)
     members = _rivals(spec, others, policy)
-    asked = f"{spec.ptk_id} asks for {spec.loss} per window; beside {len(members)} registered PTKs"
-    menus = [offers_of(one, policy) for one in members]
+    menus = [menu for menu in (offers_of(one, policy) for one in members) if menu]
     mine = offers_of(spec, policy)
-    if refusal.reason is Reason.ROWS or not mine:
-        return f"{asked} {refusal}. A larger epsilon or a looser target needs fewer rows."
-    capacity = policy.sharing.lines(policy.capacity)[line]
+    asked = f"{spec.ptk_id} asks for {spec.loss} per window"
+    if (span := epsilons_of(spec.config)) is not None:
+        asked = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
+    if not mine:
+        rows = min(_partition_rows(policy), policy.n_max)
+        return f"{asked}; its target needs more than the {rows} rows it can get. Take a looser target"
+    beside = f"{asked}; beside {len(members)} registered PTKs"
+    if refusal.reason is Reason.ROWS:
+        return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
+    capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
+    if policy.accountant is Accountant.BASIC:
+        return f"{beside} {_basic_room(mine, menus, policy, capacity)}"
+    pure = _pure_left(menus, policy.accountant, capacity)
+    room = f"a pure {pure} fits" if pure.epsilon_nano else "no pure loss fits"
+    return (
+        f"{beside} {room} under the accountant {policy.accountant.value!r}; other noise depends on its curve"
+    )
+
+
+def _basic_room(
+    mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], policy: Policy, capacity: Loss
+) -> str:
+    """What is left where epsilons and deltas add up, and other ways."""
     limits = _limits(policy, capacity, capacity.delta_atto, capacity.epsilon_nano)
-    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m)) for m in menus if m]
+    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m)) for m in menus]
     current = allocate_partitions(demands, limits)
-    ways, left = [], Loss(0)
-    if isinstance(current, Plan):
-        new = Demand(spec.ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine))
-        helps = remedies(demands, current, new, limits)
-        left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=left, key=_by_epsilon)
-        if helps.capacity is not None:
-            ways.append(f"with an epsilon_g of {helps.capacity / NANO:g} it would fit")
-        if helps.n_max is not None and helps.n_max > policy.n_max:
-            ways.append(f"with an n_max of {helps.n_max} all would fit")
-        if helps.rows_factor is not None:
-            ways.append(f"a target that needs {float(helps.rows_factor):.0%} of its rows would fit")
-    if policy.accountant is not Accountant.BASIC and policy.train_partitions == 1:
-        left = max(left, _pure_left(menus, caps_of(policy.accountant, capacity)), key=_by_epsilon)
-    fits = "A PTK within these fits" if left.epsilon_nano else "Nothing fits"
-    return "; ".join([f"{asked} the policy has {left} left. {fits}", *ways]) + "."
+    if not isinstance(current, Plan):
+        return "nothing is left"
+    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine))
+    helps = remedies(demands, current, new, limits)
+    left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
+    ways = [
+        f"the policy has {left} left. " + ("A PTK within these fits" if left.epsilon_nano else "Nothing fits")
+    ]
+    if helps.capacity is not None:
+        ways.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)} it would fit")
+    if helps.n_max is not None and helps.n_max > policy.n_max:
+        ways.append(f"with an n_max of {helps.n_max} all would fit")
+    return "; ".join(ways)
 
 
 def _by_epsilon(loss: Loss) -> int:
     return loss.epsilon_nano
 
 
-def _pure_left(menus: Sequence[Sequence[Offer]], caps: Caps) -> Loss:
-    """A pure epsilon that surely fits beside the cheapest offers; none when nothing does."""
-    taken = [min(menu, key=lambda offer: offer.loss.epsilon_nano).charge for menu in menus if menu]
-    accountant = Accountant.ZCDP if len(caps.amounts) == 2 else Accountant.RENYI
-    low, high = int(MIN_EPSILON * NANO) - 1, caps.amounts[-1]
+def _pure_left(menus: Sequence[Sequence[Offer]], accountant: Accountant, capacity: Loss) -> Loss:
+    """A pure epsilon that surely fits one partition beside the cheapest offers; none when nothing does."""
+    caps = caps_of(accountant, capacity)
+    taken = [min(menu, key=lambda offer: offer.loss.epsilon_nano).charge for menu in menus]
+
+    def fits(epsilon_nano: int) -> bool:
+        charges = [*taken, Charge.pure(accountant, Loss(epsilon_nano))]
+        sums = [sum(amounts) for amounts in zip(*(charge.amounts for charge in charges), strict=True)]
+        return admits(caps, sums, sum(charge.delta_atto for charge in charges))
+
+    low, high = LEAST_LOSS.epsilon_nano - 1, capacity.epsilon_nano
     while low < high:
         middle = (low + high + 1) // 2
-        if _fit([*taken, Charge.pure(accountant, Loss(middle))], caps):
-            low = middle
-        else:
-            high = middle - 1
-    return Loss(low if low >= MIN_EPSILON * NANO else 0)
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return Loss(low) if low >= LEAST_LOSS.epsilon_nano else NO_LOSS
 
 
-def _by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
+def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
     """The PTKs that pay from one and the same budget: of one line, on blocks that some chain of them shares."""
     lines: dict[str, list[tuple[range, PtkSpec]]] = {}
     for spec in specs:
@@ -306,10 +328,3 @@ def _offered(menu: Sequence[Offer], grant: Grant) -> Offer:
         for offer in menu
         if (offer.loss.epsilon_nano, offer.n_rows) == (grant.loss.epsilon_nano, grant.n_rows)
     )
-
-
-def _fit(charges: Sequence[Charge], caps: Caps) -> bool:
-    if sum(charge.delta_atto for charge in charges) > caps.delta_atto:
-        return False
-    sums = (sum(amounts) for amounts in zip(*(charge.amounts for charge in charges), strict=True))
-    return any(total <= cap for total, cap in zip(sums, caps.amounts, strict=True))

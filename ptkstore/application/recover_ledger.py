@@ -9,7 +9,7 @@ from ptkstore.domain.blocks import BlockState, blocks_below
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.snapshots import Version, canonical_json
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.streams import PrivacyUnit, Stream
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -40,12 +40,22 @@ def recover_ledger(
     numbers are not given twice. The catalog then gets a new identity: no copy from before opens anything any more.
 
     Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
-    looked at. Repeatable; a catalog in step is left as it is. No worker should run meanwhile.
+    looked at. Repeatable, also after a crash; a catalog in step is left as it is. No worker should run meanwhile.
+
+    Raises
+    ------
+    CatalogBehind
+        A window was opened meanwhile, by whoever uses another copy of the catalog: stop it and recover again.
     """
     with begin() as uow:
         streams = uow.streams.all()
     doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
     if all(doubt is None for doubt in doubts.values()):
+        return tuple(Recovered(stream.name, True, 0, 0, 0, 0) for stream in streams)
+    if not any(doubts.values()):  # a recovery ended before the key store knew of it
+        for name, doubt in doubts.items():
+            if doubt is not None:
+                keys.accept(name, journal, None)
         return tuple(Recovered(stream.name, True, 0, 0, 0, 0) for stream in streams)
     found = []
     with begin() as uow:
@@ -57,19 +67,21 @@ def recover_ledger(
         uow.renew_ledger_id()
         uow.commit()
     for stream in streams:
-        keys.accept(stream.name, journal)
+        keys.accept(stream.name, journal, doubts[stream.name] or None)
     return tuple(replace(one, versions_adopted=adopted[one.stream]) for one in found)
 
 
 def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) -> Recovered:
-    if doubt is None:
+    if not doubt:
         return Recovered(stream.name, True, 0, 0, 0, 0)
     progress = uow.streams.progress(stream.name)
     uow.streams.advance(stream.name, replace(progress, retired_before=max(progress.retired_before, doubt)))
     ended = [
         job
         for job in uow.jobs.find(stream=stream.name)
-        if job.kind is JobKind.TRAIN and job.state is not JobState.ENDED and job.window.index < doubt
+        if job.kind is JobKind.TRAIN
+        and job.state is not JobState.ENDED
+        and (job.window.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
     ]
     for job in ended:
         held = uow.jobs.lock(job.id)
@@ -83,8 +95,9 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         )
     retired = []
     if (blocks := blocks_below(doubt, stream.policy)) is not None:
-        views = uow.ledger.blocks(stream.name, blocks)
-        retired = sorted({view.number for view in views if view.state is BlockState.ACTIVE})
+        records, _ = uow.ledger.created(stream.name)
+        active = (record.number for record in records if record.state is BlockState.ACTIVE)
+        retired = [number for number in active if number in blocks.numbers()]
         uow.ledger.retire(stream.name, retired)
     uow.notify_owner(Notice(clock.now(), stream.team, stream.name, "ledger-recovered"))
     return Recovered(stream.name, False, doubt, len(retired), len(ended), 0)

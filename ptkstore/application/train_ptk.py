@@ -69,7 +69,7 @@ def train_ptk(
         return
     steps.reached("spent", job.id)
     try:
-        key = keys.opening_key(opened.window.id, journal)
+        key = keys.opening_key(opened.window.id, journal, (opened.spend.sequence, opened.spend.digest))
     except WindowGone:
         _end(opened, Outcome.EXPIRED, begin, clock)
         return

@@ -44,7 +44,8 @@ def create(
     retention: Annotated[int, typer.Option(help="Further windows for which rows are kept.")] = 1,
     rows_per_window: Annotated[int, typer.Option(help="Public estimate of rows in a window.")] = 10_000,
     n_max: Annotated[int, typer.Option(help="Planning bound on rows in a window.")] = 1_000_000,
-    accountant: Annotated[str, typer.Option(help="How losses add up.")] = "basic",
+    train_partitions: Annotated[int, typer.Option(help="Parts that PTKs are trained on.")] = 1,
+    accountant: Annotated[str, typer.Option(help="How losses add up: renyi, zcdp or basic.")] = "renyi",
     privacy_unit: Annotated[
         str, typer.Option(help="What is protected: record, user-in-window or user.")
     ] = "record",
@@ -58,6 +59,18 @@ def create(
     block_by: Annotated[
         str | None,
         typer.Option(metavar="COLUMN=V1,V2,...", help="Blocks by a public column; other values are refused."),
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=TEAM,...", help="A context with a budget of its own; repeat it."),
+    ] = None,
+    no_collusion: Annotated[str, typer.Option(help="Why nobody learns from two contexts.")] = "",
+    reserve: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PTK=SHARE", help="A share of the budget for one PTK; repeat it."),
+    ] = None,
+    retire_below: Annotated[
+        float | None, typer.Option(help="Blocks without room for this epsilon retire.")
     ] = None,
     minimum_assurance: Annotated[str, typer.Option(help="The least assurance of accepted PTKs.")] = "library",
     closing: Annotated[str, typer.Option(help="Who closes windows: clock or operator.")] = "clock",
@@ -79,12 +92,17 @@ def create(
             retention=retention,
             rows_per_window=rows_per_window,
             n_max=n_max,
+            train_partitions=train_partitions,
             accountant=accountant,
             privacy_unit=privacy_unit,
             unit_column=unit_column,
             max_rows_per_unit=max_rows_per_unit,
             user_shards=user_shards,
             block_by=None if block_by is None else _domain(block_by, _schema(schema)),
+            contexts={name: value.split(",") for name, value in _pairs(context)},
+            no_collusion=no_collusion,
+            reserve={name: _number(value) for name, value in _pairs(reserve)},
+            retire_below=retire_below,
             minimum_assurance=minimum_assurance,
             closing=closing,
         )
@@ -92,6 +110,21 @@ def create(
             print_json({"stream": name})
         else:
             console.print(f"stream {name} is ready; ingest with: ptk ingest {name} FILE")
+
+
+def _pairs(options: list[str] | None) -> list[tuple[str, str]]:
+    pairs = [option.partition("=") for option in options or ()]
+    for name, equals, value in pairs:
+        if not (name and equals and value):
+            raise InvalidRequest(f"{name!r}: write NAME=VALUE")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidRequest(f"{text!r} is no number") from None
 
 
 @stream_app.command("list")

@@ -12,6 +12,7 @@ committed plus the charge stays within the cap, and the deltas fit too. Proof: d
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -139,18 +140,39 @@ def caps_of(accountant: Accountant, capacity: Loss) -> Caps:
     return Caps((*curved, capacity.epsilon_nano), capacity.delta_atto - for_conversion)
 
 
-def epsilon_of(accountant: Accountant, capacity: Loss, committed: tuple[int, ...]) -> float:
-    """The epsilon that `committed` amounts imply at the capacity's delta: the least over the coordinates."""
-    caps = caps_of(accountant, capacity)
-    if accountant is Accountant.ZCDP and caps.amounts[0] > 0:
-        rho = _epsilon_of_rho(committed[0] / NANO, capacity.delta_atto // 2 / ATTO) if committed[0] else 0.0
-        return min(rho, committed[1] / NANO)
-    reached = (
-        (amount + capacity.epsilon_nano - cap) / NANO
-        for amount, cap in zip(committed, caps.amounts, strict=True)
-        if cap >= 0
+def admits(caps: Caps, amounts: Sequence[int], delta_atto: int) -> bool:
+    """The rule: some coordinate, and the deltas, are within their caps."""
+    return delta_atto <= caps.delta_atto and any(
+        a <= cap for a, cap in zip(amounts, caps.amounts, strict=True)
     )
-    return min(reached)
+
+
+def loss_of(accountant: Accountant, capacity: Loss, amounts: Sequence[int], delta_atto: int) -> Loss:
+    """The (epsilon, delta) that holds for amounts and deltas added up on a line of this capacity.
+
+    Under `basic` the sums. Otherwise the least epsilon that a coordinate implies, at the capacity's delta unless it is
+    that of pure epsilons, which needs no more than the deltas added up.
+    """
+    if accountant is Accountant.BASIC or not any(amounts):
+        return Loss(amounts[0], delta_atto)
+    pure = amounts[-1]
+    implied = _implied_nano(accountant, capacity, amounts)
+    if pure <= implied:
+        return Loss(pure, min(ATTO, delta_atto))
+    return Loss(max(0, implied), capacity.delta_atto)  # a large delta may pay for all of it
+
+
+def _implied_nano(accountant: Accountant, capacity: Loss, amounts: Sequence[int]) -> int:
+    """The least epsilon, in nano units, that coordinates other than pure epsilons imply."""
+    caps = caps_of(accountant, capacity).amounts
+    if accountant is Accountant.ZCDP:
+        if caps[0] < 0:
+            return SATURATED
+        return math.ceil(
+            _epsilon_of_rho(amounts[0] / NANO, capacity.delta_atto // 2 / ATTO) * (1 + _MARGIN) * NANO
+        )
+    pairs = zip(amounts[:-1], caps[:-1], strict=True)
+    return min((amount + capacity.epsilon_nano - cap for amount, cap in pairs if cap >= 0), default=SATURATED)
 
 
 def _renyi_caps(epsilon: float, delta: float) -> tuple[int, ...]:

@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from ptkstore.domain.accountants import Accountant, Charge, caps_of, epsilon_of
+from ptkstore.domain.accountants import Accountant, Charge, caps_of, loss_of
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.journal import GENESIS, BudgetRequest, Entry, EntryKind
-from ptkstore.domain.losses import ATTO, NANO, NO_LOSS, Loss
+from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.domain.sharing import COMMON
 from ptkstore.errors import InvalidRequest, InvariantBroken
 
@@ -255,11 +255,7 @@ class _Line:
 
     def _loss(self, capacity: Loss, sums: Matrix) -> Loss:
         *amounts, delta = sums.tolist()
-        if self.accountant is Accountant.BASIC or not any(amounts):
-            return Loss(amounts[0], delta)
-        epsilon = epsilon_of(self.accountant, capacity, tuple(amounts))
-        pure = epsilon >= amounts[-1] / NANO
-        return Loss(-int(-epsilon * NANO // 1), min(ATTO, delta if pure else capacity.delta_atto))
+        return loss_of(self.accountant, capacity, amounts, delta)
 
 
 def _column(line: _Line, charge: Charge) -> Matrix:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
-from ptkstore.domain.accountants import Accountant, epsilon_of
+from ptkstore.domain.accountants import Accountant, loss_of
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import Entry, EntryKind
@@ -241,12 +241,7 @@ def guarantee_of(accountant: Accountant, capacity: Loss, entries: Iterable[Entry
     if not charges:
         return NO_LOSS
     amounts = tuple(map(sum, zip(*(charge.amounts for charge in charges), strict=True)))
-    delta_atto = sum(charge.delta_atto for charge in charges)
-    if accountant is Accountant.BASIC:
-        return Loss(amounts[0], delta_atto)
-    epsilon = epsilon_of(accountant, capacity, amounts)
-    pure = epsilon >= amounts[-1] / NANO
-    return Loss(ceil(epsilon * NANO), min(ATTO, delta_atto if pure else capacity.delta_atto))
+    return loss_of(accountant, capacity, amounts, sum(charge.delta_atto for charge in charges))
 
 
 def _all_of(capacity: Loss, spent: Spent) -> Spent:

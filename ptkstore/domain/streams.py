@@ -125,7 +125,7 @@ class Policy:
     retention_windows: int = 1
     n_max: int = 1_000_000
     rows_per_window: int = 10_000
-    accountant: Accountant = Accountant.BASIC
+    accountant: Accountant = Accountant.RENYI
     sharing: Sharing = ONE_BUDGET
     retire_below: Loss = LEAST_LOSS
     privacy_unit: PrivacyUnit = PrivacyUnit.RECORD
@@ -165,11 +165,9 @@ class Policy:
                 "lateness must be shorter than the retention, or windows would expire as they close"
             )
         check_sharing(self.sharing, self.capacity)
-        if (
-            not 0 < self.retire_below.epsilon_nano <= self.capacity.epsilon_nano
-            or self.retire_below.delta_atto
-        ):
-            raise InvalidRequest("retire_below is an epsilon of at most the capacity's")
+        widest = max(part.epsilon_nano for part in self.sharing.lines(self.capacity).values())
+        if not 0 < self.retire_below.epsilon_nano <= widest or self.retire_below.delta_atto:
+            raise InvalidRequest("retire_below is an epsilon of at most the capacity's largest share")
         if self.profile_share < 0 or self.test_share < 0 or self.profile_share + self.test_share >= 1:
             raise InvalidRequest("profile and test shares must leave rows to train on")
         self._check_unit()

@@ -46,8 +46,10 @@ class KeyStore(Protocol):
         """
         ...
 
-    def opening_key(self, window: WindowId, journal: JournalView) -> bytes:
-        """The window's key for a run whose spend is in `journal`.
+    def opening_key(
+        self, window: WindowId, journal: JournalView, spend: tuple[int, str] | None = None
+    ) -> bytes:
+        """The window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
 
         Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
         the journal does not contain the head remembered last or has another id (PAPERS F3b), `WindowGone` when the
@@ -70,12 +72,17 @@ class KeyStore(Protocol):
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Below which window spends may be missing from `journal`; None when it continues what was seen.
 
+        0 when it does and only its ledger has another id: nothing is missing, but it has to be accepted.
         A mark that is lost leaves every window in doubt that ever had a key.
         """
         ...
 
-    def accept(self, stream: str, journal: JournalView) -> None:
-        """Take `journal` for the stream's own from now on; its blocks in doubt have been retired before."""
+    def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
+        """Take `journal` for the stream's own from now on.
+
+        The blocks of windows below `retired_before` have been retired; None where none were in doubt. Raises
+        `CatalogBehind` if what was opened by now goes beyond that.
+        """
         ...
 
     def destroy_window(self, window: WindowId) -> None:

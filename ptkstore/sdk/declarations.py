@@ -35,6 +35,9 @@ class PTK:
         The column that the stream's blocks are by, and the value or values to train on alone; all by default.
     description : str
         One line for those who look for features.
+    epsilons : (least, most), optional
+        Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
+        open the fewest rows; for families with a formula: counts, statistics, covariance.
     """
 
     name: str
@@ -44,6 +47,14 @@ class PTK:
     every: str = "1d"
     description: str = ""
     where: Mapping[str, Any] | None = None
+    epsilons: tuple[float, float] | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What is registered beside the estimator."""
+        where = {c: list(v) if isinstance(v, list | tuple) else v for c, v in (self.where or {}).items()}
+        config: dict[str, Any] = {} if self.where is None else {"where": where}
+        return config if self.epsilons is None else {**config, "epsilons": list(self.epsilons)}
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
-from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import PtkSpec, duration, windows_between
-from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.domain.ptks import PtkSpec, windows_between
+from ptkstore.domain.streams import ColumnType, Schema, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import PTK, Repository, estimator_spec
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
+from ptkstore.sdk.policies import choice, policy_of, utc
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
@@ -96,12 +96,16 @@ class Store:
         rows_per_window: int = 10_000,
         n_max: int = 1_000_000,
         train_partitions: int = 1,
-        accountant: str = "basic",
+        accountant: str = "renyi",
         privacy_unit: str = "record",
         unit_column: str | None = None,
         max_rows_per_unit: int = 1,
         user_shards: int = 1,
         block_by: Mapping[str, Sequence[str | int | bool]] | None = None,
+        contexts: Mapping[str, Sequence[str]] | None = None,
+        no_collusion: str = "",
+        reserve: Mapping[str, float] | None = None,
+        retire_below: float | None = None,
         minimum_assurance: str = "library",
         closing: str = "clock",
     ) -> None:
@@ -120,6 +124,10 @@ class Store:
             How many further windows a closed window's rows are kept.
         rows_per_window, n_max : int
             Public estimate of a window's rows, and planning bound. No row is dropped because of them.
+        train_partitions : int
+            Parts that PTKs are trained on; each has the whole (epsilon, delta), and a PTK trains on one of them.
+        accountant : 'renyi', 'zcdp' or 'basic'
+            How losses on a block add up. With delta 0 epsilons do, whatever it is.
         privacy_unit : 'record', 'user-in-window' or 'user'
             What (epsilon, delta) protects: one row, a user's rows of one window, or all of a user's for life.
         unit_column : str
@@ -130,32 +138,38 @@ class Store:
             Blocks of each part, for the unit 'user': trainings that take few rows take turns at them.
         block_by : mapping of one column to its public values
             Blocks of their own for each value, for example of a city; rows with another value are refused.
+        contexts : mapping of a name to teams
+            Each has (epsilon, delta) for itself. `no_collusion` says why nobody learns from two of them.
+        reserve : mapping of PTK ids to shares of (epsilon, delta)
+            Kept for that PTK alone, which can use no other.
+        retire_below : float
+            A block that has no room for a pure loss of this epsilon retires; by default 1e-6.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
         """
-        if block_by is not None and len(block_by) != 1:
-            raise InvalidRequest("block_by takes one column and its values")
-        attribute, values = next(iter(block_by.items())) if block_by else (None, ())
-        policy = Policy(
+        policy = policy_of(
             capacity=Loss.capacity(epsilon, delta),
-            window=duration(window),
+            window=window,
             origin=self._midnight() if origin is None else utc(origin),
-            lateness=duration(lateness) if lateness else duration("1s") * 0,
+            lateness=lateness,
             retention_windows=retention,
             n_max=n_max,
             rows_per_window=rows_per_window,
-            accountant=_choice(Accountant, accountant, "accountant"),
-            privacy_unit=_choice(PrivacyUnit, privacy_unit, "privacy unit"),
-            minimum_assurance=_choice(Assurance, minimum_assurance, "assurance"),
-            closing=_choice(Closing, closing, "closing"),
+            accountant=accountant,
+            privacy_unit=privacy_unit,
+            minimum_assurance=minimum_assurance,
+            closing=closing,
             train_partitions=train_partitions,
             unit_column=unit_column,
             max_rows_per_unit=max_rows_per_unit,
-            attribute=attribute,
-            attribute_values=tuple(values),
+            block_by=block_by,
             user_shards=user_shards,
+            contexts=contexts,
+            no_collusion=no_collusion,
+            reserve=reserve,
+            retire_below=retire_below,
         )
-        columns = tuple((column, _choice(ColumnType, kind, "column type")) for column, kind in schema.items())
+        columns = tuple((column, choice(ColumnType, kind, "column type")) for column, kind in schema.items())
         self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
 
     def ingest(self, stream: str, table: Any, batch_id: str | None = None) -> IngestReply:
@@ -248,12 +262,16 @@ class Store:
                     estimator=spec,
                     target=ptk.target,
                     train_frequency=ptk.every,
-                    config={} if ptk.where is None else {"where": dict(ptk.where)},
+                    config=ptk.config,
                     description=ptk.description,
                 )
             elif change.action == "update":
                 self._service.update_ptk(
-                    change.ptk_id, estimator=spec, target=ptk.target, description=ptk.description
+                    change.ptk_id,
+                    estimator=spec,
+                    target=ptk.target,
+                    config=ptk.config,
+                    description=ptk.description,
                 )
         return changes
 
@@ -371,10 +389,11 @@ class Store:
                 f"PTK {ptk_id} is trained on {known.stream!r} every {known.every} windows; stream and frequency "
                 "are fixed, so declare a PTK of another name"
             )
-        elif known.config.get("where") != (None if ptk.where is None else dict(ptk.where)):
+        elif known.config.get("where") != ptk.config.get("where"):
             raise InvalidRequest(f"what PTK {ptk_id} is trained on is fixed; declare a PTK of another name")
         else:
-            same = (known.estimator, known.target, known.description) == (spec, ptk.target, ptk.description)
+            mine = (known.estimator, known.target, known.description, dict(known.config))
+            same = mine == (spec, ptk.target, ptk.description, ptk.config)
             action = "keep" if same else "update"
         try:
             declared = ptk.estimator.declared_loss()  # what registration will charge
@@ -387,28 +406,3 @@ class Store:
         """How many windows lie between two trainings; None on a stream that does not exist."""
         policies = {stream.name: stream.policy for stream in self._service.streams()}
         return windows_between(policies[ptk.stream], ptk.every) if ptk.stream in policies else None
-
-
-def utc(value: datetime | str) -> datetime:
-    """A time in UTC; text is ISO 8601, and without an offset means UTC."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidRequest(
-                f"{value!r} is no ISO 8601 time, such as 2026-01-05 or 2026-01-05T06:00:00"
-            ) from None
-    try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    except OverflowError:
-        raise InvalidRequest("the time lies outside the years 1 to 9999") from None
-
-
-_Choice = TypeVar("_Choice", Accountant, Assurance, Closing, ColumnType, PrivacyUnit)
-
-
-def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidRequest(f"unknown {what} {value!r}; choose from {', '.join(kind)}") from None

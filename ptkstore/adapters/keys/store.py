@@ -75,7 +75,9 @@ class FileKeyStore:
             files.make_private(self._windows_path(window.stream))
             return _key_made_once(self._window_path(window), f"window {window}")
 
-    def opening_key(self, window: WindowId, journal: JournalView) -> bytes:
+    def opening_key(
+        self, window: WindowId, journal: JournalView, spend: tuple[int, str] | None = None
+    ) -> bytes:
         """The window's key for a run whose spend is in `journal`; the journal's head is remembered first."""
         with self._stream_lock(window.stream):
             self._known(window.stream)
@@ -86,6 +88,8 @@ class FileKeyStore:
                 raise CatalogBehind(
                     f"the journal of stream {window.stream!r} holds no spend; it opens nothing"
                 )
+            if spend is not None and journal.digest_at(window.stream, spend[0]) != spend[1]:
+                raise CatalogBehind(f"the journal of stream {window.stream!r} lost the spend of this run")
             seen = replace(seen, opened_before=max(seen.opened_before, window.index + 1))
             if seen != mark:
                 write_mark(mark_path, seen)
@@ -103,19 +107,26 @@ class FileKeyStore:
             except CatalogBehind:
                 return self._windows_before(stream)
             try:
-                advanced(mark, journal, stream)
+                advanced(replace(mark, ledger_id=""), journal, stream)
             except CatalogBehind:
                 return mark.opened_before
-            return None
+            return None if mark.ledger_id in ("", journal.ledger_id) else 0
 
-    def accept(self, stream: str, journal: JournalView) -> None:
+    def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
         """Take `journal` for the stream's own from now on: whatever it may have forgotten can be charged no more."""
         with self._stream_lock(stream):
             self._known(stream)
             try:
-                before = read_mark(self._mark_path(stream), stream).opened_before
+                mark = read_mark(self._mark_path(stream), stream)
+                before = mark.opened_before
+                if retired_before is None:  # then it must continue what was seen
+                    advanced(replace(mark, ledger_id=""), journal, stream)
             except CatalogBehind:
+                if retired_before is None and self._mark_path(stream).exists():
+                    raise
                 before = self._windows_before(stream)
+            if retired_before is not None and before > retired_before:
+                raise CatalogBehind(f"a window of stream {stream!r} was opened meanwhile; recover again")
             fresh = Mark(journal.ledger_id, 0, "", before)
             write_mark(self._mark_path(stream), advanced(fresh, journal, stream))
 

@@ -67,6 +67,13 @@ class SqlLedger:
         if numbers:
             self._set_state(stream, numbers, BlockState.RETIRED)
 
+    def identity(self, stream: str) -> tuple[str, int]:
+        """The catalog's identity and the last revision of the stream's blocks."""
+        known = select(t.meta.c.value).where(t.meta.c.name == "ledger_id").scalar_subquery()
+        last = select(func.coalesce(func.max(t.blocks.c.revision), 0)).where(t.blocks.c.stream == stream)
+        row = self._connection.execute(select(known, last.scalar_subquery())).one()
+        return str(row[0]), int(row[1])
+
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after revision `since`, by number, and the revision reached."""
         query = select(t.blocks).where(t.blocks.c.stream == stream, t.blocks.c.revision > since)

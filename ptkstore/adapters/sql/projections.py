@@ -14,6 +14,10 @@ from ptkstore.domain.journal import Entry
 class Source(Protocol):
     """The tables that a projection follows, as one transaction sees them."""
 
+    def identity(self, stream: str) -> tuple[str, int]:
+        """The catalog's identity and the last revision of the stream's blocks."""
+        ...
+
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after a revision."""
         ...
@@ -28,6 +32,7 @@ class _Kept:
     lock: threading.RLock = field(default_factory=threading.RLock)
     filters: Filters = field(default_factory=Filters)
     revision: int = 0
+    ledger_id: str = ""
 
 
 class Projections:
@@ -83,7 +88,13 @@ class Projections:
 
 
 def _follow(stream: str, kept: _Kept, source: Source) -> None:
-    """Read what is new. A journal that does not continue what was read is another one: begin anew."""
+    """Read what is new. A catalog that does not continue what was read is another one: begin anew.
+
+    A restored catalog may have the same head and give a revision twice; recovery gives it another identity.
+    """
+    ledger_id, revision = source.identity(stream)
+    if ledger_id != kept.ledger_id or revision < kept.revision or not kept.filters.sequence:
+        kept.filters, kept.revision, kept.ledger_id = Filters(), 0, ledger_id
     head = kept.filters.sequence
     tail = source.journal(stream, max(0, head - 1))
     if head and (not tail or tail[0].digest != kept.filters.digest):

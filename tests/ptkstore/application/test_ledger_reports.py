@@ -159,7 +159,7 @@ def test_a_report_says_what_the_ledger_says(trained: World) -> None:
     ]
     assert json.loads(told["losses"][0]["event"])["name"] == "Composed"
     assert told["guarantee"]["per_block"] == {"epsilon": "1", "delta": "0"}
-    assert "Theorem 4.3" in told["guarantee"]["composition"]
+    assert "Rényi filter" in told["guarantee"]["composition"]
     assert told["spent"]["stream"]["guarantee"] == {"epsilon": "0.35", "delta": "0"}
     assert [(block["block"], block["window"], block["spent"]["releases"]) for block in told["blocks"]] == [
         (0, 0, 0),

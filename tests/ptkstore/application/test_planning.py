@@ -76,11 +76,21 @@ def test_a_rejection_under_curves_names_a_pure_epsilon_that_fits(bare: World) ->
         bare.register(f"cov{n}", estimator=gaussian())
     with pytest.raises(PtkRejected) as rejection:
         bare.register("pure", 1.0)
-    left = float(str(rejection.value).split(" has epsilon ")[1].split(",")[0])
+    left = float(str(rejection.value).split("a pure epsilon ")[1].split(",")[0])
     assert 0.05 < left < 1
     bare.register("pure", left)
     with pytest.raises(PtkRejected):
         bare.register("more", left)
+
+
+def test_gaussian_noise_beyond_its_curve_is_rejected_without_a_promise_that_does_not_hold(
+    bare: World,
+) -> None:
+    bare.stream(accountant=Accountant.RENYI, capacity_delta=1e-6)
+    whole = {**gaussian(), "params": {**gaussian()["params"], "epsilon": 1.0, "delta": 1e-6}}
+    with pytest.raises(PtkRejected, match="a pure epsilon 1, delta 0 fits") as rejection:
+        bare.register("whole", estimator=whole)
+    assert "within these" not in str(rejection.value)
 
 
 def test_a_profiled_ptk_gets_the_epsilon_and_the_rows_that_open_least(world: World) -> None:
@@ -117,6 +127,7 @@ def test_profiled_ptks_share_a_budget_that_none_of_them_could_have_alone(world: 
         ({"epsilons": [0.5, 0.1]}, "the least first"),
         ({"epsilons": [0, 1]}, r"\[1e-6, 10\]"),
         ({"epsilons": [0.1, "1"]}, "must be a number"),
+        ({"epsilon": [0.1, 1]}, "it may have epsilons, where"),
     ],
 )
 def test_a_range_of_epsilons_is_checked_at_registration(
@@ -142,7 +153,7 @@ def test_reserved_shares_and_contexts_pay_from_lines_of_their_own(bare: World) -
     )
     bare.register("vip", 0.3)
     bare.register("speed", 0.7)
-    with pytest.raises(PtkRejected, match="epsilon 0,"):
+    with pytest.raises(PtkRejected, match="no pure loss fits"):
         bare.register("more", 0.1)
     fares = {"target": 0.1, "train_frequency": "1d", "estimator": speed(1.0)}
     bare.service.register_ptk(team="fares", name="all", stream=STREAM, **fares)
@@ -156,6 +167,19 @@ def test_reserved_shares_and_contexts_pay_from_lines_of_their_own(bare: World) -
         "context us": Loss.charge(1.0),
         "ptk taxi.vip": Loss.charge(0.3),
     }
+
+
+def test_where_all_is_reserved_nobody_else_is_let_in(bare: World) -> None:
+    bare.stream(sharing=Sharing(reserved=(("taxi.vip", Decimal(1)),)))
+    with pytest.raises(PtkRejected, match="reserved for other PTKs"):
+        bare.register("speed", 0.1)
+    bare.register("vip", 1.0)
+
+
+def test_a_retirement_that_every_line_would_meet_at_once_is_refused(bare: World) -> None:
+    half = Sharing(reserved=(("taxi.vip", Decimal("0.5")),))
+    with pytest.raises(InvalidRequest, match="retire_below"):
+        bare.stream(sharing=half, retire_below=Loss.charge(0.6))
 
 
 def test_a_block_that_is_used_up_retires_and_others_do_not(bare: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from ptkstore.adapters.sandbox import ProcessTrainer
 from ptkstore.application.train_ptk import MAX_ATTEMPTS
+from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.snapshots import Version
@@ -72,7 +74,7 @@ def test_a_training_in_a_process_of_its_own_is_elected_placed_and_verified(proce
         "event": ...,
         "privacy_unit": "record",
         "relation": "add_remove",
-        "accountant": "basic",
+        "accountant": "renyi",
         "assurance": "library",
     }
     assert process.drafts() == []
@@ -256,7 +258,9 @@ def test_a_ptk_that_does_not_fit_a_block_is_refused_told_and_disturbs_nobody(wor
     world.close(1)
     world.work("prepare")
     with world.service.begin() as uow:  # somebody else was first on this block
-        uow.ledger.append(request("elsewhere", 0.5, (2, 3)), EntryKind.RESERVE, {})
+        wish = request("elsewhere", 0.5, (2, 3))
+        wish = replace(wish, charge=Charge.pure(Accountant.RENYI, wish.loss))
+        uow.ledger.append(wish, EntryKind.RESERVE, {})
         uow.commit()
     world.work()
     assert world.job("train/taxi.b/0").outcome is Outcome.REFUSED

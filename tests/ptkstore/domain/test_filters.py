@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptklib.accounting import profile_epsilon, renyi_epsilon
-from ptkstore.domain.accountants import ORDERS, SATURATED, Accountant, Caps, Charge, caps_of, epsilon_of
+from ptkstore.domain.accountants import ORDERS, SATURATED, Accountant, Caps, Charge, caps_of, loss_of
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockRecord, Filters
 from ptkstore.domain.journal import BudgetRequest, EntryKind, next_entry
@@ -175,7 +175,15 @@ def test_the_shown_loss_is_none_at_first_and_the_capacity_at_last(accountant: Ac
     assert shown == sorted(shown)
     assert 0.9 < shown[-1] <= 1
     assert filters.views()[0].spent == Loss(0)
-    assert epsilon_of(accountant, WHOLE, (0,) * len(accountant.coordinates)) == 0
+    assert loss_of(accountant, WHOLE, (0,) * len(accountant.coordinates), 0) == Loss(0)
+
+
+@pytest.mark.parametrize("accountant", list(Accountant))
+@pytest.mark.parametrize("epsilon", [1.07, 2.14, 4.03])
+def test_a_pure_loss_is_shown_to_the_nano(accountant: Accountant, epsilon: float) -> None:
+    loss = Loss.charge(epsilon)
+    charge = Charge.pure(accountant, loss)
+    assert loss_of(accountant, Loss.capacity(epsilon, 1e-6), charge.amounts, charge.delta_atto) == loss
 
 
 def test_a_block_is_used_up_when_its_spends_leave_no_room_on_any_line() -> None:
@@ -269,3 +277,15 @@ def test_contexts_each_have_the_whole_capacity_and_shares_are_kept_apart() -> No
 def test_a_sharing_that_promises_too_much_is_refused(wrong: Sharing, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         check_sharing(wrong, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "capacity", "epsilon"),
+    [(RENYI, (1, 1e-2), 1e-4), (RENYI, (0.1, 1e-2), 1e-3), (ZCDP, (0.5, 1e-2), 1e-3)],
+)
+def test_a_loss_that_a_large_delta_pays_for_is_shown_as_no_epsilon(
+    accountant: Accountant, capacity: tuple[float, float], epsilon: float
+) -> None:
+    filters = Filters.of(blocks(accountant, 1, Loss.capacity(*capacity)))
+    filters.promise(request(Charge.pure(accountant, Loss.charge(epsilon)), 0, 1))
+    assert 0 <= filters.views()[0].committed.epsilon <= epsilon

@@ -17,7 +17,7 @@ from ptklib import HistoricalStatistics
 from ptkstore import PTK
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk import Repository, Store, connect, featurize, load_repository
-from ptkstore.sdk.store import utc
+from ptkstore.sdk.policies import utc
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
 
 FEATURES = [f"taxi__speed__{name}" for name in ("count", "speed_sum", "speed_mean")]
@@ -204,12 +204,24 @@ def test_a_change_that_apply_cannot_make_is_refused_not_ignored(
 
 def test_a_repository_that_does_not_fit_says_what_is_left(store: Store, world: World) -> None:
     world.stream()
-    with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 left"):
+    with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 fits"):
         store.apply(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.4))))
     assert [c.action for c in store.plan(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.3))))] == [
         "keep",
         "register",
     ]
+
+
+def test_a_range_of_epsilons_is_declared_once_and_changed_by_applying_again(
+    store: Store, world: World
+) -> None:
+    world.stream(rows_per_window=10_000)
+    profiled = replace(speeds(), target=0.3, epsilons=(0.1, 0.5))
+    for action in ("register", "keep"):
+        assert [c.action for c in store.apply(Repository("taxi", (profiled,)))] == [action]
+    wider = replace(profiled, epsilons=(0.1, 0.9))
+    assert [c.action for c in store.apply(Repository("taxi", (wider,)))] == ["update"]
+    assert world.service.ptks()[0].config == {"epsilons": [0.1, 0.9]}
 
 
 # repositories

@@ -138,3 +138,35 @@ def test_the_mark_is_written_before_the_key_is_read(
     assert mark(root)["sequence"] == 4
     with pytest.raises(CatalogBehind):
         store.opening_key(WINDOW, journal)
+
+
+def test_the_key_is_for_a_run_whose_spend_is_in_the_journal(
+    store: FileKeyStore, sealed: bytes, journal: Journal
+) -> None:
+    assert store.opening_key(WINDOW, journal, (2, "d2")) == sealed
+    for lost in ((2, "other"), (9, "d9")):
+        with pytest.raises(CatalogBehind, match="lost the spend"):
+            store.opening_key(WINDOW, journal, lost)
+
+
+def test_a_catalog_that_only_got_another_name_has_forgotten_nothing(
+    store: FileKeyStore, sealed: bytes, journal: Journal
+) -> None:
+    store.opening_key(WINDOW, journal)
+    renamed = replace(journal, ledger_id="ledger-b")
+    assert store.in_doubt("taxi", journal) is None
+    assert store.in_doubt("taxi", renamed) == 0
+    assert store.in_doubt("taxi", replace(journal, digests=("d1",))) == 4
+    store.accept("taxi", renamed, None)
+    assert store.opening_key(WINDOW, renamed) == sealed
+
+
+def test_what_was_opened_while_a_recovery_ran_is_not_accepted(
+    store: FileKeyStore, sealed: bytes, journal: Journal
+) -> None:
+    store.opening_key(WINDOW, journal.plus("d4"))
+    with pytest.raises(CatalogBehind, match="opened meanwhile"):
+        store.accept("taxi", journal, 3)
+    with pytest.raises(CatalogBehind, match="ends before"):
+        store.accept("taxi", journal, None)
+    store.accept("taxi", journal, 4)
