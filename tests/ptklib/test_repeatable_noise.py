@@ -1,7 +1,5 @@
 """The tests' own noise: the same in every run, fresh where it is asked for."""
 
-import multiprocessing
-
 import numpy as np
 import pytest
 
@@ -28,12 +26,13 @@ def test_two_draws_of_a_test_differ() -> None:
     assert np.all(first != second)
 
 
-@pytest.mark.usefixtures("repeatable")
-def test_a_forked_child_draws_fresh_noise() -> None:
-    context = multiprocessing.get_context("fork")
-    with context.Pool(1) as pool:
-        theirs = pool.apply(stream.os.urandom, (32,))
-    assert theirs != stream.os.urandom(32)
+def test_a_forked_child_draws_fresh_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    repeated, again = RepeatableBytes(), RepeatableBytes()
+    for source in (repeated, again):
+        source.begin("a test")
+    assert repeated.urandom(32) == again.urandom(32)
+    monkeypatch.setattr("tests.repeatable.os.getpid", lambda: -1)  # what a child would find
+    assert repeated.urandom(32) != again.urandom(32)
 
 
 @pytest.mark.fresh_noise
