@@ -118,7 +118,8 @@ def test_a_loss_towards_users_is_refused_where_records_are_accounted_for(world: 
 def test_nothing_is_lost_and_no_block_has_lost_more_than_it_may(world: World, store: Store) -> None:
     assert [n for n in world.notices() if n[1] != "published"] == []
     spent = [block["spent_epsilon"] for block in store.budget(STREAM)]
-    assert max(spent) == pytest.approx(0.25 * len(REGISTERED))
+    assert 0.25 < max(spent) < 0.25 * len(REGISTERED)  # curves add up to less than epsilons do
+    assert world.service.verify_ledger(STREAM).faults == ()
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
