@@ -10,12 +10,10 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.measurements", "tests.repeatable", "tests.services.plugin"]
 
-# A deadline would time the machine, not the code.
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile(
-    "soak", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
-)
+# A deadline, or a complaint about slow examples, would time the machine and not the code.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.register_profile("soak", settings.get_profile("local"), max_examples=2_000)
 
 SERVERS = {"redis_server", "postgres", "webhook_receiver"}
 KEPT = {"PTK_TEST_DATA"}  # where real data lie
