@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ sys.path[0] = str(ROOT)  # this file's directory would hide the package of the s
 
 from benchmarks.measuring import Row, measured, table  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
-from ptkstore.application.charging import charge_of  # noqa: E402
+from ptkstore.application.charging import charge_of, reserve_all  # noqa: E402
 from ptkstore.application.group_commit import GroupCommit  # noqa: E402
 from ptkstore.domain.accountants import Accountant  # noqa: E402
 from ptkstore.domain.blocks import BlockRange  # noqa: E402
@@ -27,6 +28,7 @@ from ptkstore.domain.journal import BudgetRequest  # noqa: E402
 from ptkstore.domain.ledger import Granted, decide, verify  # noqa: E402
 from ptkstore.domain.losses import Loss  # noqa: E402
 from ptkstore.domain.sharing import COMMON  # noqa: E402
+from ptkstore.ports.catalog import UnitOfWork  # noqa: E402
 from tests.contracts.builders import stream_named  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 
@@ -42,6 +44,10 @@ def request(key: str, blocks: BlockRange = BLOCKS) -> BudgetRequest:
     return BudgetRequest(STREAM, key, "bench.ptk", blocks, LOSS, CHARGE)
 
 
+def _reserved(wishes: list[tuple[BudgetRequest, dict[str, object]]], uow: UnitOfWork) -> list[object]:
+    return list(reserve_all(uow, STREAM, wishes))
+
+
 def charges(url: str) -> tuple[float, float]:
     """Charges per second of 16 writers that ask for four at a time, and the 99th percentile of their waits."""
     with SqlCatalog(url) as catalog:
@@ -55,7 +61,8 @@ def charges(url: str) -> tuple[float, float]:
             for first in range(0, CHARGES // WRITERS, AT_ONCE):
                 wishes = [(request(f"{writer}.{first + n}"), EVENT) for n in range(AT_ONCE)]
                 start = time.perf_counter()
-                granted.extend(isinstance(a, Granted) for a in queue.reserve_all(STREAM, wishes))
+                answers = queue.together(STREAM, partial(_reserved, wishes))
+                granted.extend(isinstance(answer, Granted) for answer in answers)
                 waits.append(time.perf_counter() - start)
 
         threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]

@@ -183,6 +183,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         empty = PartialStatistics(type(self).__name__, self._fingerprint(), self._empty())
         return merge_all(empty, parts, self._joined)
 
+    def condenses(self) -> bool:
+        """Return whether partial statistics condense the rows: none of their vectors is the rows one after the other."""
+        return not set(self._joined) & set(self._empty())
+
     def finalize(
         self, parts: Iterable[PartialStatistics], previous_state: ReleasedState | None = None
     ) -> Self:

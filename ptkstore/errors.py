@@ -3,8 +3,12 @@
     PtkStoreError
     ├── InvalidRequest     the caller fixes the request
     │   ├── UnknownName        no such stream, PTK, subscription or window
-    │   └── SchemaMismatch     a table does not have the declared columns
+    │   ├── SchemaMismatch     a table does not have the declared columns
+    │   ├── TooLarge           more than the service takes at once
+    │   └── UnknownFormat      a body of a type that is not read here
     ├── Refused            policy said no; the reason says what would fit
+    │   ├── Unauthenticated    no valid token came with the request
+    │   ├── NotAllowed         the token's roles do not allow this
     │   ├── PtkRejected        the PTK cannot be served beside the others
     │   ├── BudgetDenied       a block has no room for the loss
     │   └── WindowGone         the window has left its retention
@@ -52,10 +56,34 @@ class SchemaMismatch(InvalidRequest):
     code = "schema-mismatch"
 
 
+class TooLarge(InvalidRequest):
+    """More than the service takes at once; the message names the limit."""
+
+    code = "too-large"
+
+
+class UnknownFormat(InvalidRequest):
+    """A body of a type that is not read here; the message names those that are."""
+
+    code = "unknown-format"
+
+
 class Refused(PtkStoreError):
     """Policy said no; the message says what was asked and what is left."""
 
     code = "refused"
+
+
+class Unauthenticated(Refused):
+    """No token came, or none that opens anything: unknown, expired and revoked ones are told alike."""
+
+    code = "unauthenticated"
+
+
+class NotAllowed(Refused):
+    """The roles of the token do not allow this."""
+
+    code = "not-allowed"
 
 
 class PtkRejected(Refused):

@@ -12,6 +12,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from ptkstore.errors import InvalidRequest
 
+CATALOG = "catalog.db"
+"""The embedded catalog, in the home."""
 _MASK = "****"
 _SHOWN_OPTIONS = {"host", "port", "dbname", "sslmode", "virtual_host", "db"}
 
@@ -28,8 +30,16 @@ class Settings(BaseSettings):
     lake_url: str | None = Field(None, description="published states; <home>/lake by default")
     raw_url: str | None = Field(None, description="raw zone; <home>/raw by default")
     redis_url: str | None = Field(None, description="broker; a redis-server started in the home by default")
-    online_store: Literal["auto", "redis", "sqlite"] = Field(
-        "auto", description="where Feast keeps online rows; auto: Redis if PTK_REDIS_URL is set, else a file"
+    online_store: Literal["auto", "redis", "packed", "sqlite"] = Field(
+        "auto",
+        description="where Feast keeps online rows; auto: Redis if PTK_REDIS_URL is set, else a file; packed: "
+        "Redis through a faster store of ours, which readers then need too",
+    )
+    keep_versions: int = Field(
+        3, ge=1, description="how many of a PTK's newest versions can be pinned in lookups"
+    )
+    keep_superseded_seconds: float = Field(
+        0.0, ge=0, description="how long older versions stay online as well, counted from their successor"
     )
     webhook_networks: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="private networks that webhooks may reach, comma separated, for example 127.0.0.0/8"
@@ -39,8 +49,18 @@ class Settings(BaseSettings):
     )
     lease_seconds: float = Field(60.0, ge=2, le=3600, description="how long a silent worker keeps a job")
     train_timeout_seconds: float = Field(600.0, gt=0, le=86_400, description="the longest training")
+    profile_timeout_seconds: float = Field(
+        3600.0, gt=0, le=86_400, description="the longest profile by samples"
+    )
     train_memory_mib: int = Field(4096, ge=512, description="the most memory of a training process")
+    rows_per_partial: int = Field(
+        2_000_000, ge=1, description="planned rows beyond which a training is split among workers"
+    )
     worker_concurrency: int = Field(2, ge=1, le=64, description="jobs that a worker runs at once")
+    api_threads: int = Field(12, ge=1, le=64, description="requests that the HTTP API works on at once")
+    api_timeout_seconds: float = Field(60.0, ge=1, le=3600, description="the longest wait for an answer")
+    api_ingest_mib: int = Field(64, ge=1, le=1024, description="the largest body of rows over HTTP")
+    api_event_streams: int = Field(200, ge=0, le=10_000, description="event streams that may be open at once")
 
     @field_validator("webhook_networks", mode="before")
     @classmethod
@@ -60,12 +80,14 @@ class Settings(BaseSettings):
     @property
     def catalog_url(self) -> str:
         """The SQLAlchemy URL of the catalog."""
-        return self.database_url or f"sqlite:///{self.root / 'catalog.db'}"
+        return self.database_url or f"sqlite:///{self.root / CATALOG}"
 
     @property
     def online_in_redis(self) -> bool:
         """Whether Feast's online rows lie in Redis."""
-        return self.online_store == "redis" or (self.online_store == "auto" and self.redis_url is not None)
+        return self.online_store in {"redis", "packed"} or (
+            self.online_store == "auto" and self.redis_url is not None
+        )
 
     @property
     def root(self) -> Path:

@@ -1,4 +1,4 @@
-"""The program that opens rows: guard, read one order, train, prepare or forget, answer.
+"""The program that opens rows: guard, read one order, train, collect, prepare or forget, answer.
 
 It composes its own adapters, as `ptkstore.wiring` does for the other programs, and lives for one order.
 """
@@ -9,6 +9,7 @@ import os
 import sys
 
 from ptkstore.adapters.sandbox import guard
+from ptkstore.adapters.sandbox.profile_messages import Told
 from ptkstore.adapters.sandbox.protocol import (
     MEMORY_LIMIT,
     ROWS_CORRUPT,
@@ -17,9 +18,12 @@ from ptkstore.adapters.sandbox.protocol import (
     decode_order,
     encode_answer,
 )
+from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import CorruptObject, WindowGone
-from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed
+from ptkstore.ports.evaluating import EvaluateRequest
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed
 
 
 def main(answer_fd: int) -> None:
@@ -36,7 +40,7 @@ def main(answer_fd: int) -> None:
         pipe.write(encode_answer(answer))
 
 
-def _answer(order: Order) -> Draft | TrainFailed | None:
+def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
     try:
         return _done(order)
     except MemoryError:
@@ -47,7 +51,7 @@ def _answer(order: Order) -> Draft | TrainFailed | None:
         return TrainFailed(ROWS_CORRUPT)
 
 
-def _done(order: Order) -> Draft | None:
+def _done(order: Order) -> Draft | LossMass | Told | None:
     # Imported here: by now the process is guarded, and want of memory while importing has its code too. The
     # libraries of the estimators take seconds, and a preparation goes without them.
     from ptkstore.adapters.keys import AesGcmSealer, split_hash
@@ -60,14 +64,28 @@ def _done(order: Order) -> Draft | None:
 
         prepare(order.request, raw, split_hash)
         return None
+    if isinstance(order.request, ProfileRequest | DriftRequest):
+        from ptkstore.adapters.sandbox.profiling import has_drifted, profile
+
+        if isinstance(order.request, ProfileRequest):
+            return profile(order.request, raw)
+        return has_drifted(order.request, raw)
+    if isinstance(order.request, EvaluateRequest):
+        from ptkstore.adapters.sandbox.evaluating import evaluate
+
+        return evaluate(order.request, raw)
     if isinstance(order.request, ForgetRequest):
         from ptkstore.adapters.sandbox.forgetting import forget
 
         forget(order.request, raw)
         return None
-    from ptkstore.adapters.sandbox.training import train
+    from ptkstore.adapters.sandbox.training import collect, train
 
-    return train(order.request, raw, FsspecStaging(order.staging_url, sealer))
+    staging = FsspecStaging(order.staging_url, sealer)
+    if isinstance(order.request, CollectRequest):
+        collect(order.request, raw, staging)
+        return None
+    return train(order.request, raw, staging)
 
 
 if __name__ == "__main__":

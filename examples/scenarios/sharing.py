@@ -18,8 +18,9 @@ PTKs are trained on yellow trips before the task's test rows; where a task's own
 that begin in the same second are left out. Task rows and test rows come in the order of time: the last month tests
 and the two before are the task's own (three weeks and the rest of the month for fares).
 
-Epsilon is that of all PTKs of a task together. The non-private PTKs are scikit-learn's `TargetEncoder`, exact
-counts, `HistGradientBoostingRegressor` and `RandomForestClassifier`.
+Epsilon is that of all PTKs of a task together. `PTKs of no trips` is a control: the same PTKs at epsilon 1, trained
+on an empty table, that is on noise alone. What a line gains beyond it was learnt. The non-private PTKs are
+scikit-learn's `TargetEncoder`, exact counts, `HistGradientBoostingRegressor` and `RandomForestClassifier`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ PATHS = {
     "bikes": "Citi Bike trips, three months or more",
 }
 SQUARED = "squared error of log seconds"
+NOTHING = "PTKs of no trips"
 FIGURES = {"green cabs": "sharing_cabs", "fares": "sharing_cabs"} | dict.fromkeys(
     ("bike demand", "bike durations", "bike destinations"), "sharing_bikes"
 )
@@ -101,6 +103,7 @@ def bike_demand_tasks(yellow: pd.DataFrame, rides: pd.DataFrame) -> list[Task]:
             "bike demand, by statistics", "Poisson deviance", "HistoricalStatistics: counts by weekday and hour",
             len(past), own, later, "rides", lambda names: models.demand(["weekday", "weekend_hour"], names),
             losses.poisson_deviance, partial(cab_ptks.train, [cab_ptks.rides_by_time()], past),
+            {NOTHING: partial(cab_ptks.train, [cab_ptks.rides_by_time()], past.head(0), 1.0)},
             group="bike demand", order="time",
         )
     ]  # fmt: skip
@@ -125,6 +128,7 @@ def bike_destination_tasks(yellow: pd.DataFrame, rides: pd.DataFrame) -> list[Ta
                 ["pickup_station", "hour", "weekday"], ["subscriber", "age"], len(stations), names
             ),
             losses.log_loss_of_many, partial(destinations.train, past, len(stations), box),
+            {NOTHING: partial(destinations.train, past.head(0), len(stations), box, 1.0)},
             group="bike destinations", order="time",
         )
         for source, (learnt, past, box) in sources.items()
@@ -146,7 +150,8 @@ def _tasks(
         Task(
             f"{group}, by {name}", loss, ptk, len(past), some(own), some(later), label,
             lambda names: models.Blend(TIME_COLUMNS, [*PLACE_COLUMNS, *numbers], names),
-            losses.squared_error, partial(cab_ptks.train, parts, past), group=group, order="time",
+            losses.squared_error, partial(cab_ptks.train, parts, past),
+            {NOTHING: partial(cab_ptks.train, parts, past.head(0), 1.0)}, group=group, order="time",
         )
         for name, (ptk, parts) in sets.items()
     ]  # fmt: skip

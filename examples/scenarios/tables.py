@@ -47,12 +47,20 @@ def of_profile(profile: dict[str, Any]) -> str:
     return "\n".join(text)
 
 
+def of_table(table: dict[str, Any]) -> str:
+    """Return a table that was saved as text, under its name and what is said of it."""
+    name = table["table"][0].upper() + table["table"][1:]
+    return "\n".join([f"**{name}** ({table['said']})", "", *lines_of_table(table["header"], table["rows"])])
+
+
 def tables_of(folder: Path) -> dict[str, str]:
     """Return the table of each task and profile saved in `folder`, by name."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         for measured in json.loads(path.read_text()):
-            if "family" in measured:
+            if "table" in measured:
+                found[measured["table"]] = of_table(measured)
+            elif "family" in measured:
                 found[measured["family"]] = of_profile(measured)
             else:
                 found[measured["task"]] = of_task(measured)

@@ -6,7 +6,7 @@ from ptklib.accounting.concentrated import zcdp_rho
 from ptklib.accounting.conversion import renyi_epsilon
 from ptklib.accounting.curves import ORDERS, event_delta, pure_epsilon, renyi_curve
 from ptklib.accounting.gaussian import gaussian_epsilon, gaussian_sigma
-from ptklib.accounting.pld import pld_epsilon
+from ptklib.accounting.pld import pld_advantage, pld_epsilon
 
 __all__ = [
     "ORDERS",
@@ -18,6 +18,7 @@ __all__ = [
     "gaussian_multiplier",
     "gaussian_sigma",
     "joint_multiplier",
+    "pld_advantage",
     "pld_epsilon",
     "profile_epsilon",
     "pure_epsilon",

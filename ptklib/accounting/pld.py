@@ -99,6 +99,27 @@ def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
     return min(plain, found * (1 + 1e-12) + _DISCRETE * 4 * composed)
 
 
+def pld_advantage(loss: PrivacyLoss) -> float:
+    """Return the delta of a loss at epsilon 0: how much better than blindly anybody can guess whether a unit was in.
+
+    A fair coin decides whether it is; ``(1 + advantage) / 2`` of all guesses are right at most.
+
+    Returns
+    -------
+    float
+        Rounded up, at most 1.
+    """
+    known = _counted([_known(loss)])
+    parts, composed = _together(known, 1e-9)
+    if not parts.leaves:
+        return min(parts.delta, 1.0)
+    reach = min(_EPSILON_MAX, max(sum(leaf.reach * count for leaf, count in parts.leaves), 1e-9))
+    step = 2.0 ** math.floor(math.log2(reach / _STEPS))
+    top = math.ceil((4 * reach + 1) / step)
+    removed, added = _composed(_grouped(parts.leaves), step, top).deltas(np.zeros(1))
+    return min(float(max(removed[0], added[0])) * (1 + 1e-9) + parts.delta + _FFT * (composed + 100), 1.0)
+
+
 def _known(loss: PrivacyLoss) -> PrivacyLoss:
     try:
         parts_of(loss.event)

@@ -1,5 +1,6 @@
 """Empirical audit: what outputs on neighbouring synthetic datasets prove about a loss."""
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,6 +11,7 @@ from sklearn.base import clone
 
 from ptklib.accounting import joint_multiplier, profile_epsilon
 from ptklib.checks.bounds import ApproximateTest, PureTest, choose_test, epsilon_lower_bound
+from ptklib.checks.events import leaves
 from ptklib.checks.rows import Neighbours, Synthetic, neighbours
 from ptklib.checks.scores import Score, scores_of
 from ptklib.exceptions import InvalidParameterError
@@ -17,6 +19,9 @@ from ptklib.privacy import EPSILON_MAX, PrivacyLoss
 
 RUNS = 2_000
 CONFIDENCE = 0.999
+
+FALSE_ALARM = 1e-6
+"""Chance, at most, that an honest trainer is contradicted."""
 
 EPSILON = 2.0
 """Where an audit sees most: at smaller epsilon it needs many more runs, at larger ones all guesses are right."""
@@ -42,8 +47,8 @@ class Audit:
         With probability `confidence`, the mechanism loses at least this at `delta`.
     confidence : float
     verdict : "consistent" or "contradicted"
-        Contradicted when `lower_bound` exceeds `epsilon`, found twice on outputs of their own: an honest
-        mechanism is contradicted with probability ``(1 - confidence)**2`` at most.
+        Contradicted when outputs exceed what is declared twice, on trainings of their own: an honest trainer is
+        contradicted with the chosen probability of a false alarm at most.
     runs : int
         Trainings behind the bound, those that chose the score left out.
     neighbours : str
@@ -68,6 +73,7 @@ def audit(
     *,
     runs: int = RUNS,
     confidence: float = CONFIDENCE,
+    false_alarm: float = FALSE_ALARM,
     declared: PrivacyLoss | None = None,
     columns: Mapping[str, Any] | None = None,
 ) -> Audit:
@@ -81,6 +87,9 @@ def audit(
         Trainings; the bound grows with them, at best up to the epsilon that is really lost.
     confidence : float
         Chance, at least, that the bound holds.
+    false_alarm : float
+        Chance, at most, that an honest trainer is contradicted. The verdict has a confidence of its own, the root of
+        this for each of two looks: a bound that is wrong once in a thousand audits contradicts nobody.
     declared : PrivacyLoss, optional
         The claim to hold outputs against; what `estimator` declares by default.
     columns : mapping of column to values or (low, high), optional
@@ -97,14 +106,22 @@ def audit(
         raise InvalidParameterError("an audit needs at least 100 runs")
     if not 0.5 <= confidence < 1:
         raise InvalidParameterError("confidence must lie in [0.5, 1)")
+    if not 0 < false_alarm <= 0.25:
+        raise InvalidParameterError("false_alarm must lie in (0, 0.25]")
     trainer = clone(estimator)
     claim = trainer.declared_loss() if declared is None else declared
     pair, score = _most_visible(trainer, Synthetic(trainer, columns))
-    bound = epsilon_lower_bound(*_trials(score, runs), claim, confidence=confidence)
-    made, found, exceeds = runs, bound.epsilon, bound.exceeds
+
+    def look() -> tuple[float, bool]:
+        seen = _trials(score, runs)
+        found = epsilon_lower_bound(*seen, claim, confidence=confidence)
+        sure = epsilon_lower_bound(*seen, claim, confidence=1 - math.sqrt(false_alarm))
+        return found.epsilon, sure.exceeds
+
+    made, (found, exceeds) = runs, look()
     if exceeds:
-        again = epsilon_lower_bound(*_trials(score, runs), claim, confidence=confidence)
-        made, found, exceeds = 2 * runs, min(found, again.epsilon), again.exceeds
+        again, exceeds = look()
+        made, found = 2 * runs, min(found, again)
     return Audit(
         epsilon=claim.epsilon,
         delta=claim.delta,
@@ -116,15 +133,22 @@ def audit(
     )
 
 
-def twin(estimator: Any) -> Any:
-    """Return the same estimator with a budget that halves its noise: what a faulty trainer would be.
+def twin(estimator: Any, divisor: float = 2.0) -> Any:
+    """Return the same estimator with a budget that divides its noise by two: what a faulty trainer would be.
 
     Audited against the loss of the original, it shows whether the audit could have seen the fault.
+
+    Parameters
+    ----------
+    estimator : DPEstimator
+    divisor : float, default 2
+        What the noise is divided by, at least 1.
 
     Notes
     -----
     Half the noise is twice the epsilon for mechanisms of ``delta=0``. For Gaussian noise it is the epsilon of
-    half the scale; for other events with a delta, twice the epsilon is taken.
+    half the scale. For other events with a delta it is the largest epsilon at which no part of the event has less than
+    half its noise: one part has half of it, the others that or more.
 
     Raises
     ------
@@ -133,10 +157,43 @@ def twin(estimator: Any) -> Any:
     """
     loss = estimator.declared_loss()
     multiplier = joint_multiplier([loss.event])
-    doubled = 2 * loss.epsilon if multiplier is None else profile_epsilon(multiplier / 2, loss.delta)
-    if doubled > EPSILON_MAX:
-        raise InvalidParameterError("no estimator may have half the noise of this one: lower its epsilon")
-    return clone(estimator).set_params(epsilon=doubled)
+    if loss.delta == 0:
+        epsilon = divisor * loss.epsilon
+    elif multiplier is not None:
+        epsilon = profile_epsilon(multiplier / divisor, loss.delta)
+    else:
+        epsilon = _epsilon_of_less_noise(estimator, loss, divisor)
+    if epsilon > EPSILON_MAX:
+        raise InvalidParameterError("no estimator may have so little noise: lower the epsilon of this one")
+    return clone(estimator).set_params(epsilon=epsilon)
+
+
+def _epsilon_of_less_noise(estimator: Any, loss: PrivacyLoss, divisor: float) -> float:
+    """Return the largest epsilon at which each part of the event keeps its share of noise; infinity if any does."""
+    faulty, whole = clone(estimator), _scales(loss)
+
+    def keeps_enough(epsilon: float) -> bool:
+        scales = _scales(faulty.set_params(epsilon=epsilon).declared_loss())
+        alike = [part[:-1] for part in scales] == [part[:-1] for part in whole]
+        return alike and all(part[-1] >= full[-1] / divisor for part, full in zip(scales, whole, strict=True))
+
+    if keeps_enough(EPSILON_MAX):
+        return math.inf
+    low, high = loss.epsilon, EPSILON_MAX
+    while high / low > 1 + 1e-4:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if keeps_enough(middle) else (low, middle)
+    return low
+
+
+def _scales(loss: PrivacyLoss) -> list[tuple[Any, ...]]:
+    """Return name, size and scale of each draw of an event."""
+    return [
+        (part["name"], tuple(part.get("shape", ())), float(part[key]))
+        for part, _ in leaves(loss.event)
+        for key in sorted(part)
+        if key.endswith("scale") or key.startswith("scale")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

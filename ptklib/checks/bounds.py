@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,22 @@ from ptklib.accounting import (
     renyi_epsilon,
 )
 from ptklib.checks.events import leaves
-from ptklib.checks.rules import Rule, cuts, likely_chances, likely_rule, share_bounds, two_sided
+from ptklib.checks.profile import Bound, ProfileTest
+from ptklib.checks.rules import (
+    Chances,
+    Rule,
+    cuts,
+    guesses,
+    likely_chances,
+    likely_rule,
+    share_bounds,
+    tallies,
+    two_sided,
+)
 from ptklib.privacy import PrivacyLoss
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Chances = Floats | Bools
-"""Coins or, where a rule is chosen, how likely each says that the row is in."""
-
 _LEAST_RENYI = 1e-7
 _LEAST_SHIFT = 1e-3
 _SAME = 1 + 1e-6
@@ -34,33 +42,29 @@ _HIGH_ORDER = 1e9
 _FEW_PARTS = 2.5
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An epsilon that the mechanism loses at least, with the confidence of the test that found it."""
-
-    epsilon: float
-    exceeds: bool
-    """Whether it contradicts the declared loss."""
-
-
 class LossTest(Protocol):
     """Turns guesses into a bound."""
 
     def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
-        """Return how much `rule` shows on these scores, each share being wrong with probability `level`."""
+        """Return how much `rule` shows on these scores, at least; it is too much with probability `level` at most."""
 
     def bound(self, strength: float) -> Bound:
         """Return what a strength says of epsilon."""
-
-    n_shares: ClassVar[int]
-    """Shares that are bounded from counts, all of which have to hold."""
 
     def rule(self, scores: Floats, inside: Bools) -> Rule:
         """Return the rule for all `scores` that shows most for the first ones, whose coins are given."""
 
 
+def tests_of(loss: PrivacyLoss) -> list[LossTest]:
+    """Return the tests there are here against a declared loss; which one shows most depends on what leaks."""
+    tests: list[LossTest] = [choose_test(loss)]
+    if loss.event["name"] != "EpsilonDelta":
+        tests.append(ProfileTest(loss))
+    return tests
+
+
 def choose_test(loss: PrivacyLoss) -> LossTest:
-    """Return the most powerful test there is here against a declared loss."""
+    """Return the most powerful test of outputs that are seldom and tell much."""
     if loss.delta == 0:
         return RenyiTest(loss) if _many_parts(loss) else PureTest(loss.epsilon)
     if event_delta(loss.event) > 0:
@@ -90,11 +94,9 @@ class PureTest:
 
     epsilon: float
 
-    n_shares: ClassVar[int] = 1
-
     def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the logit of the least share of right guesses."""
-        share = share_bounds(*_guesses(scores, inside, rule), level)[0]
+        share = share_bounds(*guesses(scores, inside, rule), level)[0]
         return math.log(share / (1 - share)) if share > 0 else -math.inf
 
     def bound(self, strength: float) -> Bound:
@@ -121,12 +123,9 @@ class ApproximateTest:
     epsilon: float
     delta: float
 
-    n_shares: ClassVar[int] = 2
-
     def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the least log of ``(s - delta / g) / (1 - s)``."""
-        right, made = _guesses(scores, inside, rule)
-        share, guessed = share_bounds(right, made, level)[0], share_bounds(made, len(scores), level)[0]
+        share, guessed = _right_and_guessed(scores, inside, rule, level)
         left = share - self.delta / guessed if guessed > 0 else 0.0
         return math.log(left / (1 - share)) if left > 0 else -math.inf
 
@@ -160,11 +159,9 @@ class GaussianTest:
     shift: float
     delta: float
 
-    n_shares: ClassVar[int] = 4
-
     def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the greatest shift of a normal variable that the shares need."""
-        events = _event_bounds(scores, inside, rule, level)
+        events = _event_bounds(scores, inside, rule, _part(level, 4))
         return max(float(ndtri(low) - ndtri(high)) for low, high in events)
 
     def bound(self, strength: float) -> Bound:
@@ -192,9 +189,17 @@ class RenyiTest:
     find half the noise by the sum of their epsilons; by their curve it is found. The bound is then the declared epsilon
     times the least number c that the noise of all parts must be divided by: that multiplies the curve by ``c**2`` at
     most, and by c at most where it is below 1.
-    """
 
-    n_shares: ClassVar[int] = 4
+    A rule that guesses for both sides needs two shares alone: g of trials in which a guess is made, s of right ones
+    among them. By the fair coin ``(g s, 1 - g, g (1 - s))`` is the mean of the law of (yes, neither, no) with the row
+    and of that of (no, neither, yes) without, and the same numbers in reverse order are the mean of the other two.
+    Rényi divergences are jointly quasi-convex [1]_ and the curve holds in both directions, so it holds between
+    the means; their divergence grows with g, and with s above 1/2.
+
+    References
+    ----------
+    .. [1] van Erven, Harremoës, "Rényi Divergence and Kullback-Leibler Divergence", 2014, Theorem 13.
+    """
 
     def __init__(self, loss: PrivacyLoss) -> None:
         self._loss = loss
@@ -203,7 +208,13 @@ class RenyiTest:
 
     def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
         """Return the least factor of the curve that explains the shares."""
-        shares = _least_apart(scores, inside, rule, level)
+        if rule.two_sided:
+            share, guessed = _right_and_guessed(scores, inside, rule, level)
+            if share <= 0.5:
+                return 0.0
+            p = (guessed * share, 1 - guessed, guessed * (1 - share))
+            return float(np.max(_renyi(p, p[::-1], self._orders) / self._curve))
+        shares = _least_apart(scores, inside, rule, _part(level, 4))
         return max(float(np.max(_renyi(p, q, self._orders) / self._curve)) for p, q in (shares, shares[::-1]))
 
     def bound(self, strength: float) -> Bound:
@@ -246,35 +257,41 @@ def epsilon_lower_bound(
     explore : float
         Share of the trials, the first ones, on which the rule is chosen; the coins of the others alone give the bound.
     """
-    test, split = choose_test(loss), int(len(scores) * explore)
-    best = test.rule(scores, inside[:split])
-    level = (1 - confidence) / test.n_shares
-    return test.bound(test.strength(scores[split:], inside[split:], best, level))
+    split = int(len(scores) * explore)
+    coins = inside[:split]
+    rules = [(test, test.rule(scores, coins)) for test in tests_of(loss)]
+    some, likely = _what_is_left(scores, coins)
+    test, rule = max(
+        rules, key=lambda entry: entry[0].bound(entry[0].strength(some, likely, entry[1], None)).epsilon
+    )
+    return test.bound(test.strength(scores[split:], inside[split:], rule, 1 - confidence))
 
 
 def _strongest(test: LossTest, rules: list[Rule], scores: Floats, inside: Bools) -> Rule:
     """Return the rule that is likely to show most in the trials that are left, by those that were seen."""
-    seen = scores[: len(inside)]
-    times = max(round(len(scores) / max(len(seen), 1)) - 1, 1)
-    chances = likely_chances(seen, inside)
-    some, likely = np.tile(seen, times), np.tile(chances, times)
+    some, likely = _what_is_left(scores, inside)
     return max(rules, key=lambda rule: test.strength(some, likely, rule, None))
 
 
-def _guesses(scores: Floats, inside: Chances, rule: Rule) -> tuple[float, float]:
-    """Return how many guesses are right, and how many are made."""
-    yes, no = scores > rule.above, scores < rule.below
-    with_row, without = _tallies(inside, yes, no)
-    return with_row[1] + without[2], float(np.count_nonzero(yes | no))
+def _what_is_left(scores: Floats, inside: Bools) -> tuple[Floats, Floats]:
+    """Return as many scores as are left, made of those that were seen, and how likely each says that the row is in."""
+    seen = scores[: len(inside)]
+    times = max(round(len(scores) / max(len(seen), 1)) - 1, 1)
+    return np.tile(seen, times), np.tile(likely_chances(seen, inside), times)
 
 
-def _tallies(inside: Chances, *events: Bools) -> tuple[list[float], list[float]]:
-    """Return the number of trials with the row, and those of them in each event; the same without it."""
-    chances = np.asarray(inside, dtype=np.float64)
-    with_row, without = (
-        [float(w.sum()), *(float(w @ event) for event in events)] for w in (chances, 1 - chances)
-    )
-    return with_row, without
+def _right_and_guessed(
+    scores: Floats, inside: Chances, rule: Rule, level: float | None
+) -> tuple[float, float]:
+    """Return the least share of right guesses among those made, and the least share of trials with a guess."""
+    right, made = guesses(scores, inside, rule)
+    level = _part(level, 2)
+    return share_bounds(right, made, level)[0], share_bounds(made, len(scores), level)[0]
+
+
+def _part(level: float | None, n_shares: int) -> float | None:
+    """Return the level of each of so many shares, all of which have to hold."""
+    return None if level is None else level / n_shares
 
 
 def _event_bounds(
@@ -282,7 +299,7 @@ def _event_bounds(
 ) -> list[tuple[float, float]]:
     """Return (least p, most q) of the event of `rule` and of its complement, for either order of datasets."""
     event = scores > rule.above if math.isfinite(rule.above) else scores < rule.below
-    (n_with, hits_with), (n_without, hits_without) = _tallies(inside, event)
+    (n_with, hits_with), (n_without, hits_without) = tallies(inside, event)
     with_row, without = share_bounds(hits_with, n_with, level), share_bounds(hits_without, n_without, level)
     return [
         (with_row[0], without[1]),
@@ -303,7 +320,7 @@ def _least_apart(
     within the four bounds of shares it is least at their corner, as long as ratios stay in order there.
     """
     yes, no = scores > rule.above, scores < rule.below
-    (n_with, *hits_with), (n_without, *hits_without) = _tallies(inside, yes, no)
+    (n_with, *hits_with), (n_without, *hits_without) = tallies(inside, yes, no)
     p_yes, p_no = share_bounds(hits_with[0], n_with, level)[0], share_bounds(hits_with[1], n_with, level)[1]
     q_yes = share_bounds(hits_without[0], n_without, level)[1]
     q_no = share_bounds(hits_without[1], n_without, level)[0]

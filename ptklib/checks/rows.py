@@ -18,6 +18,9 @@ CROWD = 400
 
 _CROWDED_ROWS, _LEAST_CROWD = 4_000, 50
 
+_LITTLE = 1e-3
+"""Of an interval, from its end: next to nothing, but not nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -60,6 +63,13 @@ class Column:
     def repeat(self, place: int, n: int) -> npt.NDArray[Any]:
         """Return `n` times the first (0) or the last (-1) value."""
         return self.array([self.values[place]] * n)
+
+    def near(self, place: int) -> npt.NDArray[Any]:
+        """Return the first (0) or the last (-1) value; of a number, one a little nearer to the middle."""
+        if not self.numeric:
+            return self.repeat(place, 1)
+        low, high = self.values
+        return np.asarray([(1 - _LITTLE) * self.values[place] + _LITTLE * (low + high) / 2])
 
     def array(self, values: list[Any]) -> npt.NDArray[Any]:
         """Return some of its values as a column of its type."""
@@ -117,9 +127,14 @@ class Synthetic:
         if params.get("guarantee") == "user":
             self._unit, most = params.get("user"), params.get("max_rows_per_user")
         self._rows_per_unit = int(most or 1)
+        self.owner: str | None = None
+        """The column of users whose rows are units of their own."""
+        if params.get("guarantee") == "record":
+            self.owner = estimator.input_columns()[0]
         self.crowd = max(min(CROWD, _CROWDED_ROWS // self._rows_per_unit), _LEAST_CROWD)
         self.names = tuple(estimator.input_columns())
-        self._needs_y = bool(estimator.__sklearn_tags__().target_tags.required)
+        named = params.get("label") in self.names  # a column of the table, which `y` need not repeat
+        self._needs_y = bool(estimator.__sklearn_tags__().target_tags.required) and not named
         self._label = LABEL if self._needs_y else str(params.get("label"))
         given = {name: Column.of(declared) for name, declared in (columns or {}).items()}
         wanted = [*self.names, *([LABEL] if self._needs_y else [])]
@@ -168,6 +183,11 @@ class Synthetic:
             {name: c.repeat(places[name], n) for name, c in self.columns.items()}, n, first_unit
         )
 
+    def lighter_row(self) -> Rows:
+        """Return one row of the last owner, otherwise at the first values or, of numbers, near them."""
+        places = dict.fromkeys(self.columns, 0) | {str(self.owner): -1}
+        return self._rows({name: c.near(places[name]) for name, c in self.columns.items()}, 1, 0)
+
     def _rows(self, columns: dict[str, npt.NDArray[Any]], n: int, first_unit: int) -> Rows:
         y = columns.pop(LABEL) if self._needs_y else None
         if self._unit is not None and self._unit in self.names:
@@ -207,7 +227,8 @@ def neighbours(synthetic: Synthetic, n_amplified: int = 400) -> list[Neighbours]
 
     Nothing against one unit at either end of all columns, a crowd of equal rows against one more, a crowd at the
     other end, and one with the other label. Choices by how far rows are apart move most beside the third, residuals of
-    predictions beside the last.
+    predictions beside the last. Where the rows of users are units of their own, a heavy row is also added to a light
+    one of its user: what is computed of a user then turns as far as one row can turn it.
     """
     pairs = []
     for place, end in ((-1, "highest"), (0, "lowest")):
@@ -222,6 +243,9 @@ def neighbours(synthetic: Synthetic, n_amplified: int = 400) -> list[Neighbours]
             if synthetic.labelled:
                 contrary = synthetic.alike(place, n, label_place=-1 - place)
                 pairs.append(Neighbours(f"contrary crowd, {end}", contrary, unit, amplified, n_amplified))
+    if synthetic.owner is not None:
+        row, many = synthetic.alike(-1, 1), synthetic.alike(-1, n_amplified)
+        pairs.append(Neighbours("another row of its user", synthetic.lighter_row(), row, many, n_amplified))
     return pairs
 
 

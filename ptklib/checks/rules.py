@@ -10,6 +10,8 @@ from scipy.special import expit
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Chances = Floats | Bools
+"""Coins or, where a rule is chosen, how likely each says that the row is in."""
 
 _CUTS = 40
 _RANKING = 3.0
@@ -24,6 +26,11 @@ class Rule:
 
     above: float
     below: float
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether it guesses for both."""
+        return math.isfinite(self.above) and math.isfinite(self.below)
 
 
 def share_bounds(hits: float, n: float, level: float | None) -> tuple[float, float]:
@@ -40,6 +47,22 @@ def share_bounds(hits: float, n: float, level: float | None) -> tuple[float, flo
     low = float(stats.beta.ppf(level, hits, n - hits + 1)) if hits else 0.0
     high = float(stats.beta.ppf(1 - level, hits + 1, n - hits)) if hits < n else 1.0
     return low, high
+
+
+def guesses(scores: Floats, inside: Chances, rule: Rule) -> tuple[float, float]:
+    """Return how many guesses are right, and how many are made."""
+    yes, no = scores > rule.above, scores < rule.below
+    with_row, without = tallies(inside, yes, no)
+    return with_row[1] + without[2], float(np.count_nonzero(yes | no))
+
+
+def tallies(inside: Chances, *events: Bools) -> tuple[list[float], list[float]]:
+    """Return the number of trials with the row, and those of them in each event; the same without it."""
+    chances = np.asarray(inside, dtype=np.float64)
+    with_row, without = (
+        [float(w.sum()), *(float(w @ event) for event in events)] for w in (chances, 1 - chances)
+    )
+    return with_row, without
 
 
 def likely_rule(scores: Floats, seen: Floats, inside: Bools) -> Rule:
@@ -65,6 +88,12 @@ def likely_rule(scores: Floats, seen: Floats, inside: Bools) -> Rule:
     best = int(np.where(gaps, least, -np.inf).argmax())
     cut = (ordered[best] + (ordered[best + 1] if best + 1 < len(ordered) else 0.0)) / 2
     return Rule((cut - offset) / slope, (-cut - offset) / slope)
+
+
+def even_rule(seen: Floats, inside: Bools) -> Rule:
+    """Return the rule that guesses always: whichever is more likely, by a logistic law of the scores that were seen."""
+    offset, slope = _fitted(seen, inside)
+    return Rule(-offset / slope, -offset / slope) if slope > 0 else Rule(math.inf, -math.inf)
 
 
 def likely_chances(seen: Floats, inside: Bools) -> Floats:

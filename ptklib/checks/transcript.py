@@ -68,6 +68,14 @@ class Transcript:
             ]
         )
 
+    def noised_the_same(self, other: "Transcript") -> bool:
+        """Return whether the exact numbers of all draws are equal."""
+        return len(self.steps) == len(other.steps) and all(
+            np.array_equal(one, two)
+            for mine, theirs in zip(self.steps, other.steps, strict=True)
+            for one, two in zip(mine.exact, theirs.exact, strict=True)
+        )
+
     def divergence(self, other: "Transcript") -> float:
         """Return how far the laws of what follows the same outputs are apart on these rows and those of `other`."""
         return sum(

@@ -1,11 +1,13 @@
 """Centres from released or public points only: weighted k-means, and centres without any data."""
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from math import log
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -34,6 +36,12 @@ def weighted_centres(
         assert best is not None
         best = _lloyd(best.cluster_centers_, points, weights)
     return np.asarray(best.cluster_centers_), np.asarray(best.labels_, dtype=np.int64)
+
+
+def nearest(points: Floats, centres: Floats) -> tuple[Ints, Floats]:
+    """Return the nearest centre of each point, and the square of its distance."""
+    distances, places = cKDTree(centres).query(points)
+    return np.asarray(places, dtype=np.int64), np.asarray(distances**2)
 
 
 def _lloyd(start: Floats, points: Floats, weights: Floats) -> KMeans:
@@ -79,20 +87,31 @@ def _spread_seeds(points: Floats, weights: Floats, k: int) -> Floats:
     return chosen
 
 
-@cache
-def flat_centres(k: int, dimension: int) -> Floats:
-    """Return the k-means centres of a flat unit cube: the best centres when nothing is known.
+def flat_centres(k: int, extents: Sequence[float]) -> Floats:
+    """Return the k-means centres of a flat box, as shares of it: the best centres when nothing is known.
+
+    Parameters
+    ----------
+    extents : sequence of float
+        Sides of the box, in any unit.
 
     References
     ----------
     .. [1] Su, Cao, Li, Bertino, Jin, "Differentially Private K-Means Clustering", CODASPY 2016: centres without
        data should be spread evenly.
     """
-    points = np.random.default_rng(_PUBLIC_SEED).random((min(max(256 * k, 2048), _FLAT_POINTS), dimension))
+    longest = max(extents)
+    return _flat_centres(k, tuple(float(extent) / longest for extent in extents))
+
+
+@lru_cache(maxsize=256)
+def _flat_centres(k: int, sides: tuple[float, ...]) -> Floats:
+    n_points, dimension = min(max(256 * k, 2048), _FLAT_POINTS), len(sides)
+    points = np.random.default_rng(_PUBLIC_SEED).random((n_points, dimension)) * sides
     means = KMeans(k, n_init=2, max_iter=50, random_state=_PUBLIC_SEED)
     with one_thread():
         means.fit(points)
-    centres: Floats = np.asarray(means.cluster_centers_)
+    centres: Floats = np.asarray(means.cluster_centers_ / sides)
     centres.setflags(write=False)
     return centres
 

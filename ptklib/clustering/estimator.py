@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.clustering import grid, lloyd
-from ptklib.clustering.centres import weighted_centres
+from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
@@ -79,6 +79,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     `transform` gives the distance to each centre and `predict` the index of the nearest, as scikit-learn's
     `KMeans` does. Values are clamped to the bounds there as in `fit`. A row with a missing or infinite value is
     dropped by `fit`; in `transform` a missing value takes the released mean of its column.
+
+    Where noise may explain that rows are nearer to the centres found than to centres spread evenly over the box, the
+    latter are released: judged by the noisy counts themselves (grid), or by a last measurement (Lloyd).
 
     With the grid a continued state adds up: the centres are those of all rows so far. With Lloyd the previous
     centres are where the rounds start, and weights are those of the last rows. Partial statistics of the grid
@@ -247,14 +250,23 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             variance = {name: v + float(known[name]) for name, v in variance.items()}
         sizes = [component.size for component in plan.components]
         levels = np.split(counts, np.cumsum(sizes)[:-1])
-        coarse = grid.weighted_points(levels, [variance[name] for name in names], dimension)
+        spread = [variance[name] for name in names]
+        coarse = grid.weighted_points(levels, spread, dimension)
         points, weights = grid.divided(*coarse, _POINTS_PER_CENTRE * k)
         where = box.at(points) * box.factor
         few = len(coarse[0]) < 2 * k
         starts = (where, weights) if few else (box.at(coarse[0]) * box.factor, coarse[1])
-        centres, nearest = weighted_centres(where, weights, k, *starts)
+        centres, owners = weighted_centres(where, weights, k, *starts)
+        flat = box.at(flat_centres(k, (box.width * box.factor).tolist())) * box.factor
+
+        def gain(shares: Floats) -> Floats:
+            places = box.at(shares) * box.factor
+            return nearest(places, flat)[1] - nearest(places, centres)[1]
+
+        if not grid.nearer(levels, spread, dimension, gain):
+            centres, owners = flat, nearest(where, flat)[0]
         total = max(float(levels[0].sum()), 0.0)
-        share = np.bincount(nearest, weights=weights, minlength=k) / weights.sum()
+        share = np.bincount(owners, weights=weights, minlength=k) / weights.sum()
         tables = {
             CENTERS: self._centers(box.clip(centres / box.factor), total * share),
             CELLS: pa.table(

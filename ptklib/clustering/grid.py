@@ -1,7 +1,7 @@
 """Noisy adaptive grid: counts on nested grids become weighted points (d <= 3)."""
 
-from collections.abc import Sequence
-from math import prod, sqrt
+from collections.abc import Callable, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,19 @@ _DIVIDED = 2.0
 
 _POINTS = 2**12
 """Cells are divided once more, evenly, while that leaves at most as many points; the loss falls by 1 %."""
+
+_HIDDEN = 0.05
+"""Rows a coarsest cell that looks empty is taken to hide, in standard deviations of its noise.
+
+Squares of distances make a few rows far from all centres as dear as all others together: without them, 1.4 % of fits
+of taxi pickups (epsilon 0.01, 32 centres) left out an airport. From 0.02 to 0.1 losses differ by less than 3 %.
+"""
+
+_SURE = 3.0
+"""Standard deviations of noise by which centres must bring rows nearer than centres without data do."""
+
+_PLACES = {1: 16, 2: 4, 3: 4}
+"""Places per axis of a coarsest cell where distances are looked at, by dimension."""
 
 
 def components(dimension: int) -> list[Component]:
@@ -74,7 +87,8 @@ def weighted_points(
     precision [1]_. From the top down, the count of a cell is then divided over its children: their noisy counts
     are projected on the simplex of non-negative numbers with that sum, which makes empty cells exactly zero. A
     cell whose count does not exceed twice the noise of one child is not divided. On the coarsest level deviations
-    from equal counts are shrunk by the share of noise in them (James-Stein), so noise alone gives a flat box.
+    from equal counts are shrunk by the share of noise in them (James-Stein), so noise alone gives a flat box, and a
+    cell that looks empty keeps a part of what its noise may hide.
 
     References
     ----------
@@ -82,17 +96,9 @@ def weighted_points(
        Consistency", VLDB 2010.
     """
     levels = LEVELS[dimension]
-    tables = [
-        np.asarray(c, dtype=np.float64).reshape((n,) * dimension) for c, n in zip(counts, levels, strict=True)
-    ]
-    best, spread = list(tables), list(variances)
-    for i in range(len(levels) - 2, -1, -1):
-        ratio = levels[i + 1] // levels[i]
-        finer = ratio**dimension * spread[i + 1]
-        own = finer / (finer + spread[i])
-        best[i] = own * tables[i] + (1 - own) * _coarsen(best[i + 1], ratio)
-        spread[i] = own * spread[i]
-    mass, open_cells = _top(best[0].reshape(-1), spread[0]), np.arange(prod(tables[0].shape))
+    best, spread = _consistent(counts, variances, dimension)
+    mass = np.maximum(_top(best[0].reshape(-1), spread[0]), _HIDDEN * sqrt(spread[0]))
+    open_cells = np.arange(len(mass))
     points, weights = [], []
     for i, n in enumerate(levels):
         divided = np.zeros(len(mass), dtype=np.bool_)
@@ -111,6 +117,36 @@ def weighted_points(
     return np.concatenate(points), np.concatenate(weights), sizes
 
 
+def nearer(
+    counts: Sequence[Floats],
+    variances: Sequence[float],
+    dimension: int,
+    gain: Callable[[Floats], Floats],
+) -> bool:
+    """Return whether rows are nearer to some centres than to others, by more than noise may explain.
+
+    Parameters
+    ----------
+    counts, variances
+        As in `weighted_points`.
+    gain : callable
+        By how much the squared distance of each of some points, given as shares of the box, is smaller.
+
+    Notes
+    -----
+    Post-processing: the sum over the coarsest cells of noisy count times mean gain in the cell, in standard deviations
+    of its own noise. That deviation counts every cell, also those that look empty: centres that leave much of the box
+    far away must gain much elsewhere.
+    """
+    best, spread = _consistent(counts, variances, dimension)
+    n, places = LEVELS[dimension][0], _PLACES[dimension]
+    axes = np.indices((n * places,) * dimension).reshape(dimension, -1)
+    cells = np.ravel_multi_index(tuple(axes // places), (n,) * dimension)
+    gains = np.bincount(cells, weights=gain((axes.T + 0.5) / (n * places))) / places**dimension
+    deviation = sqrt(spread[0] * float(gains @ gains))
+    return bool(float(best[0].reshape(-1) @ gains) > _SURE * deviation)
+
+
 def divided(points: Floats, weights: Floats, sizes: Floats, least: int) -> tuple[Floats, Floats]:
     """Divide every point evenly over its cell: once when that leaves few points, and until there are `least`."""
     dimension = points.shape[1]
@@ -122,6 +158,24 @@ def divided(points: Floats, weights: Floats, sizes: Floats, least: int) -> tuple
         sizes = np.repeat(sizes / 2, len(corners))
         again = False
     return points, weights
+
+
+def _consistent(
+    counts: Sequence[Floats], variances: Sequence[float], dimension: int
+) -> tuple[list[Any], list[float]]:
+    """Return each count averaged with the sum of the finer counts inside it, and the variances of their noise."""
+    levels = LEVELS[dimension]
+    best = [
+        np.asarray(c, dtype=np.float64).reshape((n,) * dimension) for c, n in zip(counts, levels, strict=True)
+    ]
+    spread = list(variances)
+    for i in range(len(levels) - 2, -1, -1):
+        ratio = levels[i + 1] // levels[i]
+        finer = ratio**dimension * spread[i + 1]
+        own = finer / (finer + spread[i])
+        best[i] = own * best[i] + (1 - own) * _coarsen(best[i + 1], ratio)
+        spread[i] = own * spread[i]
+    return best, spread
 
 
 def _coarsen(table: Any, ratio: int) -> Any:

@@ -97,7 +97,7 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
 
 def _noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, start: Ints | None) -> Centres:
     rounds = _Rounds(rows, half_widths, k, plan)
-    flat = 2 * flat_centres(k, len(half_widths)) - 1
+    flat = 2 * flat_centres(k, half_widths.tolist()) - 1
     first = _on_grid(flat * half_widths, half_widths) if start is None else start
     middle, spread, n_rows = rounds.spread()
     leaves = rounds.leaves(_on_grid(middle, half_widths), spread, n_rows)

@@ -1,5 +1,7 @@
 """How far tastes stand out of popularity: one number about all users, which a single user moves by 1 at most."""
 
+from math import sqrt
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
@@ -9,6 +11,9 @@ Ints = npt.NDArray[np.int64]
 
 ITEMS_SEEN = 512
 """Tastes are looked for among so many items, the most popular: noise hides those of others first."""
+
+_TRACY_WIDOM = 3.27
+"""Exceeded once in a thousand by the limit law of the largest eigenvalue of real noise [1]_ (of `largest_of_noise`)."""
 
 GRID = 2**12
 """Integers in a user of length 1: their products add up exactly in 64 bits for any number of users."""
@@ -66,3 +71,41 @@ def rounding(n_users: int, n_items: int) -> float:
     """
     seen = min(n_items, ITEMS_SEEN)
     return 10.0 * seen**2 * 2.0**-53 * n_users
+
+
+def largest_of_noise(n: int, k: int) -> float:
+    """Return what the largest singular value of n by k independent normal numbers exceeds once in a thousand.
+
+    In standard deviations of one number.
+
+    Notes
+    -----
+    Its square is about ``mu + sigma w``, with ``mu = (sqrt(n - 1) + sqrt(k))**2``, ``sigma = (sqrt(n - 1) + sqrt(k))
+    (1 / sqrt(n - 1) + 1 / sqrt(k))**(1 / 3)`` and w of the Tracy-Widom law of order 1 [1]_, also for k of a few.
+
+    References
+    ----------
+    .. [1] Johnstone, "On the distribution of the largest eigenvalue in principal components analysis", Annals of
+       Statistics 29, 2001, theorem 1.1.
+    """
+    rows, columns = sqrt(max(n - 1, 1)), sqrt(k)
+    width = (rows + columns) * (1 / rows + 1 / columns) ** (1 / 3)
+    return sqrt((rows + columns) ** 2 + _TRACY_WIDOM * width)
+
+
+def hidden_below(n: int, k: int) -> float:
+    """Return the singular value of a direction below which n by k normal numbers added to it hide it.
+
+    In standard deviations of one number.
+
+    Notes
+    -----
+    Up to ``(n k)**(1 / 4)`` the largest singular value of the sum is that of noise alone, and its vectors have nothing
+    to do with the direction, in the limit of large n and k [1]_.
+
+    References
+    ----------
+    .. [1] Benaych-Georges, Nadakuditi, "The singular values and vectors of low rank perturbations of large
+       rectangular random matrices", Journal of Multivariate Analysis 111, 2012, section 3.1.
+    """
+    return float((n * k) ** 0.25)

@@ -10,6 +10,7 @@ from ptklib.embeddings import factors
 from ptklib.embeddings.measure import Counts, Measurements
 from ptklib.embeddings.plan import CANDIDATES, DIRECTIONS, UNIT, Plan
 from ptklib.embeddings.poisson import ACTIVITY_MEAN, ACTIVITY_SHAPE, FACTOR_SHAPE, Items
+from ptklib.embeddings.spectrum import hidden_below, largest_of_noise
 from ptklib.embeddings.users import Users
 
 Floats = npt.NDArray[np.float64]
@@ -26,13 +27,6 @@ _SURE = 2.0
 
 Factors that are continued are given up when they lose by as many.
 """
-
-
-_LEAST_SIGNAL = 0.25
-"""Mean eigenvalue of common taste over the largest of the noise, below which no taste was found in any data tried."""
-
-_VISIBLE = 1.1
-"""Largest singular value of a noisy product over that of its noise alone, above which there is a direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +121,7 @@ class _Fit:
             return False
         # Lengths are cut to what these eigenvalues, if all alike, would make them.
         longest = self._clipping(sqrt(k) * common)
-        noise = self._plan.directions.scale / UNIT * longest * (sqrt(n) + sqrt(k))
-        return common / sqrt(k) > _LEAST_SIGNAL * noise
+        return common / sqrt(k) > hidden_below(n, k) * self._plan.directions.scale / UNIT * longest
 
     def count_more(self, unused: int) -> None:
         """Spend all that is left on popularity: `unused` measurements of directions and the rounds."""
@@ -164,7 +157,8 @@ class _Fit:
     def search(self) -> tuple[Items | None, int]:
         """Return first factors: sparse directions in which users differ from popularity; and measurements left.
 
-        Where the second measurement or the last shows no direction above the noise, there are no factors.
+        Where the second measurement or the last shows no direction that noise alone would not show, there are no
+        factors.
         """
         n, k, share, scale = len(self._share), self._k, self._share, self._scale
         usual = share * scale
@@ -175,7 +169,7 @@ class _Fit:
             noisy = factors.without(self._measured.directions(basis, scale, longest), usual)
             basis, values, _ = np.linalg.svd(noisy, full_matrices=False)
             deviation = self._plan.directions.scale / UNIT * longest
-            if left < DIRECTIONS - 1 and values[0] < _VISIBLE * deviation * (sqrt(n) + sqrt(k)):
+            if left < DIRECTIONS - 1 and values[0] < largest_of_noise(n, k) * deviation:
                 return None, left
             signal = np.sqrt(np.maximum(values**2 - n * deviation**2, 0.0)).sum()
             longest = self._clipping(signal)

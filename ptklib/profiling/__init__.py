@@ -11,6 +11,8 @@ _EXPORTS = {
     "Found": "answers",
     "HashRange": "samples",
     "HashedRows": "samples",
+    "LossEstimate": "estimates",
+    "LossEstimator": "estimation",
     "Method": "profile",
     "NeedsMore": "answers",
     "Profile": "profile",

@@ -98,6 +98,11 @@ class Plan:
         """Privacy units that all samples take together."""
         return self.validation + math.fsum(self.settings.rounds)
 
+    @property
+    def population_of_one_round(self) -> float:
+        """Privacy units that validation and the first round take: with fewer there is nothing to do."""
+        return self.validation + self.settings.rounds[0]
+
     def fitting(self, population: float) -> int:
         """Return how many rounds have room in a profile set.
 

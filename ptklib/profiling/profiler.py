@@ -133,6 +133,10 @@ class Profiler:
         """Return how many privacy units the samples of all rounds take: a public number."""
         return math.ceil(self._prepare()[1].population_needed)
 
+    def population_of_one_round(self) -> int:
+        """Return how many privacy units validation and the first round take: `run` refuses smaller profile sets."""
+        return math.ceil(self._prepare()[1].population_of_one_round)
+
     def run(
         self,
         profile_set: ProfileSet,

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from ptklib.mechanisms.grid import sum_by
+from ptklib.privacy import check_epsilon
 from ptklib.trees.binning import Codes
 from ptklib.trees.candidates import Grids
 from ptklib.trees.losses import Loss
@@ -19,8 +21,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _START, _STEPS, _WEIGHTS, _CHOICE, _SQUARES = "start", "steps", "weights", "choice", "squares"
-_SHARES = {_START: 0.01, _STEPS: 0.68, _WEIGHTS: 0.1, _CHOICE: 0.2, _SQUARES: 0.02}
-"""Parts of the budget."""
+_SHARES = {_STEPS: 0.68, _WEIGHTS: 0.1, _CHOICE: 0.2, _SQUARES: 0.02}
+"""Parts of the budget, beside the start's."""
 
 _MOST = 4.0
 """Nodes deviate from their parent by at most this variance: 2 in log-odds is much for one tree."""
@@ -58,7 +60,8 @@ def boosting_plan(
     loss: Loss, settings: Settings, epsilon: object, delta: object, factor: int = 1
 ) -> RoundsPlan:
     """Return all rounds, before any data are read."""
-    leaves, rounds, shared = 2**settings.depth, settings.n_rounds, _SHARES
+    leaves, rounds = 2**settings.depth, settings.n_rounds
+    shared = {**_SHARES, _START: _start_share(check_epsilon(epsilon))}
     parts: list[Measure | Choice] = [
         Measure(_START, loss.n_starts, loss.start_l1, loss.start_l1, shared[_START]),
         Choice(_CHOICE, settings.n_candidates, loss.step_l1, shared[_CHOICE], rounds),
@@ -68,6 +71,14 @@ def boosting_plan(
     if loss.adaptive:
         parts.append(Measure(_SQUARES, 1, UNITS, UNITS, shared[_SQUARES], rounds))
     return plan_rounds(tuple(parts), epsilon, delta, factor)
+
+
+def _start_share(epsilon: float) -> float:
+    """Return the part of the budget that finds where all scores start: 1 % at epsilon 1, up to 10 % at 0.01.
+
+    A small budget often goes with few rows for it; then what all rows have in common is all that can be learnt.
+    """
+    return min(max(0.01 / sqrt(epsilon), 0.01), 0.1)
 
 
 def boost(

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import cache
-from math import isqrt
+from math import isqrt, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -160,9 +160,10 @@ class Squared(Loss):
         return np.asarray([len(label) * UNITS, label.sum()], dtype=np.int64)
 
     def start_score(self, noisy: Floats, std: float) -> Ints:
-        """Return the mean, leaning on the midpoint."""
-        size = max(float(noisy[0]), 0.0)
-        mean = size * float(noisy[1]) / (size * size + 3 * std * std)
+        """Return the mean, leaning on the midpoint: on nothing else where the sum is lost in noise."""
+        total = float(noisy[1])
+        size = max(float(noisy[0]), abs(total))
+        mean = total * _beyond(total**2, std**2, 1) * size / (size * size + 3 * std * std)
         return np.asarray([round(min(max(mean, -1.0), 1.0) * UNITS)], dtype=np.int64)
 
     def pull(self, scores: Ints, label: Ints, radius: int) -> tuple[Ints, Ints]:
@@ -173,8 +174,30 @@ class Squared(Loss):
 
 
 def _log_shares(noisy: Floats, std: float) -> Floats:
-    """Return the logarithm of counts, those below the noise taken for as large as the noise."""
-    return np.asarray(np.log(np.maximum(noisy, max(std, 1.0))))
+    """Return the logarithm of counts, which lean on equal counts, those below the noise taken for as large as it.
+
+    Notes
+    -----
+    Counts of n rows in k classes differ from equal ones by a vector of squared length ``n**2 (1 - 1/k)`` at most, so n
+    is no smaller than its length says.
+    """
+    k = len(noisy)
+    apart = noisy - noisy.mean()
+    energy = float((apart**2).sum())
+    size = max(float(noisy.sum()), sqrt(energy * k / (k - 1)))
+    kept = _beyond(energy, std**2, k - 1) * size**2 / (size**2 + 3 * k * std**2)
+    return np.asarray(np.log(np.maximum(size / k + kept * apart, max(std, 1.0))))
+
+
+def _beyond(energy: float, variance: float, n: int) -> float:
+    """Return the share of a sum of n squares that noise of this variance does not explain.
+
+    Notes
+    -----
+    Three standard deviations of the energy of Laplace noise count as explained: noise alone gives 0 in 98 of 100
+    releases, and little in the others.
+    """
+    return max(0.0, 1 - (n + 3 * sqrt(5 * n)) * variance / energy) if energy > 0 else 0.0
 
 
 def _on_grid(scores: Floats) -> Ints:

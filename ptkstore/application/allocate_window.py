@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ptkstore.application.charging import reserve
-from ptkstore.application.planning import Planned, first_offers, plan_window
+from ptkstore.application.charging import reserve_all
+from ptkstore.application.group_commit import GroupCommit
+from ptkstore.application.planning import Planned, first_offers, on_all_rows, plan_window
+from ptkstore.application.profile_requests import request_profiles
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.blocks import groups_where, train_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied
+from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Policy
 from ptkstore.domain.windows import WindowId, WindowState
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.catalog import Notice, UnitOfWork
 from ptkstore.ports.world import Clock, Steps
 
 
-def allocate_window(job: Job, *, begin: Begin, clock: Clock, steps: Steps) -> None:
+def allocate_window(job: Job, *, charges: GroupCommit, clock: Clock, steps: Steps) -> None:
     """Reserve each PTK's loss on the block it trains on, or on none, and queue the trainings.
 
     The key of a reservation is the training's id and is looked up before the decision, so that a repeated run finds
     its own answer. A PTK that does not fit is refused, its owner told; the others are not disturbed.
     """
-    window = job.window
-    with begin() as uow:
-        stream = uow.streams.lock(job.stream)
-        held = uow.jobs.held(job)
-        now = clock.now()
-        if uow.windows.get(window).state is WindowState.PREPARED:
-            due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
-            for plan in _plan(tuple(due.values()), stream.policy):
-                _reserve(uow, due[plan.offer.ptk_id], window, stream.policy, plan, now)
-        uow.jobs.save(held.ended(Outcome.DONE))
-        uow.commit()
+    charges.together(job.stream, lambda uow: _allocate(uow, job, clock.now()))
     steps.reached("reserved", job.id)
+
+
+def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> None:
+    stream, window = uow.streams.lock(job.stream), job.window
+    held = uow.jobs.held(job)
+    if uow.windows.get(window).state is WindowState.PREPARED:
+        due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
+        plans = _plan(tuple(due.values()), stream.policy)
+        requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
+        wishes = [(request, plan.offer.event) for request, plan in zip(requests, plans, strict=True)]
+        for request, plan, answer in zip(requests, plans, reserve_all(uow, stream.name, wishes), strict=True):
+            _queue(uow, request, window, plan, answer, now)
+        request_profiles(uow, stream, window, now)
+    uow.jobs.save(held.ended(Outcome.DONE))
 
 
 def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
     plan = plan_window(specs, policy)
+    if isinstance(plan, Infeasible):
+        plan = plan_window(tuple(map(on_all_rows, specs)), policy)
     if isinstance(
         plan, Infeasible
     ):  # registration prevents it; then the filter decides, in the order of the ids
@@ -47,28 +56,37 @@ def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
     return plan
 
 
-def _reserve(
-    uow: UnitOfWork, spec: PtkSpec, window: WindowId, policy: Policy, plan: Planned, now: datetime
-) -> None:
+def _request(spec: PtkSpec, window: WindowId, policy: Policy, plan: Planned) -> BudgetRequest:
     training, offer = job_id(JobKind.TRAIN, spec.ptk_id, window.index), plan.offer
     groups = groups_where(policy, spec.config.get("where"))
     turn = window.index // spec.every
     blocks = train_blocks(window, policy, plan.partition, n_rows=offer.n_rows, groups=groups, turn=turn)
-    request = BudgetRequest(window.stream, training, spec.ptk_id, blocks, offer.loss, offer.charge, plan.line)
-    denied = isinstance(reserve(uow, request, offer.event), Denied)
+    return BudgetRequest(window.stream, training, spec.ptk_id, blocks, offer.loss, offer.charge, plan.line)
+
+
+def _queue(
+    uow: UnitOfWork,
+    request: BudgetRequest,
+    window: WindowId,
+    plan: Planned,
+    answer: Granted | Denied,
+    now: datetime,
+) -> None:
+    denied = isinstance(answer, Denied)
     if denied:
-        uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "budget-denied"))
+        about = f"{request.ptk_id} window {window.index}"
+        uow.notify_owner(Notice(now, team_of(request.ptk_id), about, "budget-denied"))
     uow.jobs.add(
         Job(
-            training,
+            request.key,
             JobKind.TRAIN,
             window.stream,
             JobState.ENDED if denied else JobState.READY,
             now,
             window_index=window.index,
-            ptk_id=spec.ptk_id,
+            ptk_id=request.ptk_id,
             reservation=request.key,
-            n_rows=offer.n_rows,
+            n_rows=plan.offer.n_rows,
             partition=plan.partition,
             outcome=Outcome.REFUSED if denied else None,
         )

@@ -13,6 +13,7 @@ from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.world import Clock
 
+_RUNS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
 MAX_WINDOWS = 10_000  # at once; more is a mistake in `until` or in the origin
 
 
@@ -98,7 +99,7 @@ def _refuse_to_lose(uow: UnitOfWork, stream: Stream, reached: datetime) -> None:
     running = {
         job.window_index
         for job in uow.jobs.find(stream=stream.name)
-        if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN) and job.state is not JobState.ENDED
+        if job.kind in _RUNS and job.state is not JobState.ENDED
     }
     first = min(
         (i for i, s in states.items() if s in (WindowState.CLOSED, WindowState.PREPARED)), default=len(states)

@@ -7,16 +7,14 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
+from ptkstore.application.evaluation_plans import check_evaluation
+from ptkstore.application.profile_plans import ask_of
 from ptkstore.application.tables import empty_table
-from ptkstore.domain.blocks import groups_where
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import PtkSpec, granted
+from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec, epsilons_of, granted, settled_config
 from ptkstore.domain.streams import Assurance, Policy, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
-
-CONFIG_KEYS = {"epsilons", "where"}
-"""What a PTK's config may say beside its estimator: a range of epsilons, and the blocks it is trained on alone."""
 
 
 def spec_of(
@@ -52,7 +50,7 @@ def spec_of(
         raise InvalidRequest(
             f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
         )
-    groups_where(policy, config.get("where"))
+    config = settled_config(config, policy)
     for column in columns:
         if schema.type_of(column) is None:
             known = ", ".join(name for name, _ in schema.columns)
@@ -61,6 +59,7 @@ def spec_of(
         trainer.partial_statistics(empty_table(schema))
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
+    check_evaluation(ptk_id, estimator, config)
     team, name = split_ptk_id(ptk_id)
     return PtkSpec(
         ptk_id=ptk_id,
@@ -80,8 +79,17 @@ def spec_of(
         target=float(target),
         every=every,
         assurance=Assurance.LIBRARY,
-        config=dict(config),
+        config=config,
         description=description,
+        profile=ask_of(
+            ptk_id=ptk_id,
+            stream=stream,
+            estimator=estimator,
+            target=float(target),
+            config=config,
+            span=epsilons_of(config),
+            policy=policy,
+        ),
     )
 
 
@@ -113,6 +121,11 @@ def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
             f"stream {stream!r} accounts per {policy.privacy_unit.value} and keeps up to {policy.max_rows_per_unit} "
             f"rows of a user in a window; PTK {ptk_id} must cover them all: train with {advice} (or more rows)"
         )
+
+
+def condenses(estimator: Mapping[str, Any]) -> bool:
+    """Whether partial statistics of a checked estimator condense the rows, so that many workers may collect them."""
+    return bool(estimator_from_spec(estimator).condenses())
 
 
 def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:

@@ -55,12 +55,21 @@ def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:
     for spec in () if planned else uow.ptks.find(stream=window.stream):
         if window.index % spec.every == 0:
             uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "expired"))
-    for kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN):
+    for kind in (
+        JobKind.PREPARE,
+        JobKind.ALLOCATE,
+        JobKind.TRAIN,
+        JobKind.PARTIAL,
+        JobKind.PROFILE,
+        JobKind.DRIFT,
+        JobKind.EVALUATE,
+    ):
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:
                 continue
             release_unopened(uow, run.reservation)
             uow.jobs.save(run.ended(Outcome.EXPIRED))
-            if run.ptk_id is not None:
+            if run.ptk_id is not None and kind is not JobKind.PARTIAL:
                 team = team_of(run.ptk_id)
-                uow.notify_owner(Notice(now, team, f"{run.ptk_id} window {window.index}", "expired"))
+                about = "" if kind is JobKind.TRAIN else f"{kind.value} of "
+                uow.notify_owner(Notice(now, team, f"{run.ptk_id} {about}window {window.index}", "expired"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ptkstore.application.odometers import books_of, odometers_on
 from ptkstore.application.read_ledger import faults_of
-from ptkstore.domain.blocks import place_of
+from ptkstore.domain.blocks import part_name, place_of
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.guarantees import COMPOSITION, PROOF, TIGHT, neighbours, protections
 from ptkstore.domain.journal import GENESIS, Entry, EntryKind
@@ -238,7 +238,7 @@ def _block(row: LineOdometer, policy: Policy) -> dict[str, Any]:
     return {
         "block": row.number,
         "window": place.window,
-        "part": place.part,
+        "part": part_name(place.part),
         "attribute_value": str(policy.attribute_values[place.group]) if policy.attribute_values else None,
         "shard": place.shard if place.window is None else None,
         "line": row.line,

@@ -1,18 +1,16 @@
-"""Group commit: requests of many threads that wait for one stream share its next transaction."""
+"""Group commit: what many threads do under one stream's lock shares a transaction."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from ptkstore.application.charging import Event, reserve_all
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.errors import InvariantBroken, Unavailable
-from ptkstore.ports.catalog import Begin
+from ptkstore.errors import Unavailable
+from ptkstore.ports.catalog import Begin, UnitOfWork
 
-Answer = Granted | Denied
+_T = TypeVar("_T")
 
 LINGER_SECONDS = 0.001
 """How long a transaction waits for as many callers as shared the last one; far less than a commit takes."""
@@ -22,15 +20,16 @@ LINGER_SECONDS = 0.001
 class _Ticket:
     """What one caller waits for."""
 
-    requests: Sequence[tuple[BudgetRequest, Event]]
+    step: Callable[[UnitOfWork], Any]
     called: threading.Event = field(default_factory=threading.Event)
-    answers: list[Answer] | None = None
+    served: bool = False
+    """Whether it was answered or refused; a ticket that is called and not served is to serve the others."""
+    answer: Any = None
     error: Exception | None = None
 
-    @property
-    def served(self) -> bool:
-        """Whether it was answered or refused; a ticket that is called and not served is to serve the others."""
-        return self.answers is not None or self.error is not None
+    def refuse(self, error: Exception) -> None:
+        """Tell the caller why nothing of its step has happened."""
+        self.error, self.served = error, True
 
 
 @dataclass
@@ -43,11 +42,11 @@ class _Line:
 
 
 class GroupCommit:
-    """Reserves for many threads at once.
+    """Commits for many threads at once.
 
     While one transaction is made durable, the next callers line up; the first of them then takes the stream's lock,
-    decides for all that wait, in the order in which they came, and commits once. Each caller is answered only after
-    that commit. Other processes do the same beside it: the database's lock puts their turns in order.
+    takes the steps of all that wait, in the order in which they came, and commits once. Each caller is answered only
+    after that commit. Other processes do the same beside it: the database's lock puts their turns in order.
     """
 
     def __init__(self, begin: Begin) -> None:
@@ -55,21 +54,19 @@ class GroupCommit:
         self._arrivals = threading.Condition()
         self._lines: dict[str, _Line] = {}
 
-    def reserve(self, request: BudgetRequest, event: Event) -> Answer:
-        """Like `charging.reserve`, in a transaction shared with whoever waits."""
-        return self.reserve_all(request.stream, [(request, event)])[0]
+    def together(self, stream: str, step: Callable[[UnitOfWork], _T]) -> _T:
+        """Take `step` under the stream's lock in a transaction shared with whoever waits; what it returned, committed.
 
-    def reserve_all(self, stream: str, requests: Sequence[tuple[BudgetRequest, Event]]) -> list[Answer]:
-        """Like `charging.reserve_all`; what is refused or fails here disturbs nobody else.
+        A step that raises disturbs nobody else: nothing of it is written, and the others are taken again. So a step
+        may be taken twice, possibly by another thread; whatever it does, it does through its transaction, which it
+        does not commit.
 
         Raises
         ------
-        Conflict
-            A key was used for another request; nothing of this call is written.
         Unavailable
-            The catalog did not answer. Whether it committed is not known: ask again with the same keys.
+            The catalog did not answer. Whether it committed is not known: look before acting again.
         """
-        ticket = _Ticket(requests)
+        ticket = _Ticket(step)
         with self._arrivals:
             line = self._lines.setdefault(stream, _Line())
             line.waiting.append(ticket)
@@ -86,9 +83,8 @@ class GroupCommit:
             raise
         if ticket.error is not None:
             raise ticket.error
-        if ticket.answers is None:
-            raise InvariantBroken("a request was neither answered nor refused")
-        return ticket.answers
+        answer: _T = ticket.answer
+        return answer
 
     def _leave(self, line: _Line, ticket: _Ticket, appointed: bool) -> None:
         """Somebody was interrupted while waiting: nobody may wait for them."""
@@ -115,29 +111,26 @@ class GroupCommit:
                 called = [*batch, *line.waiting[:1]]
             for ticket in batch:
                 if not ticket.served:
-                    ticket.error = Unavailable(
-                        "the transaction was interrupted; ask again with the same keys"
-                    )
+                    ticket.refuse(Unavailable("the transaction was interrupted; look before acting again"))
             for ticket in called:
                 ticket.called.set()
 
     def _serve(self, stream: str, batch: Sequence[_Ticket]) -> None:
         try:
-            answers = iter(self._commit(stream, [request for ticket in batch for request in ticket.requests]))
+            with self._begin() as uow:
+                uow.streams.lock(stream)
+                answers = [ticket.step(uow) for ticket in batch]
+                uow.commit()
+        except Unavailable as error:  # it may have committed: no step is taken on top of itself
             for ticket in batch:
-                ticket.answers = [next(answers) for _ in ticket.requests]
+                ticket.refuse(error)
+            return
         except Exception as error:  # noqa: BLE001  (each caller gets its own below)
             if len(batch) == 1:
-                batch[0].error = error
+                batch[0].refuse(error)
                 return
-            for (
-                ticket
-            ) in batch:  # one of them is at fault, or the catalog is: keys make a repetition harmless
+            for ticket in batch:  # one of them is at fault
                 self._serve(stream, [ticket])
-
-    def _commit(self, stream: str, requests: Sequence[tuple[BudgetRequest, Event]]) -> list[Answer]:
-        with self._begin() as uow:
-            uow.streams.lock(stream)
-            answers = reserve_all(uow, stream, requests)
-            uow.commit()
-        return answers
+            return
+        for ticket, answer in zip(batch, answers, strict=True):
+            ticket.answer, ticket.served = answer, True

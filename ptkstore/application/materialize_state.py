@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from datetime import datetime
 
 import pyarrow.parquet as pq
 
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.snapshots import Version, event_time_of, window_end_of
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore, PublishedState
 from ptkstore.ports.objects import Lake
@@ -64,7 +63,8 @@ def published_state(version: Version, lake: Lake) -> PublishedState:
         version=version.number,
         tables=tables,
         keys={name: tuple(content["schema"][name]["keys"]) for name in tables},
-        as_of=datetime.fromisoformat(content["newest_contributing_window"]["end"]),
+        as_of=event_time_of(content),
+        window_end=window_end_of(content),
         published_at=version.elected_at,
         epsilon=content["guarantee"]["epsilon"],
         delta=content["guarantee"]["delta"],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.snapshots import Version, repeated_version
 from ptkstore.errors import InvariantBroken, UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
@@ -26,8 +28,7 @@ def place_state(
         version = uow.versions.get(ptk_id, job.position + 1)
     if not lake.holds(version):
         _refuse_a_second_output(version, lake)
-        names = [file["name"] for file in version.content["files"]]
-        lake.put_version(version, staging.read(version.draft_id, names, keys.draft_key(version.draft_id)))
+        lake.put_version(version, _files(version, begin, keys, staging, lake))
         steps.reached("placed", job.id)
     staging.delete(version.draft_id)
     keys.destroy_draft(version.draft_id)
@@ -42,6 +43,19 @@ def place_state(
         uow.jobs.wake(job_id(JobKind.FLIP, ptk_id), clock.now())
         uow.commit()
     steps.reached("place-committed", job.id)
+
+
+def _files(
+    version: Version, begin: Begin, keys: KeyStore, staging: Staging, lake: Lake
+) -> Mapping[str, bytes]:
+    """The elected bytes: of the draft, or of the version that this one repeats."""
+    repeated = repeated_version(version.content)
+    if repeated is not None:
+        with begin() as uow:
+            target = uow.versions.get(version.ptk_id, repeated)
+        return files_of(target, lake)
+    names = [file["name"] for file in version.content["files"]]
+    return staging.read(version.draft_id, names, keys.draft_key(version.draft_id))
 
 
 def _refuse_a_second_output(version: Version, lake: Lake) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.charging import Event, charge_of
 from ptkstore.application.estimators import event_of
-from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.allocation import (
     Choice,
     Demand,
@@ -24,16 +23,18 @@ from ptkstore.domain.allocation import (
     Plan,
     Reason,
     allocate_partitions,
-    remedies,
 )
 from ptkstore.domain.blocks import FIRST_TRAIN, groups_where, share_of
-from ptkstore.domain.losses import LEAST_LOSS, NO_LOSS, Loss, checked_epsilon
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.losses import NO_LOSS, Loss
+from ptkstore.domain.ptks import PtkSpec, epsilons_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvalidRequest, PtkRejected
 
 GRID_POINTS = 16
+
+Solve = Callable[[Sequence[Demand], Limits], Plan | Infeasible]
+"""A way to solve the allocator's problem at one coordinate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,62 @@ class Planned:
     partition: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one budget has: a capacity in each of at most `partitions` parts, and rows for all of them together.
+
+    `coordinates` are those of the accountant that are planned at; all that have a cap by default.
+    """
+
+    accountant: Accountant
+    capacity: Loss
+    n_max: int
+    partitions: int
+    partition_rows: int | None = None
+    coordinates: frozenset[int] | None = None
+
+    def limits(self, delta_atto: int, amount: int) -> Limits:
+        """The allocator's limits at one coordinate, which has a cap of `amount`."""
+        return Limits(
+            Loss(self.capacity.epsilon_nano, delta_atto),
+            self.n_max,
+            self.partitions,
+            amount=amount,
+            partition_rows=self.partition_rows,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """What PTKs of one budget get. No plan at the same coordinate opens fewer rows than `bound`."""
+
+    planned: tuple[Planned, ...]
+    bound: int
+
+    @property
+    def caps(self) -> dict[int, int]:
+        """The rows that each partition opens: the most that one of its PTKs gets."""
+        caps: dict[int, int] = {}
+        for one in self.planned:
+            caps[one.partition] = max(caps.get(one.partition, 0), one.offer.n_rows)
+        return caps
+
+    @property
+    def n_rows(self) -> int:
+        """The rows that all partitions open."""
+        return sum(self.caps.values())
+
+
 def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...] | Infeasible:
     """The plan with the fewest rows that fits every budget of the policy, or why there is none.
 
     At one coordinate of the accountant a plan is the allocator's own problem, so it is solved at each of them that
-    has a cap, and the best answer is taken.
+    has a cap, and the best answer is taken. The order of `specs` changes nothing: a plan that was found when the last
+    PTK was registered is found again for each window.
     """
     plans: list[Planned] = []
     lines = policy.sharing.lines(policy.capacity)
-    for line, members in by_budget(specs, policy):
+    for line, members in by_budget(sorted(specs, key=_by_id), policy):
         if line not in lines:
             raise PtkRejected(f"{members[0].ptk_id}: the whole budget of its line is reserved for other PTKs")
         offers = [offers_of(spec, policy) for spec in members]
@@ -76,13 +124,36 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]
                 tuple(spec.ptk_id for spec in silent),
                 n_max=policy.n_max,
             )
-        best = _best(line, offers, policy, {})
-        if isinstance(best, Infeasible):
-            best = _group_by_group(line, members, offers, policy)
+        best = plan_budget(line, members, offers, policy, room_of(policy, line))
         if isinstance(best, Infeasible):
             return best
-        plans += best
+        plans += best.planned
     return tuple(plans)
+
+
+def _by_id(spec: PtkSpec) -> str:
+    return spec.ptk_id
+
+
+def plan_budget(
+    line: str,
+    members: Sequence[PtkSpec],
+    offers: Sequence[Sequence[Offer]],
+    policy: Policy,
+    room: Room,
+    solve: Solve = allocate_partitions,
+) -> BudgetPlan | Infeasible:
+    """The plan with the fewest rows for PTKs that pay from one budget of `room`, each with a menu of `offers`."""
+    best = _best(line, offers, room, {}, solve)
+    if isinstance(best, Infeasible):
+        best = _group_by_group(line, members, offers, policy, room, solve)
+    return best
+
+
+def room_of(policy: Policy, line: str) -> Room:
+    """What a line of the policy's budget has in a window."""
+    capacity = policy.sharing.lines(policy.capacity)[line]
+    return Room(policy.accountant, capacity, policy.n_max, policy.train_partitions, partition_rows(policy))
 
 
 def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]:
@@ -95,11 +166,17 @@ def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     """The ways in which a PTK can be trained; none when its target needs more rows than a partition can expect.
 
     A PTK that names a range of epsilons is profiled by its family's formula: rows that are expected to reach its
-    target, at each epsilon of a grid. Another one asks for the loss it declares, on every row of a train partition.
+    target, at each epsilon of a grid. Where the family has none it is profiled by samples, and may have what was found
+    or, as any other one, the loss that it declares, on every row of a train partition.
     """
-    rows = _partition_rows(policy)
+    rows = partition_rows(policy)
     choices: Iterable[tuple[Loss, int]] = [(spec.loss, rows)]
-    if (span := epsilons_of(spec.config)) is not None:
+    if spec.profile is not None:
+        most, units = min(rows, policy.n_max), policy.max_rows_per_unit
+        wanted = [(epsilon, n * units if n else rows) for epsilon, n in spec.menu]
+        found = [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in wanted if n <= most]
+        choices = [*found, (spec.loss, rows)]
+    elif (span := epsilons_of(spec.config)) is not None:
         text = canonical_json(spec.estimator)
         pairs = _formula_menu(text, spec.target, span, min(rows, policy.n_max))
         choices = [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in pairs]
@@ -110,23 +187,16 @@ def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     return tuple(offers)
 
 
-def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The least and the greatest epsilon that a PTK may be given; None for one that asks for what it declares.
+def on_all_rows(spec: PtkSpec) -> PtkSpec:
+    """The PTK as it can be trained whatever its profile says: with any epsilon of its grid, on all rows if need be.
 
-    Raises
-    ------
-    InvalidRequest
-        `epsilons` is no pair of rising numbers in [1e-6, 10].
+    A profile that is renewed, drifts or comes to nothing may leave a PTK with larger epsilons than it was registered
+    with. Those it was registered with stay within its range, so that nobody who fits is put out by another's profile.
     """
-    given = config.get("epsilons")
-    if given is None:
-        return None
-    if not isinstance(given, list | tuple) or len(given) != 2:
-        raise InvalidRequest("epsilons of a PTK is the least and the greatest it may be given")
-    low, high = (float(checked_epsilon(number, "each of epsilons")) for number in given)
-    if low > high:
-        raise InvalidRequest("epsilons of a PTK rise: the least first")
-    return low, high
+    if spec.profile is None:
+        return spec
+    known = dict(spec.menu)
+    return replace(spec, menu=tuple((epsilon, known.get(epsilon, 0)) for epsilon in spec.profile.epsilons))
 
 
 @lru_cache(maxsize=1024)
@@ -146,81 +216,6 @@ def _formula_menu(
     return menu
 
 
-def demands_of(specs: Iterable[PtkSpec], policy: Policy) -> tuple[Demand, ...]:
-    """The PTKs' menus in epsilon and delta, as they declare them."""
-    menus = (offers_of(spec, policy) for spec in specs)
-    return tuple(
-        Demand(menu[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in menu)) for menu in menus
-    )
-
-
-def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: Infeasible) -> str:
-    """Why a PTK does not fit beside others who keep what they have, and what would make it fit."""
-    members = _rivals(spec, others, policy)
-    menus = [menu for menu in (offers_of(one, policy) for one in members) if menu]
-    mine = offers_of(spec, policy)
-    asked = f"{spec.ptk_id} asks for {spec.loss} per window"
-    if (span := epsilons_of(spec.config)) is not None:
-        asked = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
-    if not mine:
-        rows = min(_partition_rows(policy), policy.n_max)
-        return f"{asked}; its target needs more than the {rows} rows it can get. Take a looser target"
-    beside = f"{asked}; beside {len(members)} registered PTKs"
-    if refusal.reason is Reason.ROWS:
-        return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
-    capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
-    if policy.accountant is Accountant.BASIC:
-        return f"{beside} {_basic_room(mine, menus, policy, capacity)}"
-    pure = _pure_left(menus, policy.accountant, capacity)
-    room = f"a pure {pure} fits" if pure.epsilon_nano else "no pure loss fits"
-    return (
-        f"{beside} {room} under the accountant {policy.accountant.value!r}; other noise depends on its curve"
-    )
-
-
-def _basic_room(
-    mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], policy: Policy, capacity: Loss
-) -> str:
-    """What is left where epsilons and deltas add up, and other ways."""
-    limits = _limits(policy, capacity, capacity.delta_atto, capacity.epsilon_nano)
-    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m)) for m in menus]
-    current = allocate_partitions(demands, limits)
-    if not isinstance(current, Plan):
-        return "nothing is left"
-    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine))
-    helps = remedies(demands, current, new, limits)
-    left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
-    ways = [
-        f"the policy has {left} left. " + ("A PTK within these fits" if left.epsilon_nano else "Nothing fits")
-    ]
-    if helps.capacity is not None:
-        ways.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)} it would fit")
-    if helps.n_max is not None and helps.n_max > policy.n_max:
-        ways.append(f"with an n_max of {helps.n_max} all would fit")
-    return "; ".join(ways)
-
-
-def _by_epsilon(loss: Loss) -> int:
-    return loss.epsilon_nano
-
-
-def _pure_left(menus: Sequence[Sequence[Offer]], accountant: Accountant, capacity: Loss) -> Loss:
-    """A pure epsilon that surely fits one partition beside the cheapest offers; none when nothing does."""
-    caps = caps_of(accountant, capacity)
-    taken = [min(menu, key=lambda offer: offer.loss.epsilon_nano).charge for menu in menus]
-
-    def fits(epsilon_nano: int) -> bool:
-        charges = [*taken, Charge.pure(accountant, Loss(epsilon_nano))]
-        sums = [sum(amounts) for amounts in zip(*(charge.amounts for charge in charges), strict=True)]
-        return admits(caps, sums, sum(charge.delta_atto for charge in charges))
-
-    low, high = LEAST_LOSS.epsilon_nano - 1, capacity.epsilon_nano
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return Loss(low) if low >= LEAST_LOSS.epsilon_nano else NO_LOSS
-
-
 def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
     """The PTKs that pay from one and the same budget: of one line, on blocks that some chain of them shares."""
     lines: dict[str, list[tuple[range, PtkSpec]]] = {}
@@ -238,79 +233,56 @@ def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[
     return found
 
 
-def _rivals(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> list[PtkSpec]:
-    """The others that pay from the budget of `spec`, on the group of blocks where they ask for most."""
-    line = policy.sharing.line_of(spec.ptk_id)
-    most: list[PtkSpec] = []
-    for group in groups_where(policy, spec.config.get("where")):
-        here = [
-            one
-            for one in others
-            if policy.sharing.line_of(one.ptk_id) == line
-            and group in groups_where(policy, one.config.get("where"))
-        ]
-        if sum(one.loss.epsilon_nano for one in here) > sum(one.loss.epsilon_nano for one in most):
-            most = here
-    return most
-
-
 def _group_by_group(
-    line: str, members: Sequence[PtkSpec], offers: Sequence[Sequence[Offer]], policy: Policy
-) -> list[Planned] | Infeasible:
+    line: str,
+    members: Sequence[PtkSpec],
+    offers: Sequence[Sequence[Offer]],
+    policy: Policy,
+    room: Room,
+    solve: Solve,
+) -> BudgetPlan | Infeasible:
     """A plan of the cheapest offers, where PTKs that share no block do not add up; `Infeasible` if there is none."""
     cheapest = [(min(menu, key=lambda offer: offer.loss.epsilon_nano),) for menu in offers]
     where = [groups_where(policy, spec.config.get("where")) for spec in members]
     planned: dict[str, Planned] = {}
+    bound = 0
     for group in sorted({group for groups in where for group in groups}):
         here = [menu for menu, groups in zip(cheapest, where, strict=True) if group in groups]
-        found = _best(line, here, policy, {ptk_id: one.partition for ptk_id, one in planned.items()})
+        found = _best(line, here, room, {ptk_id: one.partition for ptk_id, one in planned.items()}, solve)
         if isinstance(found, Infeasible):
             return found
-        planned.update({one.offer.ptk_id: one for one in found})
-    return list(planned.values())
+        planned.update({one.offer.ptk_id: one for one in found.planned})
+        bound = max(bound, max(menu[0].n_rows for menu in here))
+    return BudgetPlan(tuple(planned.values()), bound)
 
 
 def _best(
-    line: str, offers: Sequence[Sequence[Offer]], policy: Policy, settled: Mapping[str, int]
-) -> list[Planned] | Infeasible:
-    capacity = policy.sharing.lines(policy.capacity)[line]
-    caps = caps_of(policy.accountant, capacity)
-    best: Plan | None = None
-    chosen: list[Planned] = []
-    why = Infeasible(NO_LOSS, capacity)
+    line: str, offers: Sequence[Sequence[Offer]], room: Room, settled: Mapping[str, int], solve: Solve
+) -> BudgetPlan | Infeasible:
+    caps = caps_of(room.accountant, room.capacity)
+    best: BudgetPlan | None = None
+    why = Infeasible(NO_LOSS, room.capacity)
     for place, cap in enumerate(caps.amounts):
-        if cap <= 0:
+        if cap <= 0 or (room.coordinates is not None and place not in room.coordinates):
             continue
         menus = [tuple(_choice(offer, place) for offer in menu) for menu in offers]
-        plan = allocate_partitions(
+        plan = solve(
             [
                 Demand(menu[0].ptk_id, choices, settled.get(menu[0].ptk_id))
                 for menu, choices in zip(offers, menus, strict=True)
             ],
-            _limits(policy, capacity, caps.delta_atto, cap),
+            room.limits(caps.delta_atto, cap),
         )
         if isinstance(plan, Infeasible):
             why = plan  # the last coordinate is epsilon itself: the reason that people understand
-        elif best is None or plan.total_rows < best.total_rows:
-            best = plan
-            chosen = [
-                Planned(_offered(menu, grant), line, grant.partition)
-                for menu, grant in zip(offers, plan.grants, strict=True)
-            ]
-    return why if best is None else chosen
+        elif best is None or plan.total_rows < best.n_rows:
+            grants = zip(offers, plan.grants, strict=True)
+            planned = (Planned(_offered(menu, grant), line, grant.partition) for menu, grant in grants)
+            best = BudgetPlan(tuple(planned), plan.bound)
+    return why if best is None else best
 
 
-def _limits(policy: Policy, capacity: Loss, delta_atto: int, amount: int) -> Limits:
-    return Limits(
-        Loss(capacity.epsilon_nano, delta_atto),
-        policy.n_max,
-        policy.train_partitions,
-        amount=amount,
-        partition_rows=_partition_rows(policy),
-    )
-
-
-def _partition_rows(policy: Policy) -> int:
+def partition_rows(policy: Policy) -> int:
     """The rows that a train partition can expect."""
     return max(1, int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window))
 

@@ -9,6 +9,7 @@ from ptkstore.application.ticks import Ticks
 from ptkstore.domain.blocks import part_bounds
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.windows import WindowState
+from ptkstore.errors import WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.training import Preparer, PrepareRequest
@@ -34,16 +35,22 @@ def prepare_window(
     with begin() as uow:
         stream = uow.streams.get(job.stream)
         tokens = uow.streams.tokens_for(window)
-        if uow.windows.get(window).state is not WindowState.CLOSED:  # it has left its retention meanwhile
-            uow.jobs.save(replace(uow.jobs.held(job), state=JobState.ENDED, outcome=Outcome.EXPIRED))
+        gone = uow.windows.get(window).state is not WindowState.CLOSED  # it has left its retention meanwhile
+    try:
+        window_key = b"" if gone else keys.sealing_key(window)
+    except WindowGone:  # a restored catalog does not know that it has
+        gone = True
+    if gone:
+        with begin() as uow:
+            uow.jobs.save(uow.jobs.held(job).ended(Outcome.EXPIRED))
             uow.commit()
-            return
+        return
     request = PrepareRequest(
         window=window,
         tokens=tokens,
         schema=stream.schema,
         part_bounds=part_bounds(stream.policy),
-        window_key=keys.sealing_key(window),
+        window_key=window_key,
         split_key=keys.split_key(window.stream),
         unit_column=stream.policy.unit_column,
         max_rows_per_unit=stream.policy.max_rows_per_unit,

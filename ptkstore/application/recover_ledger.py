@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.domain.blocks import BlockState, blocks_below
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.names import team_of
-from ptkstore.domain.snapshots import Version, canonical_json
+from ptkstore.domain.snapshots import Version, canonical_json, repeated_version
 from ptkstore.domain.streams import PrivacyUnit, Stream
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock
+
+_RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what opens rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Recovered:
     blocks_retired: int
     runs_ended: int
     versions_adopted: int
+    ptks_to_register: tuple[str, ...] = ()
 
 
 def recover_ledger(
@@ -37,16 +42,29 @@ def recover_ledger(
     The key store remembers up to which window anything was ever opened, and for which journal. Where this catalog does
     not continue that journal, all blocks up to that window are retired, those of windows it has yet to close included,
     and their runs end without an output. Versions that the lake holds beyond the catalog's are taken over, so that
-    numbers are not given twice. The catalog then gets a new identity: no copy from before opens anything any more.
+    numbers are not given twice; also those of PTKs that this catalog does not know, which may then be registered under
+    their old names and go on. The catalog then gets a new identity: no copy from before opens anything any more, and
+    no process that still has one does any job.
 
     Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
-    looked at. Repeatable, also after a crash; a catalog in step is left as it is. No worker should run meanwhile.
+    looked at. Repeatable, also after a crash; a catalog in step is left as it is.
 
     Raises
     ------
+    Refused
+        A job is being worked on; workers are stopped first.
     CatalogBehind
         A window was opened meanwhile, by whoever uses another copy of the catalog: stop it and recover again.
     """
+    with keys.recovering():
+        found = _recover(begin, clock, keys, journal, lake)
+        keys.accept_ledger(journal.ledger_id)
+    return found
+
+
+def _recover(
+    begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
+) -> tuple[Recovered, ...]:
     with begin() as uow:
         streams = uow.streams.all()
     doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
@@ -63,12 +81,19 @@ def recover_ledger(
             uow.streams.lock(stream.name)
             doubt = doubts[stream.name]
             found.append(_retire(uow, stream, doubt, clock))
-        adopted = {stream.name: _adopt(uow, stream.name, lake, clock) for stream in streams}
+        adopted = _adopt(uow, [stream.name for stream in streams], lake, clock)
         uow.renew_ledger_id()
         uow.commit()
     for stream in streams:
         keys.accept(stream.name, journal, doubts[stream.name] or None)
-    return tuple(replace(one, versions_adopted=adopted[one.stream]) for one in found)
+    return tuple(
+        replace(
+            one,
+            versions_adopted=sum(a.versions for a in adopted if a.stream == one.stream),
+            ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.known),
+        )
+        for one in found
+    )
 
 
 def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) -> Recovered:
@@ -76,13 +101,14 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         return Recovered(stream.name, True, 0, 0, 0, 0)
     progress = uow.streams.progress(stream.name)
     uow.streams.advance(stream.name, replace(progress, retired_before=max(progress.retired_before, doubt)))
-    ended = [
+    live = [
         job
         for job in uow.jobs.find(stream=stream.name)
-        if job.kind is JobKind.TRAIN
+        if job.kind in _RUNS
         and job.state is not JobState.ENDED
         and (job.window.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
     ]
+    ended = [job for job in live if job.kind is not JobKind.PARTIAL]
     for job in ended:
         held = uow.jobs.lock(job.id)
         release_unopened(uow, held.reservation)
@@ -93,6 +119,9 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
                 clock.now(), team_of(str(job.ptk_id)), f"{job.ptk_id} window {job.window_index}", "recovered"
             )
         )
+    for job in live:
+        if job.kind is JobKind.PARTIAL:
+            uow.jobs.save(uow.jobs.lock(job.id).ended(Outcome.WITHDRAWN))
     retired = []
     if (blocks := blocks_below(doubt, stream.policy)) is not None:
         records, _ = uow.ledger.created(stream.name)
@@ -103,21 +132,51 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
     return Recovered(stream.name, False, doubt, len(retired), len(ended), 0)
 
 
-def _adopt(uow: UnitOfWork, stream: str, lake: Lake, clock: Clock) -> int:
-    """Take over the versions that the lake holds beyond the catalog's."""
-    adopted = 0
-    for spec in uow.ptks.find(stream=stream):
-        latest = uow.versions.latest(spec.ptk_id)
-        number = latest.number + 1 if latest else 1
-        while (manifest := _manifest(lake, spec.ptk_id, number)) is not None:
-            _take_over(uow, stream, spec.ptk_id, number, manifest, clock)
-            number, adopted = number + 1, adopted + 1
-        if adopted:
-            uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
-    return adopted
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    ptk_id: str
+    stream: str
+    versions: int
+    known: bool
 
 
-def _manifest(lake: Lake, ptk_id: str, number: int) -> dict[str, object] | None:
+def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) -> list[_Adopted]:
+    """Take over the versions that the lake holds beyond the catalog's, for these streams."""
+    found = []
+    for ptk_id in lake.ptk_ids():
+        latest = uow.versions.latest(ptk_id)
+        number = first = latest.number + 1 if latest else 1
+        known = _known_stream(uow, ptk_id)
+        stream = known
+        while (manifest := _manifest(lake, ptk_id, number)) is not None:
+            stream = known or _trained_on(manifest)
+            if stream not in streams:  # of another catalog, or of a stream that is yet to be created again
+                break
+            _take_over(uow, stream, ptk_id, number, manifest, clock)
+            number += 1
+        if stream is None or number == first:
+            continue
+        found.append(_Adopted(ptk_id, stream, number - first, known is not None))
+        if known is None:
+            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ptk_id, "register-again"))
+        else:
+            uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
+    return found
+
+
+def _known_stream(uow: UnitOfWork, ptk_id: str) -> str | None:
+    try:
+        return uow.ptks.stream_of(ptk_id)
+    except UnknownName:
+        return None
+
+
+def _trained_on(manifest: Mapping[str, Any]) -> str:
+    """The stream of a version's newest window."""
+    return str(manifest["blocks"][-1]["stream"])
+
+
+def _manifest(lake: Lake, ptk_id: str, number: int) -> dict[str, Any] | None:
     try:
         return lake.read_version(ptk_id, number)[0]
     except UnknownName:
@@ -125,14 +184,15 @@ def _manifest(lake: Lake, ptk_id: str, number: int) -> dict[str, object] | None:
 
 
 def _take_over(
-    uow: UnitOfWork, stream: str, ptk_id: str, number: int, manifest: dict[str, object], clock: Clock
+    uow: UnitOfWork, stream: str, ptk_id: str, number: int, manifest: dict[str, Any], clock: Clock
 ) -> None:
-    newest = manifest["newest_contributing_window"]
-    window = int(newest["index"]) if isinstance(newest, dict) else 0
-    training = job_id(JobKind.TRAIN, ptk_id, window)
+    window = int(manifest["newest_contributing_window"]["index"])
     now = clock.now()
-    uow.jobs.add(
-        Job(
+    if repeated_version(manifest) is not None:
+        made_by = Job.rollback(stream, ptk_id, number, now)
+    else:
+        training = job_id(JobKind.TRAIN, ptk_id, window)
+        made_by = Job(
             training,
             JobKind.TRAIN,
             stream,
@@ -142,7 +202,7 @@ def _take_over(
             ptk_id=ptk_id,
             outcome=Outcome.PUBLISHED,
         )
-    )
-    uow.jobs.save(uow.jobs.lock(training).ended(Outcome.PUBLISHED))
+    uow.jobs.add(made_by)
+    uow.jobs.save(uow.jobs.lock(made_by.id).ended(Outcome.PUBLISHED))
     draft = f"{stream}.{window}.recovered-{ptk_id}-{number}"
-    uow.versions.add(Version(ptk_id, number, training, draft, window, now, canonical_json(manifest)))
+    uow.versions.add(Version(ptk_id, number, made_by.id, draft, window, now, canonical_json(manifest)))

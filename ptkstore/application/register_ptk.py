@@ -7,16 +7,21 @@ from typing import Any
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.estimators import spec_of
-from ptkstore.application.planning import plan_window, why_not
+from ptkstore.application.evaluation_plans import check_evaluations
+from ptkstore.application.planning import plan_window
+from ptkstore.application.profile_plans import hindrance
+from ptkstore.application.refusing import why_not
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
-from ptkstore.domain.streams import Policy
-from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.world import Clock
+
+_QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
 
 
 def register_ptk(
@@ -59,10 +64,14 @@ def register_ptk(
             description=description,
         )
         features.check_names(ptk_id, columns_of(spec))
-        _check_policy(spec, uow.ptks.find(stream=stream), owner.policy)
+        spec = uow.ptks.informed(spec)
+        _check_policy(uow, spec, uow.ptks.find(stream=stream), owner, clock)
         uow.ptks.add(spec)
+        _tell_of_profile(uow, spec, owner.policy, clock)
         for kind in (JobKind.PLACE, JobKind.FLIP):
             uow.jobs.add(cursor(kind, stream, ptk_id, clock.now()))
+        if uow.versions.latest(ptk_id) is not None:  # taken over from the lake by a recovery
+            uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
         uow.commit()
     return ptk_id
 
@@ -75,15 +84,24 @@ def update_ptk(
     config: Mapping[str, Any] | None = None,
     description: str | None = None,
     begin: Begin,
+    clock: Clock,
     features: FeatureStore,
 ) -> PtkSpec:
-    """Change a PTK from the next window on; reserved trainings keep their reservation."""
+    """Change a PTK from the next window on; reserved trainings keep their reservation.
+
+    What it is trained on may change as well: the first training on other blocks starts without the state of before.
+
+    Raises
+    ------
+    InvalidRequest
+        What it would become is not right.
+    PtkRejected
+        There is no room for it beside the others. It stays as it was.
+    """
     with begin() as uow:
         known = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(known.stream)
         known = uow.ptks.get(ptk_id)
-        if config is not None and config.get("where") != known.config.get("where"):
-            raise InvalidRequest(f"what PTK {ptk_id} is trained on is fixed; register one of another name")
         spec = spec_of(
             ptk_id=ptk_id,
             stream=known.stream,
@@ -97,8 +115,10 @@ def update_ptk(
         )
         features.check_names(ptk_id, columns_of(spec))
         others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
-        _check_policy(spec, others, owner.policy)
+        spec = uow.ptks.informed(spec)
+        _check_policy(uow, spec, others, owner, clock)
         uow.ptks.replace(spec)
+        _tell_of_profile(uow, spec, owner.policy, clock)
         uow.commit()
     return spec
 
@@ -121,17 +141,41 @@ def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
 
 
 def _withdraw(uow: UnitOfWork, job: Job) -> None:
-    if job.kind is JobKind.TRAIN and job.state is JobState.READY:
+    if job.kind in _QUEUED and job.state is JobState.READY:
         release_unopened(uow, job.reservation)
         uow.jobs.save(job.ended(Outcome.WITHDRAWN))
 
 
-def _check_policy(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) -> None:
+def _tell_of_profile(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:
+    """Leave word where a PTK can never be profiled by samples: it stays with what it declares, on all rows."""
+    if spec.profile is None or spec.menu:
+        return
+    code = hindrance(spec.estimator, spec.profile, policy)
+    if code is not None:
+        uow.notify_owner(Notice(clock.now(), spec.team, f"{spec.ptk_id} profile", code))
+
+
+def _check_policy(
+    uow: UnitOfWork, spec: PtkSpec, others: tuple[PtkSpec, ...], owner: Stream, clock: Clock
+) -> None:
+    """Raise `PtkRejected` if there is no room; then nobody else has less, and the stream's owner is told, once."""
+    try:
+        _check_room(spec, others, owner.policy)
+    except PtkRejected:
+        notice = Notice(clock.now(), owner.team, f"{owner.name} {spec.ptk_id}", PtkRejected.code)
+        if not any((n.subject, n.code) == (notice.subject, notice.code) for n in uow.notices(owner.team)):
+            uow.notify_owner(notice)
+            uow.commit()
+        raise
+
+
+def _check_room(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) -> None:
     if not spec.assurance.at_least(policy.minimum_assurance):
         raise PtkRejected(
             f"{spec.ptk_id}: assurance {spec.assurance.value!r} is below the stream's least, "
             f"{policy.minimum_assurance.value!r}"
         )
+    check_evaluations((*others, spec), policy)
     plan = plan_window((*others, spec), policy)
     if isinstance(plan, Infeasible):
         raise PtkRejected(why_not(spec, others, policy, plan))

@@ -15,7 +15,14 @@ from ptkstore.ports.world import Clock
 
 
 def subscribe_to_ptk(
-    ptk_id: str, endpoint: str, *, begin: Begin, clock: Clock, keys: KeyStore, messenger: Messenger
+    ptk_id: str,
+    endpoint: str,
+    *,
+    team: str = "",
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+    messenger: Messenger,
 ) -> tuple[Subscription, str]:
     """Tell `endpoint` of every version flipped from now on; returns the signing secret this once.
 
@@ -27,7 +34,7 @@ def subscribe_to_ptk(
         No such PTK.
     """
     messenger.check_endpoint(endpoint)
-    subscription = Subscription(f"sub_{secrets.token_hex(8)}", ptk_id, endpoint)
+    subscription = Subscription(f"sub_{secrets.token_hex(8)}", ptk_id, endpoint, team)
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     with begin() as uow:
         stream = uow.ptks.get(ptk_id).stream

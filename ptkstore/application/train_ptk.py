@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ptkstore.application.charging import charge_of, release_unopened, spend
-from ptkstore.application.estimators import event_of
+from ptkstore.application.estimators import condenses, event_of
+from ptkstore.application.evaluation_plans import queue_evaluation
+from ptkstore.application.group_commit import GroupCommit
+from ptkstore.application.partials import add_partials, discard, ended_partials_of, n_partials, staged
 from ptkstore.application.ticks import Ticks
-from ptkstore.application.versions import files_of
-from ptkstore.domain.blocks import rows_behind
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.application.versions import state_files_of
+from ptkstore.domain.blocks import BlockRange, groups_behind, rows_behind
+from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec, same_model
-from ptkstore.domain.snapshots import Draft, Version, canonical_json, manifest_of
+from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
 from ptkstore.domain.windows import Window, WindowState, start_of
 from ptkstore.errors import LeaseLost, WindowGone
@@ -27,12 +30,10 @@ from ptkstore.ports.objects import Lake, RawZone, Staging
 from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.world import Clock, Steps
 
-MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A training whose loss is spent: from here on the rows may be read."""
+    """A training whose loss is spent: from here on the rows may be read, or what was collected of them merged."""
 
     job: Job
     spec: PtkSpec
@@ -40,12 +41,26 @@ class Opened:
     window: Window
     spend: Entry
     previous: Version | None
+    partials: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A training that waits for its partials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A training that ended before it read anything."""
+
+    partials: tuple[Job, ...] = ()
 
 
 def train_ptk(
     job: Job,
     *,
     begin: Begin,
+    charges: GroupCommit,
     clock: Clock,
     keys: KeyStore,
     journal: JournalView,
@@ -53,6 +68,7 @@ def train_ptk(
     staging: Staging,
     lake: Lake,
     trainer: Trainer,
+    rows_per_partial: int,
     keep_alive: Callable[[], None],
     ticks: Ticks,
     steps: Steps,
@@ -61,17 +77,30 @@ def train_ptk(
 
     The loss is spent before the key is asked for. Only a run of a library estimator whose lease was lost is run again
     under the same spend; every other end of a run that opened rows keeps the loss and publishes nothing.
+
+    A run that is planned for more than `rows_per_partial` rows, of an estimator whose statistics condense them, is
+    split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
+    this one is claimed again, merges them and draws noise once.
     """
     previous = _previous_version(job, begin)
-    previous_state = _state_files(previous, lake)  # before the loss is spent: the lake may not answer
-    opened = _spend(job, previous, begin, clock)
-    if opened is None:
+    # Before the loss is spent: the lake may not answer.
+    previous_state = None if previous is None else state_files_of(previous, lake)
+    opened = charges.together(
+        job.stream, lambda uow: _spend(uow, job, previous, rows_per_partial, clock)
+    )  # trainings that begin at once elsewhere in this process share the commit
+    if isinstance(opened, Split):
+        steps.reached("split", job.id)
+        return
+    if isinstance(opened, Over):
+        discard(opened.partials, keys, staging)
         return
     steps.reached("spent", job.id)
     try:
         key = keys.opening_key(opened.window.id, journal, (opened.spend.sequence, opened.spend.digest))
+        partials = staged(opened.partials, keys)
     except WindowGone:
         _end(opened, Outcome.EXPIRED, begin, clock)
+        discard(opened.partials, keys, staging)
         return
     steps.reached("opened", job.id)
     draft_id = f"{job.stream}.{opened.window.id.index}.{secrets.token_hex(16)}"
@@ -88,16 +117,22 @@ def train_ptk(
         draft_key=keys.draft_key(draft_id),
         previous_state=previous_state if opened.previous else None,
     )
+    if partials:  # no row is opened, and no key of rows is handed on
+        request = replace(request, part_urls=(), window_key=b"", partials=partials)
     try:
         result = trainer.train(request, keep_alive)
         leaves_at = ticks.wait()
         if isinstance(result, TrainFailed):
             _end(opened, Outcome.FAILED, begin, clock, result.code)
+            elected = False
         else:
             steps.reached("trained", job.id)
-            if _elect(opened, result, leaves_at, begin, clock):
+            elected = _elect(opened, result, leaves_at, begin, clock)
+            if elected:
                 steps.reached("elected", job.id)
-                return
+        discard(opened.partials, keys, staging)
+        if elected:
+            return
     except LeaseLost:
         pass  # somebody else runs it now; what was drafted here never leaves
     staging.delete(draft_id)
@@ -110,41 +145,43 @@ def _previous_version(job: Job, begin: Begin) -> Version | None:
         return uow.versions.latest(str(job.ptk_id))
 
 
-def _spend(job: Job, previous: Version | None, begin: Begin, clock: Clock) -> Opened | None:
-    with begin() as uow:
-        stream = uow.streams.lock(job.stream)
-        spec = uow.ptks.lock(str(job.ptk_id))
-        held = uow.jobs.held(job)
-        window = uow.windows.get(job.window)
-        history = uow.ledger.history(str(job.reservation))
-        outcome = _hopeless(held, window, spec)
-        if outcome is not None or spec is None:
+def _spend(
+    uow: UnitOfWork, job: Job, previous: Version | None, rows_per_partial: int, clock: Clock
+) -> Opened | Split | Over:
+    stream = uow.streams.lock(job.stream)
+    spec = uow.ptks.lock(str(job.ptk_id))
+    held = uow.jobs.held(job)
+    window = uow.windows.get(job.window)
+    history = uow.ledger.history(str(job.reservation))
+    partials = ended_partials_of(uow, held)
+    outcome = _hopeless(held, window, spec, partials)
+    if outcome is not None or spec is None:
+        release_unopened(uow, job.reservation)
+        _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
+        return Over(partials)
+    if held.state is JobState.READY:
+        event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
+        if not history[0].charge.covers(charge_of(event, stream.policy.accountant, history[0].loss)):
             release_unopened(uow, job.reservation)
-            _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
-            uow.commit()
-            return None
-        if held.state is JobState.READY:
-            event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
-            if not history[0].charge.covers(charge_of(event, stream.policy.accountant, history[0].loss)):
-                release_unopened(uow, job.reservation)
-                _finish(uow, held, Outcome.WITHDRAWN, clock.now(), "changed-after-its-reservation")
-                uow.commit()
-                return None
-            spent = spend(uow, history[0], event, stream.policy)
-            uow.jobs.mark_opened(held)
-        else:
-            spent = history[-1]
-            if event_of(spec.estimator, spent.loss) != dict(
-                spent.event
-            ):  # another trainer than the one paid for
-                _finish(uow, held, Outcome.FAILED, clock.now(), None)
-                uow.commit()
-                return None
-        uow.commit()
-    return Opened(job, spec, stream, window, spent, _continuable(previous, spec))
+            _finish(uow, held, Outcome.WITHDRAWN, clock.now(), "changed-after-its-reservation")
+            return Over()
+        split = n_partials(held.n_rows, rows_per_partial) if condenses(spec.estimator) else 1
+        spent = spend(uow, history[0], event, stream.policy)
+        uow.jobs.mark_opened(held)
+        if split > 1:
+            add_partials(uow, held, split)
+            uow.jobs.save(replace(held, state=JobState.OPENED, attempt=1))  # waits without a lease
+            return Split()
+    else:
+        spent = history[-1]
+        if event_of(spec.estimator, spent.loss) != dict(spent.event):  # another trainer than the one paid for
+            _finish(uow, held, Outcome.FAILED, clock.now(), None)
+            return Over(partials)
+    continued = _continuable(previous, spec, stream.policy, spent.blocks)
+    return Opened(job, spec, stream, window, spent, continued, partials)
 
 
-def _hopeless(job: Job, window: Window, spec: PtkSpec | None) -> Outcome | None:
+def _hopeless(job: Job, window: Window, spec: PtkSpec | None, partials: Sequence[Job]) -> Outcome | None:
     if spec is None:
         return Outcome.WITHDRAWN
     if window.state is not WindowState.PREPARED:
@@ -153,21 +190,20 @@ def _hopeless(job: Job, window: Window, spec: PtkSpec | None) -> Outcome | None:
         spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS
     ):
         return Outcome.FAILED
+    if any(partial.outcome is not Outcome.DONE for partial in partials):
+        return Outcome.FAILED
     return None
 
 
-def _continuable(previous: Version | None, spec: PtkSpec) -> Version | None:
+def _continuable(
+    previous: Version | None, spec: PtkSpec, policy: Policy, blocks: BlockRange
+) -> Version | None:
+    """The version whose state this run goes on from: of the same model, of rows of the same kind."""
     if previous is None or not same_model(previous.content["config"], spec.estimator):
         return None
-    return previous
-
-
-def _state_files(previous: Version | None, lake: Lake) -> Mapping[str, bytes] | None:
-    if previous is None:
-        return None
-    files = files_of(previous, lake)
-    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
-    return {**tables, "state.json": canonical_json(previous.content["state"]).encode()}
+    newest = previous.content["blocks"][-1]
+    before = BlockRange(newest["number"], newest.get("last", newest["number"]) + 1)
+    return previous if groups_behind(policy, before) == groups_behind(policy, blocks) else None
 
 
 def _end(opened: Opened, outcome: Outcome, begin: Begin, clock: Clock, code: str | None = None) -> None:
@@ -195,9 +231,11 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
         latest = uow.versions.latest(spec.ptk_id)
         number = latest.number + 1 if latest else 1
         manifest = _manifest(opened, draft, number, leaves_at)
-        uow.versions.add(
-            Version(spec.ptk_id, number, job.id, draft.draft_id, opened.window.id.index, leaves_at, manifest)
+        version = Version(
+            spec.ptk_id, number, job.id, draft.draft_id, opened.window.id.index, leaves_at, manifest
         )
+        uow.versions.add(version)
+        queue_evaluation(uow, spec, version, job.stream, leaves_at)
         uow.jobs.save(held.ended(Outcome.PUBLISHED))
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), leaves_at)
         uow.commit()
@@ -250,6 +288,7 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
         },
         decision="elected",
         published_at=leaves_at,
+        made_from=(opened.previous,) if opened.previous else (),
     )
 
 

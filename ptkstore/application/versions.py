@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.snapshots import Version, canonical_json
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.objects import Lake
 
@@ -21,3 +21,10 @@ def files_of(version: Version, lake: Lake) -> dict[str, bytes]:
             f"the manifest of version {version.number} of {version.ptk_id} is not the elected one"
         )
     return files
+
+
+def state_files_of(version: Version, lake: Lake) -> dict[str, bytes]:
+    """The verified files of a version's state, by the names they had when they were written."""
+    files = files_of(version, lake)
+    tables = {name.rsplit("-", 1)[0] + ".parquet": data for name, data in files.items()}
+    return {**tables, "state.json": canonical_json(version.content["state"]).encode()}

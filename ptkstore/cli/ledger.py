@@ -95,7 +95,8 @@ def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False
 def recover(home: Home = None, as_json: AsJson = False) -> None:
     """Make a restored catalog usable: retire every block whose spends it may have forgotten.
 
-    Stop all workers first. Rows that were ingested after the copy was taken have to be sent again.
+    Stop all workers first: while a job is being worked on, this is refused. Rows that were ingested after the copy
+    was taken have to be sent again.
     """
     with opened(home) as store:
         outcomes = store.service.recover_ledger()
@@ -110,6 +111,8 @@ def recover(home: Home = None, as_json: AsJson = False) -> None:
                 f"{one.stream}: {one.windows_in_doubt} windows in doubt; {one.blocks_retired} blocks retired, "
                 f"{one.runs_ended} runs ended, {one.versions_adopted} versions taken over from the lake"
             )
+        for ptk_id in one.ptks_to_register:
+            console.print(f"  {ptk_id} was registered after the copy was taken: apply its repository again")
 
 
 @ledger_app.command("export")

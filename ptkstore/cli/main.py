@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from ptkstore.adapters.world import configure_logging
-from ptkstore.cli import ledger, privacy, ptks, streams
+from ptkstore.cli import (
+    identity,
+    ledger,
+    privacy,
+    ptk_changes,
+    ptks,
+    recommendation,
+    rows,
+    stream_creation,
+    streams,
+    versions,
+)
+from ptkstore.cli.api import api
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
 from ptkstore.settings import load_settings, shown
 
@@ -19,19 +31,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Share what sensitive event streams know, as differentially private feature models.",
 )
-app.add_typer(streams.stream_app, name="stream")
+stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
+app.add_typer(stream_app, name="stream")
 app.add_typer(ledger.ledger_app, name="ledger")
-app.command("ingest")(streams.ingest)
-app.command("close")(streams.close)
-app.command("forget")(streams.forget)
+app.add_typer(identity.team_app, name="team")
+app.add_typer(identity.token_app, name="token")
+app.add_typer(identity.grant_app, name="grant")
+stream_app.command("create")(stream_creation.create)
+stream_app.command("list")(streams.list_streams)
+stream_app.command("show")(streams.show)
+stream_app.command("recommend")(recommendation.recommend)
+app.command("ingest")(rows.ingest)
+app.command("close")(rows.close)
+app.command("forget")(rows.forget)
 app.command("plan")(ptks.plan)
 app.command("apply")(ptks.apply)
+app.command("set-config")(ptk_changes.set_config)
+app.command("set-target")(ptk_changes.set_target)
 app.command("list")(ptks.list_ptks)
 app.command("show")(ptks.show)
 app.command("versions")(ptks.versions)
+app.command("diff")(versions.diff)
+app.command("rollback")(versions.rollback)
 app.command("lookup")(ptks.lookup)
 app.command("featurize")(ptks.featurize)
 app.command("budget")(ledger.budget)
+app.command("audit-log")(identity.audit_log)
+app.command("api")(api)
 app.command("test-privacy")(privacy.examine)
 
 
@@ -76,10 +102,14 @@ def up(home: Home = None) -> None:
 
 @app.command()
 @answers
-def work(home: Home = None, as_json: AsJson = False) -> None:
+def work(
+    at_once: Annotated[int, typer.Option(help="Trainings beside each other, each in its own process.")] = 1,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
     """Do all due work in this process, once; `ptk up` does it for good."""
     with opened(home) as store:
-        done = store.work_until_idle()
+        done = store.work_until_idle(at_once)
     if as_json:
         print_json({"jobs": done})
     else:

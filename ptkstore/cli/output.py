@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from ptkstore.errors import InvalidRequest, PtkStoreError
 from ptkstore.sdk import Store, connect
+from ptkstore.settings import CATALOG, load_settings
 
 Home = Annotated[
     Path | None, typer.Option("--home", help="The store's directory; PTK_HOME or .ptk by default.")
@@ -48,9 +50,32 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
     return run
 
 
-def opened(home: Path | None) -> Store:
-    """The store in `home`."""
+def opened(home: Path | None, *, make: bool = False) -> Store:
+    """The store in `home`; a home that is not there is made only on request, so that a mistyped one is told of.
+
+    Raises
+    ------
+    InvalidRequest
+        There is no store, and `make` is not set.
+    """
+    settings = load_settings(home)
+    if not make and settings.database_url is None and not (settings.root / CATALOG).is_file():
+        raise InvalidRequest(
+            f"there is no store in {settings.root}: name another by --home or PTK_HOME, or begin one with "
+            "ptk stream create or ptk up"
+        )
     return connect(home)
+
+
+def spoken(span: timedelta) -> str:
+    """A duration in words, such as `1 day 6 hours`; the largest two units are enough."""
+    seconds = int(span.total_seconds())
+    told = []
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            told.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(told[:2]) or "0 seconds"
 
 
 def print_json(value: object) -> None:

@@ -10,7 +10,9 @@ import typer
 from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
-from ptkstore.cli.streams import read_table
+from ptkstore.cli.profiles import print_profile, profile_json
+from ptkstore.cli.rows import read_table
+from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import featurize as featurize_tables
@@ -69,15 +71,17 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
 
 @answers
 def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
-    """Show the newest published version of a PTK, its trainings and the word left for its owner."""
+    """Show the newest version of a PTK, its profile, trainings, estimated losses and the word left for its owner."""
     team, _ = split_ptk_id(ptk_id)
     with opened(home) as store:
         service = store.service
         with service.begin() as uow:
             spec = uow.ptks.get(ptk_id)
-            jobs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.window_index is not None]
+            jobs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind is JobKind.TRAIN]
             notices = [n for n in uow.notices(team) if n.subject.split()[0] == ptk_id]
         published = service.versions(ptk_id)
+        profile = service.profile(ptk_id)
+        evaluations = store.evaluations(ptk_id)
     detail: dict[str, Any] = {
         "ptk": ptk_id,
         "family": spec.family,
@@ -86,7 +90,9 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         "tau": spec.target,
         "assurance": spec.assurance.value,
         "config": spec.estimator["params"],
+        "profile": profile_json(profile),
         "newest": published[-1].content if published else None,
+        "evaluations": evaluations,
         "trainings": [
             {
                 "window": j.window_index,
@@ -101,13 +107,15 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         print_json(detail)
         return
     newest = detail.pop("newest")
-    tables = {name: detail.pop(name) for name in ("trainings", "notices")}
+    detail.pop("profile")
+    tables = {name: detail.pop(name) for name in ("trainings", "evaluations", "notices")}
     for key, value in detail.items():
         console.print(f"[bold]{key}[/]: {escape(str(value))}", highlight=False)
     if newest:
         console.print(
             f"[bold]newest version[/]: {newest['version']}, guarantee {newest['guarantee']}", highlight=False
         )
+    print_profile(profile)
     for name, rows in tables.items():
         print_rows(rows, as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
 
@@ -117,6 +125,7 @@ def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     """List the published versions of a PTK."""
     split_ptk_id(ptk_id)
     with opened(home) as store:
+        evaluated = {one["version"]: one for one in store.evaluations(ptk_id)}
         rows = [
             {
                 "version": v.number,
@@ -124,6 +133,8 @@ def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
                 "published_at": v.content["published_at"],
                 "epsilon": v.content["guarantee"]["epsilon"],
                 "delta": v.content["guarantee"]["delta"],
+                "loss": evaluated.get(v.number, {}).get("loss"),
+                "standard_error": evaluated.get(v.number, {}).get("standard_error"),
                 "manifest_sha256": v.sha256,
             }
             for v in store.service.versions(ptk_id)

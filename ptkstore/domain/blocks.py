@@ -10,9 +10,10 @@ life, and each training on any window charges it again. Number = part * shards +
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from ptkstore.domain.streams import Policy, PrivacyUnit
@@ -69,6 +70,11 @@ class Rows:
     low: int
     high: int
 
+    def split(self, n: int) -> tuple[Rows, ...]:
+        """`n` ranges of hashes that follow each other; all rows of a privacy unit lie in one of them."""
+        edges = [self.low + (self.high - self.low) * i // n for i in range(n + 1)]
+        return tuple(replace(self, low=low, high=high) for low, high in pairwise(edges))
+
 
 # numbers
 
@@ -76,6 +82,11 @@ class Rows:
 def parts_of(policy: Policy) -> int:
     """How many parts a window of this policy has."""
     return FIRST_TRAIN + policy.train_partitions
+
+
+def part_name(part: int) -> str:
+    """What a part of a window is called: `profile`, `test`, `train-0`, `train-1`, ..."""
+    return {PROFILE: "profile", TEST: "test"}.get(part, f"train-{part - FIRST_TRAIN}")
 
 
 def groups_of(policy: Policy) -> int:
@@ -171,6 +182,19 @@ def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
     return range(places[0], places[-1] + 1)
 
 
+def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, list[Any]] | None:
+    """`where` in its one form, so that equal wishes are equal: a list in the domain's order; None for all blocks."""
+    groups = groups_where(policy, where)
+    if policy.attribute is None or len(groups) == groups_of(policy):
+        return None
+    return {policy.attribute: list(policy.attribute_values[groups.start : groups.stop])}
+
+
+def groups_behind(policy: Policy, blocks: BlockRange) -> range:
+    """The groups whose rows lie behind blocks that a training charged."""
+    return range(place_of(blocks.lo, policy).group, place_of(blocks.hi - 1, policy).group + 1)
+
+
 def train_blocks(
     window: WindowId,
     policy: Policy,
@@ -196,6 +220,23 @@ def train_blocks(
     chosen = range(groups_of(policy)) if groups is None else groups
     first = window.index * stride_of(policy) + part * groups_of(policy)
     return BlockRange(first + chosen.start, first + chosen.stop)
+
+
+def profile_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    """What a profile or a drift test charges: the groups of a window's profile part, or all shards of that part."""
+    return _whole_part(PROFILE, window, policy, groups)
+
+
+def evaluation_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    """What an evaluation charges: the groups of a window's test part, or all shards of that part."""
+    return _whole_part(TEST, window, policy, groups)
+
+
+def _whole_part(part: int, window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return BlockRange(part * policy.user_shards, (part + 1) * policy.user_shards)
+    first = window.index * stride_of(policy) + part * groups_of(policy)
+    return BlockRange(first + groups.start, first + groups.stop)
 
 
 def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:

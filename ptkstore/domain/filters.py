@@ -68,7 +68,7 @@ class Filters:
     def __init__(self) -> None:
         self.sequence = 0
         self.digest = GENESIS
-        self._held: dict[str, Entry] = {}
+        self._held: dict[str, BudgetRequest] = {}
         self._accountant = Accountant.BASIC
         self._lines: dict[str, _Line] = {}
         self._numbers = np.empty(0, dtype=np.int64)
@@ -156,8 +156,8 @@ class Filters:
                 raise InvariantBroken(
                     f"journal entry {entry.stream}/{entry.sequence} reserves under a held key"
                 )
-            self._held[entry.key] = entry
-        elif not entry.ends(self._held.pop(entry.key, None)):
+            self._held[entry.key] = entry.request
+        elif self._held.pop(entry.key, None) != entry.request:
             raise InvariantBroken(
                 f"journal entry {entry.stream}/{entry.sequence} ends no reservation like it"
             )
@@ -170,6 +170,26 @@ class Filters:
                 line = self._line(entry.request)
                 line.spent[:, self._slice(entry.blocks)] += _column(line, entry.charge)
         self.sequence, self.digest = entry.sequence, entry.digest
+
+    def revert(self, entries: Sequence[Entry], sequence: int, digest: str) -> None:
+        """Undo `apply` of the last entries; `sequence` and `digest` are those of the entry before them.
+
+        The sums are whole numbers, so that nothing of what was undone is left.
+        """
+        for entry in reversed(entries):
+            match entry.kind:
+                case EntryKind.RESERVE:
+                    self.take_back(entry.request)
+                case EntryKind.RELEASE:
+                    self.promise(entry.request)
+                case EntryKind.SPEND:
+                    line = self._line(entry.request)
+                    line.spent[:, self._slice(entry.blocks)] -= _column(line, entry.charge)
+            if entry.kind is EntryKind.RESERVE:
+                del self._held[entry.key]
+            else:
+                self._held[entry.key] = entry.request
+        self.sequence, self.digest = sequence, digest
 
     def over(self) -> tuple[int, ...]:
         """Blocks with a line whose committed charges are beyond its caps at every coordinate."""

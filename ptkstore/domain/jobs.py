@@ -9,14 +9,24 @@ from enum import StrEnum
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvariantBroken
 
+MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent
+
 
 class JobKind(StrEnum):
-    """What a job does. The first four end; the last three are cursors over versions and go idle."""
+    """What a job does. The last three are cursors over versions and go idle; the others end.
+
+    A rollback has ended when it is written: it stands for the version that an operator asked for.
+    """
 
     PREPARE = "prepare"
     ALLOCATE = "allocate"
     TRAIN = "train"
+    PARTIAL = "partial"
+    PROFILE = "profile"
+    DRIFT = "drift"
+    EVALUATE = "evaluate"
     EXPIRE = "expire"
+    ROLLBACK = "rollback"
     PLACE = "place"
     FLIP = "flip"
     NOTIFY = "notify"
@@ -47,7 +57,7 @@ class Job:
     """A unit of work, or a cursor over the versions of one PTK (`position` is the last one done).
 
     `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
-    of a training.
+    of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is.
     """
 
     id: str
@@ -73,6 +83,14 @@ class Job:
         if self.window_index is None:
             raise InvariantBroken(f"job {self.id} belongs to no window")
         return WindowId(self.stream, self.window_index)
+
+    @classmethod
+    def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
+        """What stands for a version that repeats an older one."""
+        name = job_id(JobKind.ROLLBACK, ptk_id, number)
+        return cls(
+            name, JobKind.ROLLBACK, stream, JobState.ENDED, now, ptk_id=ptk_id, outcome=Outcome.PUBLISHED
+        )
 
     def ended(self, outcome: Outcome) -> Job:
         """The job, over."""

@@ -98,10 +98,6 @@ class Entry:
         """What the accountant counts."""
         return self.request.charge
 
-    def ends(self, reservation: Entry | None) -> bool:
-        """Whether this spends or releases exactly what was reserved."""
-        return reservation is not None and reservation.request == self.request
-
 
 def next_entry(
     last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str

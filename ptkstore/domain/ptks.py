@@ -8,9 +8,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.blocks import settled_where
+from ptkstore.domain.losses import Loss, checked_epsilon
+from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
+
+CONFIG_KEYS = frozenset({"epsilons", "evaluate", "profile", "where"})
+"""What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, how
+it is profiled by samples, and the blocks that it is trained on alone."""
 
 _FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -23,7 +29,9 @@ class PtkSpec:
     `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
     `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
     ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is tau,
-    in the unit of the PTK's own evaluation.
+    in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
+    samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
+    for all there are: the catalog fills it in.
     """
 
     ptk_id: str
@@ -39,6 +47,8 @@ class PtkSpec:
     assurance: Assurance = Assurance.LIBRARY
     config: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
+    profile: ProfileAsk | None = None
+    menu: tuple[tuple[float, int], ...] = ()
 
     @property
     def family(self) -> str:
@@ -65,6 +75,35 @@ def windows_between(policy: Policy, train_frequency: str) -> int:
             f"train frequency {train_frequency!r} must be a multiple of the window length {policy.window}"
         )
     return span // policy.window
+
+
+def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The least and the greatest epsilon that a PTK may be given; None for one that asks for what it declares.
+
+    Raises
+    ------
+    InvalidRequest
+        `epsilons` is no pair of rising numbers in [1e-6, 10].
+    """
+    given = config.get("epsilons")
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise InvalidRequest("epsilons of a PTK is the least and the greatest it may be given")
+    low, high = (float(checked_epsilon(number, "each of epsilons")) for number in given)
+    if low > high:
+        raise InvalidRequest("epsilons of a PTK rise: the least first")
+    return low, high
+
+
+def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """A config in its one form: `where` as a list, and nothing that says None."""
+    settled = {**config, "where": settled_where(policy, config.get("where"))}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in settled.items()
+        if value is not None
+    }
 
 
 def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:

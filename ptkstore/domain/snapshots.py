@@ -56,9 +56,13 @@ class Version:
         return parsed
 
 
+PTKS = "ptks"
+"""The folder of all PTKs, below the lake's root."""
+
+
 def version_path(ptk_id: str, number: int) -> str:
     """Where a version lies below the lake's root."""
-    return f"ptks/{ptk_id}/v{number:08d}"
+    return f"{PTKS}/{ptk_id}/v{number:08d}"
 
 
 def canonical_json(value: object) -> str:
@@ -88,8 +92,12 @@ def manifest_of(
     planned: Mapping[str, Any],
     decision: str,
     published_at: datetime,
+    made_from: Sequence[Version] = (),
 ) -> str:
-    """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only."""
+    """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only.
+
+    `made_from` are the versions whose states went into this one, of whatever PTK.
+    """
     return canonical_json(
         {
             "format_version": FORMAT_VERSION,
@@ -108,5 +116,48 @@ def manifest_of(
             "planned": planned,
             "release_decision": decision,
             "published_at": published_at.isoformat(),
+            "made_from": [_origin(version) for version in made_from],
         }
     )
+
+
+def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
+    """The manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
+
+    It takes effect at the event time of the version it replaces, or joins in time would go on answering from that.
+    """
+    return canonical_json(
+        {
+            **target.content,
+            "version": newest.number + 1,
+            "release_decision": "rolled-back",
+            "published_at": published_at.isoformat(),
+            "made_from": [_origin(target)],
+            "repeats": {
+                "version": target.number,
+                "sha256": target.sha256,
+                "takes_effect_at": event_time_of(newest.content).isoformat(),
+            },
+        }
+    )
+
+
+def repeated_version(content: Mapping[str, Any]) -> int | None:
+    """The version whose state a manifest repeats; None for one that was trained."""
+    return int(content["repeats"]["version"]) if "repeats" in content else None
+
+
+def window_end_of(content: Mapping[str, Any]) -> datetime:
+    """The end of the newest window in the state."""
+    return datetime.fromisoformat(content["newest_contributing_window"]["end"])
+
+
+def event_time_of(content: Mapping[str, Any]) -> datetime:
+    """From when on, in event time, a version is what joins in time answer."""
+    if "repeats" in content:
+        return datetime.fromisoformat(content["repeats"]["takes_effect_at"])
+    return window_end_of(content)
+
+
+def _origin(version: Version) -> dict[str, object]:
+    return {"ptk_id": version.ptk_id, "version": version.number, "sha256": version.sha256}

@@ -22,6 +22,7 @@ _WHOLE_NUMBERS = {
     "train_partitions": 64,
     "max_rows_per_unit": 10_000,
     "user_shards": 256,
+    "profile_max_age": 10_000,
 }
 ATTRIBUTE_VALUES_MAX = 256
 BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
@@ -116,6 +117,9 @@ class Policy:
     For the units of users, `unit_column` holds the user's id, and `max_rows_per_unit` rows of a user are kept of each
     window, chosen at random. For the unit user, each part has `user_shards` blocks for the stream's life. With
     `attribute`, each part of a window has one block for each of `attribute_values`, the column's public domain.
+
+    `profile_share` of a window's privacy units are kept apart for profiles by samples, which are renewed once they are
+    older than `profile_max_age` windows; `test_share` of them are never trained on either.
     """
 
     capacity: Loss
@@ -135,6 +139,7 @@ class Policy:
     future_skew: timedelta = timedelta(minutes=5)
     profile_share: Decimal = Decimal("0.1")
     test_share: Decimal = Decimal("0.1")
+    profile_max_age: int = 30
     train_partitions: int = 1
     unit_column: str | None = None
     max_rows_per_unit: int = 1

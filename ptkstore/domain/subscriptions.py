@@ -17,11 +17,12 @@ GIVE_UP_AFTER_ATTEMPTS = 36  # about five days of retries at the waits above
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A team's wish to hear of new versions of one PTK."""
+    """A team's wish to hear of new versions of one PTK; made in the store's home, it belongs to no team."""
 
     id: str
     ptk_id: str
     endpoint: str
+    team: str = ""
 
 
 def message_id(subscription: Subscription, number: int) -> str:

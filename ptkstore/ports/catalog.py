@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,11 +14,14 @@ from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.ports.evaluating import Evaluations
+from ptkstore.ports.identity import Answers, AuditLog, Identities
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class Ledger(Protocol):
 
 
 class Ptks(Protocol):
-    """Registered PTKs."""
+    """Registered PTKs, each with what its profile says today."""
 
     def add(self, spec: PtkSpec) -> None:
         """Register; `NameTaken` if the id exists."""
@@ -186,6 +189,34 @@ class Ptks(Protocol):
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs, by id."""
+        ...
+
+    def stream_of(self, ptk_id: str) -> str:
+        """The stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
+        ...
+
+    def informed(self, spec: PtkSpec) -> PtkSpec:
+        """The PTK with what the profile it asks for says today, whoever that was made for."""
+        ...
+
+
+class Profiles(Protocol):
+    """Profiles by samples; writers hold the stream's lock."""
+
+    def add(self, record: ProfileRecord) -> None:
+        """Begin a profile; a stale writer gets `LateWriter`."""
+        ...
+
+    def save(self, record: ProfileRecord) -> None:
+        """Write what became of a profile."""
+        ...
+
+    def of(self, keys: Iterable[str]) -> Mapping[str, tuple[ProfileRecord, ...]]:
+        """All profiles under each key, by number."""
+        ...
+
+    def of_job(self, job_id: str) -> ProfileRecord | None:
+        """The profile whose last job this is."""
         ...
 
 
@@ -213,7 +244,7 @@ class Jobs(Protocol):
         ...
 
     def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
-        """Keep the lease; `LeaseLost` as above."""
+        """Keep the lease; `LeaseLost` as above, and when the job was given back meanwhile."""
         ...
 
     def save(self, job: Job) -> None:
@@ -309,11 +340,21 @@ class UnitOfWork(Protocol):
     @property
     def ptks(self) -> Ptks: ...  # noqa: D102
     @property
+    def profiles(self) -> Profiles: ...  # noqa: D102
+    @property
     def jobs(self) -> Jobs: ...  # noqa: D102
     @property
     def versions(self) -> Versions: ...  # noqa: D102
     @property
+    def evaluations(self) -> Evaluations: ...  # noqa: D102
+    @property
     def subscriptions(self) -> Subscriptions: ...  # noqa: D102
+    @property
+    def identities(self) -> Identities: ...  # noqa: D102
+    @property
+    def audit(self) -> AuditLog: ...  # noqa: D102
+    @property
+    def answers(self) -> Answers: ...  # noqa: D102
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""

@@ -69,6 +69,21 @@ class KeyStore(Protocol):
         """The windows that have a key, in order."""
         ...
 
+    def working(self, ledger_id: str) -> AbstractContextManager[None]:
+        """Work on a job for the ledger of this identity, beside others who do; whoever dies holds up nobody.
+
+        Raises `CatalogBehind` if another ledger was accepted last, and `Unavailable` during a recovery.
+        """
+        ...
+
+    def recovering(self) -> AbstractContextManager[None]:
+        """Recover while nobody works; `Refused` if somebody does."""
+        ...
+
+    def accept_ledger(self, ledger_id: str) -> None:
+        """Jobs work for the ledger of this identity from now on, and for no other; called while recovering."""
+        ...
+
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Below which window spends may be missing from `journal`; None when it continues what was seen.
 

@@ -34,8 +34,18 @@ class RawZone(Protocol):
         """Where a part's file lies, for a run that holds the key."""
         ...
 
-    def read_part(self, url: str, key: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there."""
+    def read_part(
+        self,
+        url: str,
+        key: bytes,
+        columns: Sequence[str] | None = None,
+        hashes: tuple[int, int] | None = None,
+    ) -> pa.Table:
+        """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there.
+
+        With `hashes`, only those whose keyed hash lies in this half-open range: where rows lie in the order of their
+        hashes, little else is read.
+        """
         ...
 
     def rewrite(self, window: WindowId, change: Callable[[pa.Table], pa.Table], key: bytes) -> None:
@@ -95,6 +105,10 @@ class Lake(Protocol):
 
     def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
         """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
+        ...
+
+    def ptk_ids(self) -> tuple[str, ...]:
+        """The PTKs of which anything was placed, in order."""
         ...
 
     def manifest_url(self, ptk_id: str, number: int) -> str:

@@ -12,12 +12,21 @@ from ptkstore.domain.windows import WindowId
 
 
 @dataclass(frozen=True, slots=True)
+class StagedPartial:
+    """Partial statistics that wait in staging, with the key that opens them."""
+
+    draft_id: str
+    draft_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainRequest:
     """All that a training process gets to know.
 
     Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
     written to staging as `draft_id`, encrypted with `draft_key`. `previous_state` holds the files of the PTK's last
     released state, verified, by the names they had when they were written (`<table>.parquet`, `state.json`).
+    With `partials` no row is opened: they are merged, and noise is drawn once.
     """
 
     estimator: Mapping[str, Any]
@@ -30,6 +39,25 @@ class TrainRequest:
     draft_id: str
     draft_key: bytes = field(repr=False)
     previous_state: Mapping[str, bytes] | None
+    partials: tuple[StagedPartial, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectRequest:
+    """All that a process gets to know that collects partial statistics: as `TrainRequest`, without noise or state.
+
+    What it writes to staging is private.
+    """
+
+    estimator: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    part_urls: tuple[str, ...]
+    hash_low: int
+    hash_high: int
+    window_key: bytes = field(repr=False)
+    draft_id: str
+    draft_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +72,10 @@ class Trainer(Protocol):
 
     def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
         """Train, calling `keep_alive` about once a second; if that raises, the process is killed first."""
+        ...
+
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+        """Have partial statistics written to staging, calling `keep_alive` as `train` does; None if they are."""
         ...
 
 

@@ -37,7 +37,12 @@ class PTK:
         One line for those who look for features.
     epsilons : (least, most), optional
         Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
-        open the fewest rows; for families with a formula: counts, statistics, covariance.
+        open the fewest rows. Counts and most statistics have a formula for that; others are profiled by samples.
+    profile : mapping, optional
+        How that is done: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
+        `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
+    evaluate : mapping, optional
+        What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
     """
 
     name: str
@@ -48,13 +53,21 @@ class PTK:
     description: str = ""
     where: Mapping[str, Any] | None = None
     epsilons: tuple[float, float] | None = None
+    profile: Mapping[str, Any] | None = None
+    evaluate: Mapping[str, float] | None = None
 
     @property
     def config(self) -> dict[str, Any]:
         """What is registered beside the estimator."""
         where = {c: list(v) if isinstance(v, list | tuple) else v for c, v in (self.where or {}).items()}
         config: dict[str, Any] = {} if self.where is None else {"where": where}
-        return config if self.epsilons is None else {**config, "epsilons": list(self.epsilons)}
+        if self.epsilons is not None:
+            config["epsilons"] = list(self.epsilons)
+        if self.profile is not None:
+            config["profile"] = {k: list(v) if isinstance(v, tuple) else v for k, v in self.profile.items()}
+        if self.evaluate is not None:
+            config["evaluate"] = dict(self.evaluate)
+        return config
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class Ptk:
     """One published version: the paper's `struct ptk`.
 
     `model_state` is DP output or public and may be kept for ever; `guarantee` says what the last training lost.
+    `evaluation` is the paid estimate of its loss, as `Store.evaluations` has it; None without one.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Ptk:
     oldest_contributing_window: Mapping[str, Any]
     newest_contributing_window: Mapping[str, Any]
     guarantee: Mapping[str, Any]
+    evaluation: Mapping[str, Any] | None = None
 
     @cached_property
     def estimator(self) -> DPEstimator:

@@ -92,14 +92,13 @@ def _policy(service: Service, stream: str) -> Policy:
 def _row(
     number: int, line: str | None, state: str, capacity: Loss, reserved: Loss, spent: Loss, policy: Policy
 ) -> dict[str, Any]:
-    from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, TEST, place_of
+    from ptkstore.domain.blocks import part_name, place_of
 
     place = place_of(number, policy)
-    part = {PROFILE: "profile", TEST: "test"}.get(place.part, f"train-{place.part - FIRST_TRAIN}")
     return {
         "block": number,
         **({} if place.window is None else {"window": place.window}),
-        "part": part,
+        "part": part_name(place.part),
         **({policy.attribute: policy.attribute_values[place.group]} if policy.attribute else {}),
         **({"shard": place.shard} if place.window is None else {}),
         **({} if line is None else {"line": line}),

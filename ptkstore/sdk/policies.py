@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -54,16 +55,20 @@ def policy_of(
         sharing=Sharing(
             tuple((name, tuple(teams)) for name, teams in sorted((contexts or {}).items())),
             no_collusion,
-            tuple((ptk_id, _share(share)) for ptk_id, share in sorted((reserve or {}).items())),
+            tuple(
+                (ptk_id, share_of(share, "a reserved share"))
+                for ptk_id, share in sorted((reserve or {}).items())
+            ),
         ),
         retire_below=LEAST_LOSS if retire_below is None else Loss.capacity(retire_below),
         **plain,
     )
 
 
-def _share(value: float) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise InvalidRequest("a reserved share is a number")
+def share_of(value: float, what: str) -> Decimal:
+    """A share as an exact decimal, or `InvalidRequest` for anything that is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        raise InvalidRequest(f"{what} is a number")
     return Decimal(str(value))
 
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import PtkSpec, windows_between
+from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.domain.streams import ColumnType, Schema, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
-from ptkstore.sdk.declarations import PTK, Repository, estimator_spec
+from ptkstore.sdk.declarations import Repository, estimator_spec
+from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
-from ptkstore.sdk.policies import choice, policy_of, utc
+from ptkstore.sdk.policies import choice, policy_of, share_of, utc
+from ptkstore.sdk.repositories import Change, applied, planned
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
+    from ptkstore.application.diff_versions import VersionDiff
     from ptkstore.application.export_ledger import Export
     from ptkstore.application.ingest_records import IngestReply
     from ptkstore.domain.odometers import Odometers
     from ptkstore.wiring import Service
+
+
+AT_ONCE_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -38,26 +45,27 @@ class Subscribed:
     secret: str
 
 
-@dataclass(frozen=True)
-class Change:
-    """What `plan` would do to one PTK: `register`, `update` or `keep`."""
+def connect(target: str | Path | None = None, *, token: str | None = None) -> Store:
+    """Open the store in `target`, a home directory, by default `PTK_HOME`, else `.ptk`; or the one behind a URL.
 
-    action: str
-    ptk_id: str
-    epsilon: float
-    delta: float
-
-
-def connect(target: str | Path | None = None) -> Store:
-    """Open the store in `target`, a home directory; by default `PTK_HOME`, else `.ptk`.
+    Parameters
+    ----------
+    target : path or str
+        A directory, or `https://host[:port]`; plain `http` for this very machine alone.
+    token : str
+        For a URL: the API token, by default `PTK_TOKEN`.
 
     Raises
     ------
     InvalidRequest
-        `target` is the URL of a remote store; this version has no HTTP API yet.
+        The URL is none that a token may be sent to, or there is no token.
     """
-    if isinstance(target, str) and "://" in target:
-        raise InvalidRequest("this version opens a home directory on this machine; it has no HTTP API yet")
+    from ptkstore.sdk.remote import RemoteService, is_url
+
+    if is_url(target):
+        return Store(cast("Service", RemoteService(str(target), token or os.environ.get("PTK_TOKEN", ""))))
+    if token is not None:
+        raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
     from ptkstore.settings import load_settings
     from ptkstore.wiring import Service
 
@@ -96,6 +104,8 @@ class Store:
         rows_per_window: int = 10_000,
         n_max: int = 1_000_000,
         train_partitions: int = 1,
+        profile_share: float = 0.1,
+        profile_max_age: int = 30,
         accountant: str = "renyi",
         privacy_unit: str = "record",
         unit_column: str | None = None,
@@ -126,6 +136,10 @@ class Store:
             Public estimate of a window's rows, and planning bound. No row is dropped because of them.
         train_partitions : int
             Parts that PTKs are trained on; each has the whole (epsilon, delta), and a PTK trains on one of them.
+        profile_share : float
+            Part of a window's privacy units that is kept for profiles by samples, and never trained on.
+        profile_max_age : int
+            Windows after which such a profile is renewed.
         accountant : 'renyi', 'zcdp' or 'basic'
             How losses on a block add up. With delta 0 epsilons do, whatever it is.
         privacy_unit : 'record', 'user-in-window' or 'user'
@@ -160,6 +174,8 @@ class Store:
             minimum_assurance=minimum_assurance,
             closing=closing,
             train_partitions=train_partitions,
+            profile_share=share_of(profile_share, "profile_share"),
+            profile_max_age=profile_max_age,
             unit_column=unit_column,
             max_rows_per_unit=max_rows_per_unit,
             block_by=block_by,
@@ -236,44 +252,41 @@ class Store:
         self._service.deregister_ptk(ptk_id)
 
     def update_ptk_config(self, ptk_id: str, config: Mapping[str, Any]) -> None:
-        """Change estimator parameters from the next window on; a changed model starts without the previous state."""
+        """Change what `config` names, from the next window on; the rest stays.
+
+        Parameters
+        ----------
+        config : mapping
+            Parameters of the estimator; `epsilons`, `where` and `profile` as in a repository's declaration, with None
+            to take one away. A changed model, or other rows, start without the previous state.
+
+        Raises
+        ------
+        InvalidRequest
+            The family has no such parameter, or a value is not right.
+        PtkRejected
+            The change does not fit beside the other PTKs; the message says what would. The PTK stays as it was.
+        """
         known = self._spec(ptk_id)
-        estimator = {"family": known.family, "params": {**known.estimator["params"], **config}}
-        self._service.update_ptk(ptk_id, estimator=estimator)
+        params = {name: value for name, value in config.items() if name not in CONFIG_KEYS}
+        beside = {name: value for name, value in config.items() if name in CONFIG_KEYS}
+        self._service.update_ptk(
+            ptk_id,
+            estimator={"family": known.family, "params": {**known.estimator["params"], **params}},
+            config={**known.config, **beside},
+        )
 
     def update_ptk_performance_target(self, ptk_id: str, tau: float) -> None:
-        """Change tau from the next window on."""
+        """Change tau from the next window on; where that needs more than there is, `PtkRejected`, and tau stays."""
         self._service.update_ptk(ptk_id, target=tau)
 
     def plan(self, repository: Repository) -> tuple[Change, ...]:
         """What `apply` would do, and what each PTK would cost per window."""
-        return tuple(self._change(repository.team, ptk) for ptk in repository.ptks)
+        return planned(self._service, repository)
 
     def apply(self, repository: Repository) -> tuple[Change, ...]:
         """Register or update what a team's repository declares; repeatable."""
-        changes = self.plan(repository)
-        for change, ptk in zip(changes, repository.ptks, strict=True):
-            spec = estimator_spec(ptk.estimator)
-            if change.action == "register":
-                self._service.register_ptk(
-                    team=repository.team,
-                    name=ptk.name,
-                    stream=ptk.stream,
-                    estimator=spec,
-                    target=ptk.target,
-                    train_frequency=ptk.every,
-                    config=ptk.config,
-                    description=ptk.description,
-                )
-            elif change.action == "update":
-                self._service.update_ptk(
-                    change.ptk_id,
-                    estimator=spec,
-                    target=ptk.target,
-                    config=ptk.config,
-                    description=ptk.description,
-                )
-        return changes
+        return applied(self._service, repository)
 
     def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:
         """A published PTK, newest by default, every byte verified.
@@ -290,7 +303,30 @@ class Store:
             raise InvalidRequest("a version is a whole number")
         if version < 1:
             raise UnknownName("published version of PTK", ptk_id)
-        return ptk_of(*self._service.ptk_version(ptk_id, version))
+        found = (one for one in self.evaluations(ptk_id) if one["version"] == version)
+        return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(found, None))
+
+    def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
+        """The paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
+        return [evaluation_row(one) for one in self._service.evaluations(ptk_id)]
+
+    def rollback(self, ptk_id: str, to: int) -> int:
+        """Publish the state of version `to` again as the PTK's next version; returns its number, costs no budget.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK or published version.
+        Conflict
+            A training of the PTK is under way.
+        """
+        split_ptk_id(ptk_id)
+        return self._service.rollback_ptk(ptk_id, to).number
+
+    def diff(self, ptk_id: str, one: int, other: int) -> VersionDiff:
+        """What differs between two published versions: facts of their manifests, rows and columns of their tables."""
+        split_ptk_id(ptk_id)
+        return self._service.diff_versions(ptk_id, one, other)
 
     def test_privacy(self, ptk_id: str, runs: int = RUNS) -> list[Examination]:
         """Audit a PTK's trainer on synthetic neighbouring datasets; reads no row and spends nothing.
@@ -324,9 +360,14 @@ class Store:
 
     # work and reports
 
-    def work_until_idle(self) -> int:
-        """Do all due work in this process; a running service (`ptk up`) does it by itself."""
-        return self._service.work_until_idle()
+    def work_until_idle(self, at_once: int = 1) -> int:
+        """Do all due work in this process, up to `at_once` trainings beside each other; returns how many jobs it did.
+
+        A running service (`ptk up`) does it by itself.
+        """
+        if isinstance(at_once, bool) or not isinstance(at_once, int) or not 1 <= at_once <= AT_ONCE_MAX:
+            raise InvalidRequest(f"at_once is a whole number from 1 to {AT_ONCE_MAX}")
+        return self._service.work_until_idle(at_once)
 
     def budget(self, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
         """Per block, and line of it where there are several: state, capacity, reserved and spent epsilon and delta.
@@ -377,32 +418,3 @@ class Store:
             if spec.ptk_id == ptk_id:
                 return spec
         raise UnknownName("PTK", ptk_id)
-
-    def _change(self, team: str, ptk: PTK) -> Change:
-        ptk_id = f"{team}.{ptk.name}"
-        spec = estimator_spec(ptk.estimator)
-        known = {p.ptk_id: p for p in self._service.ptks(team=team)}.get(ptk_id)
-        if known is None:
-            action = "register"
-        elif (known.stream, known.every) != (ptk.stream, self._every(ptk)):
-            raise InvalidRequest(
-                f"PTK {ptk_id} is trained on {known.stream!r} every {known.every} windows; stream and frequency "
-                "are fixed, so declare a PTK of another name"
-            )
-        elif known.config.get("where") != ptk.config.get("where"):
-            raise InvalidRequest(f"what PTK {ptk_id} is trained on is fixed; declare a PTK of another name")
-        else:
-            mine = (known.estimator, known.target, known.description, dict(known.config))
-            same = mine == (spec, ptk.target, ptk.description, ptk.config)
-            action = "keep" if same else "update"
-        try:
-            declared = ptk.estimator.declared_loss()  # what registration will charge
-        except ValueError as error:
-            raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-        loss = Loss.charge(declared.epsilon, declared.delta)
-        return Change(action, ptk_id, loss.epsilon, loss.delta)
-
-    def _every(self, ptk: PTK) -> int | None:
-        """How many windows lie between two trainings; None on a stream that does not exist."""
-        policies = {stream.name: stream.policy for stream in self._service.streams()}
-        return windows_between(policies[ptk.stream], ptk.every) if ptk.stream in policies else None

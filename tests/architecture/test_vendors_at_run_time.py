@@ -92,6 +92,8 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.settings": {"pydantic_settings"},
     "ptkstore.wiring": WIRED,
     "ptkstore.sdk": TABLES,
+    "ptkstore.sdk.remote": TABLES | {"httpx", "rich"},
+    "ptkstore.api": WIRED | {"fastapi", "prometheus_client", "uvicorn"},
     "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
     "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product

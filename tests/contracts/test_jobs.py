@@ -84,6 +84,19 @@ class JobsContract:
         assert claim(catalog, "a", LATER) is None
         assert claim(catalog, "a", LATER + timedelta(seconds=30)) is not None
 
+    @pytest.mark.parametrize("state", [JobState.READY, JobState.OPENED])
+    def test_a_late_heartbeat_does_not_take_back_what_was_given_back(
+        self, catalog: SqlCatalog, state: JobState
+    ) -> None:
+        add(catalog, job("a"))
+        held = claim(catalog, "a")
+        assert held is not None
+        saved(catalog, held, state=state)
+        with pytest.raises(LeaseLost), catalog.begin() as uow:
+            uow.jobs.extend(held, NOW, LEASE)
+            uow.commit()
+        assert claim(catalog, "a") is not None
+
     @pytest.mark.parametrize(
         "write",
         [
@@ -187,6 +200,19 @@ class JobsContract:
         assert held is not None
         saved(catalog, held, position=1, state=JobState.IDLE)
         assert claim(catalog, "train/b") is not None
+
+    def test_a_split_training_waits_for_its_partials_alone(self, catalog: SqlCatalog) -> None:
+        partials = [job(f"partial/{n}", JobKind.PARTIAL, ptk_id=PTK, position=n) for n in range(3)]
+        add(catalog, job("train/0", JobKind.TRAIN, ptk_id=PTK, state=JobState.OPENED), *partials)
+        add(catalog, job("elsewhere", JobKind.PARTIAL, window=1, ptk_id=PTK))
+        add(catalog, job("another", JobKind.PARTIAL, ptk_id="taxi.other"))
+        with ThreadPoolExecutor(3) as pool:
+            held = list(pool.map(lambda one: claim(catalog, one.id), partials))
+        for one in held:
+            assert one is not None  # all at the same time
+            assert claim(catalog, "train/0") is None
+            saved(catalog, one, state=JobState.ENDED, outcome=Outcome.DONE)
+        assert claim(catalog, "train/0") is not None
 
     def test_expiry_waits_for_live_leases_on_its_window_only(self, catalog: SqlCatalog) -> None:
         add(catalog, job("run"), job("expire", JobKind.EXPIRE), job("elsewhere", window=1))

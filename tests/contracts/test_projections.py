@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.group_commit import GroupCommit
-from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.journal import BudgetRequest
+from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.errors import Conflict
-from tests.contracts.builders import STREAM, request, reserve, with_blocks
+from tests.contracts.builders import STREAM, end, request, reserve, with_blocks
 
 
 def retire(catalog: SqlCatalog, number: int, *, recovered: bool) -> None:
@@ -50,54 +46,32 @@ def test_blocks_that_recovery_retired_are_retired_for_a_process_that_slept(
         assert reserve(sleeper, request("other", blocks=(3, 4))) == Granted("other")
 
 
-class Interrupted(BaseException):
-    """What a signal handler raises."""
-
-
-def test_an_interrupted_caller_leaves_the_line_to_the_others(
+def test_what_was_rolled_back_is_taken_back_and_not_read_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as catalog:
         with_blocks(catalog)
-        queue = GroupCommit(catalog.begin)
-        assert queue.reserve(request("first"), {}) == Granted("first")
-        waiting = queue._arrivals.wait_for
-
-        def interrupted(*_: object) -> bool:
-            monkeypatch.setattr(queue._arrivals, "wait_for", waiting)
-            raise Interrupted
-
-        monkeypatch.setattr(queue._arrivals, "wait_for", interrupted)
-        with pytest.raises(Interrupted):
-            queue.reserve(request("second"), {})
-        answers: list[Granted | Denied] = []
-        thread = threading.Thread(target=lambda: answers.append(queue.reserve(request("third"), {})))
-        thread.start()
-        thread.join(30)
-        assert answers == [Granted("third")]
+        for key in ("kept", "spent", "released"):
+            reserve(catalog, request(key))
         with catalog.begin() as uow:
-            assert uow.ledger.history("second") == ()
-
-
-def test_a_conflict_is_for_its_own_caller_alone(tmp_path: Path) -> None:
-    with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as catalog:
-        with_blocks(catalog)
-        queue, found = GroupCommit(catalog.begin), dict[str, object]()
-        queue.reserve(request("known"), {})
-        wrong = replace(request("known"), blocks=BlockRange(2, 3))
-        together = threading.Barrier(4)
-
-        def ask(name: str, wish: BudgetRequest) -> None:
-            together.wait(30)
-            try:
-                found[name] = queue.reserve(wish, {})
-            except Conflict:
-                found[name] = Conflict
-
-        wishes = {"wrong": wrong, **{f"k{n}": request(f"k{n}") for n in range(3)}}
-        threads = [threading.Thread(target=ask, args=item) for item in wishes.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert found == {"wrong": Conflict, **{f"k{n}": Granted(f"k{n}") for n in range(3)}}
+            uow.streams.lock(STREAM)
+            uow.ledger.append(request("released"), EntryKind.RELEASE, {})
+            uow.ledger.append(request("spent"), EntryKind.SPEND, {})
+            uow.ledger.append(request("new"), EntryKind.RESERVE, {})
+            uow.ledger.append(request("new"), EntryKind.SPEND, {})
+        read: list[int] = []
+        journal = SqlLedger.journal
+        monkeypatch.setattr(
+            SqlLedger,
+            "journal",
+            lambda self, stream, after=0: (read.append(after), journal(self, stream, after))[1],
+        )
+        with catalog.begin() as uow:
+            mine = uow.ledger.blocks(STREAM)
+            sequence = uow.ledger.filters(STREAM).sequence
+        assert min(read, default=0) == 2  # the last entry alone, to see that the journal goes on from it
+        with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as other, other.begin() as uow:
+            assert (mine, sequence) == (uow.ledger.blocks(STREAM), 3)
+        end(catalog, request("spent"), EntryKind.SPEND)  # it is still held
+        end(catalog, request("released"), EntryKind.RELEASE)
+        assert reserve(catalog, request("new")) == Granted("new")

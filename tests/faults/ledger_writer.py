@@ -1,27 +1,28 @@
-"""A program that charges a ledger at random until it is killed, and logs what it was told.
+"""A process that charges a ledger at random until it is killed, and logs what it was told.
 
-`python -m tests.faults.ledger_writer URL LOG NAME SEED`. A line of the log is written once the answer is there, in one
-piece: kill -9 loses no line, and a line tells what the ledger must never forget.
+A line of the log is written once the answer is there, in one piece: kill -9 loses no line, and a line tells what the
+ledger must never forget. Its clock jumps by up to a year at every look.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.charging import release_unopened, reserve_all, spend
 from ptkstore.application.group_commit import GroupCommit
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Granted
 from ptkstore.domain.losses import Loss
-from ptkstore.errors import LateWriter
-from tests.contracts.builders import PTK, STREAM, stream_named
+from ptkstore.errors import LateWriter, LeaseLost, NameTaken
+from tests.contracts.builders import LEASE, NOW, PTK, STREAM, stream_named
 
 ACCOUNTANT = Accountant.RENYI
 CAPACITY = Loss.capacity(1, 1e-6)
@@ -29,6 +30,8 @@ CHARGES = tuple(Charge.pure(ACCOUNTANT, Loss.charge(e, d)) for e, d in ((2e-3, 0
 POLICY = replace(stream_named().policy, accountant=ACCOUNTANT)
 RECENT = 8  # blocks that requests are about
 AT_ONCE = 8
+LONGEST = 2_000  # entries of a journal, then a new stream begins: who starts anew reads the whole of it
+YEAR_SECONDS = 365 * 86_400
 
 
 class Writer:
@@ -44,6 +47,9 @@ class Writer:
         self.open: dict[str, BudgetRequest] = {}
         self.released: set[str] = set()
         self.ever: set[str] = set()
+        self.held: list[Job] = []
+        self.turn = self.numbered = 0
+        self.stream = STREAM
         self.blocks = 0
 
     def run(self) -> None:
@@ -53,9 +59,14 @@ class Writer:
             (self.spend, 20),
             (self.release, 10),
             (self.give_up, 9),
+            (self.queue_up, 6),
+            (self.claim, 6),
+            (self.work, 6),
             (self.grow, 1),
         ]
         kinds, weights = zip(*steps, strict=True)
+        with self.catalog.begin() as uow:
+            self._turn_to(len(uow.streams.all()) - 1)
         self.grow()
         while True:
             self.draw.choices(kinds, weights)[0]()
@@ -63,7 +74,8 @@ class Writer:
     def reserve(self) -> None:
         """New requests, requests made before, in any order."""
         wishes = [self._wish() for _ in range(AT_ONCE)]
-        answers = self.queue.reserve_all(STREAM, [(wish, {"n": 1}) for wish in wishes])
+        requests = [(wish, {"n": 1}) for wish in wishes]
+        answers = self.queue.together(self.stream, lambda uow: reserve_all(uow, self.stream, requests))
         for wish, answer in zip(wishes, answers, strict=True):
             granted = isinstance(answer, Granted)
             if wish.key in self.ever and granted == (wish.key in self.released):
@@ -93,24 +105,93 @@ class Writer:
     def give_up(self) -> None:
         """Do something and never commit it."""
         with self.catalog.begin() as uow:
-            uow.streams.lock(STREAM)
-            reserve_all(uow, STREAM, [(self._wish(), {"n": 1}) for _ in range(3)])
+            uow.streams.lock(self.stream)
+            reserve_all(uow, self.stream, [(self._wish(), {"n": 1}) for _ in range(3)])
+
+    def queue_up(self) -> None:
+        """Leave a reservation to a training, for whoever claims it."""
+        if not self.open:
+            return
+        key = self.draw.choice(list(self.open))
+        wish = self.open.pop(key)
+        name = f"taxi.{key.replace('.', '_')}"  # one training of a PTK waits for the other
+        training = Job(
+            job_id(JobKind.TRAIN, name, 0), JobKind.TRAIN, wish.stream, JobState.READY, NOW, window_index=0,
+            ptk_id=name, reservation=key,
+        )  # fmt: skip
+        with self.catalog.begin() as uow:
+            uow.jobs.add(training)
+            uow.commit()
+
+    def claim(self) -> None:
+        """Claim a training that is due by this moment's clock, whether or not somebody still works on it."""
+        with self.catalog.begin() as uow:
+            now = self._clock()
+            due = uow.jobs.due(now, 20)
+            job = uow.jobs.claim(self.draw.choice(due), now, LEASE) if due else None
+            uow.commit()
+        if job is not None:
+            self.held.append(job)
+
+    def work(self) -> None:
+        """Spend for a training that was claimed some time ago; another one may have claimed it since."""
+        if not self.held:
+            return
+        job = self.held.pop(self.draw.randrange(len(self.held)))
+        key = str(job.reservation)
+        try:
+            with self.catalog.begin() as uow:
+                uow.streams.lock(job.stream)
+                held = uow.jobs.held(job)
+                spend(uow, uow.ledger.history(key)[0], {"n": 1}, POLICY)
+                uow.jobs.save(held.ended(Outcome.DONE))
+                uow.commit()
+        except LeaseLost:
+            return
+        except LateWriter:  # under a fence that holds nobody else can have spent it
+            self._tell("X", key)
+            return
+        self._tell("S", key)
+        self._tell("W", key)
 
     def grow(self) -> None:
-        """Add blocks behind the last one."""
+        """Add blocks behind the last one; once the journal is long, go on in the next stream."""
         with self.catalog.begin() as uow:
-            uow.streams.lock(STREAM)
-            known = uow.ledger.blocks(STREAM)
+            uow.streams.lock(self.stream)
+            long = uow.ledger.filters(self.stream).sequence >= LONGEST
+        if long:
+            self._turn_to(self.turn + 1)
+            self._begin_stream()
+        with self.catalog.begin() as uow:
+            uow.streams.lock(self.stream)
+            known = uow.ledger.blocks(self.stream)
             self.blocks = known[-1].number + 1 if known else 0
             if not known or self.draw.random() < 0.2:
-                uow.ledger.add_blocks(STREAM, BlockRange(self.blocks, self.blocks + 4), CAPACITY, ACCOUNTANT)
+                new = BlockRange(self.blocks, self.blocks + 4)
+                uow.ledger.add_blocks(self.stream, new, CAPACITY, ACCOUNTANT)
                 uow.commit()
                 self.blocks += 4
+
+    def _turn_to(self, turn: int) -> None:
+        self.turn = turn
+        self.stream = f"{STREAM}{turn}" if turn else STREAM
+        self.asked, self.blocks = [], 0
+
+    def _begin_stream(self) -> None:
+        try:
+            with self.catalog.begin() as uow:
+                uow.streams.add(stream_named(self.stream))
+                uow.commit()
+        except NameTaken:
+            pass  # another writer was as quick
+
+    def _clock(self) -> datetime:
+        return NOW + timedelta(seconds=self.draw.uniform(-YEAR_SECONDS, YEAR_SECONDS))
 
     def _end(self, key: str, kind: str) -> None:
         try:
             with self.catalog.begin() as uow:
-                uow.streams.lock(STREAM)
+                uow.streams.lock(self.open[key].stream)
                 held = uow.ledger.history(key)
                 if kind == "S":
                     spend(uow, held[0], {"n": 1}, POLICY)
@@ -127,8 +208,9 @@ class Writer:
             return self.draw.choice(self.asked[-200:])
         lo = max(0, self.blocks - self.draw.randint(1, RECENT))
         hi = self.draw.randint(lo + 1, self.blocks)
-        key = f"{self.name}.{len(self.asked)}"
-        wish = BudgetRequest(STREAM, key, PTK, BlockRange(lo, hi), Loss(1), self.draw.choice(CHARGES))
+        self.numbered += 1
+        key = f"{self.name}.{self.numbered}"
+        wish = BudgetRequest(self.stream, key, PTK, BlockRange(lo, hi), Loss(1), self.draw.choice(CHARGES))
         self.asked.append(wish)
         return wish
 
@@ -136,5 +218,6 @@ class Writer:
         os.write(self.log, f"{kind} {key}\n".encode())
 
 
-if __name__ == "__main__":
-    Writer(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])).run()
+def write(url: str, log: str, name: str, seed: int) -> None:
+    """What a process runs."""
+    Writer(url, log, name, seed).run()

@@ -36,6 +36,7 @@ COMMANDS = {
 PATIENCE_SECONDS = 150.0
 LEASE_SECONDS = 3.0
 LOOK_EVERY_SECONDS = 0.1
+ROWS_PER_PARTIAL = 100  # of the 160 that trainings are planned for which take all: two partials
 CHECK_EVERY_SECONDS = 1.0
 
 
@@ -148,6 +149,7 @@ def machine(directory: Path, *, database_url: str | None = None) -> Iterator[Mac
         publish_tick_seconds=0.2,
         worker_concurrency=3,
         train_timeout_seconds=60,
+        rows_per_partial=ROWS_PER_PARTIAL,
     )
     env = {**environment(settings), "PYTHONPATH": str(ROOT), FAULTS: str(directory / "faults")}
     with (

@@ -14,13 +14,20 @@ from pathlib import Path
 
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+from ptkstore.adapters.sandbox.evaluating import evaluate
 from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.training import train
+from ptkstore.adapters.sandbox.profiling import has_drifted, profile
+from ptkstore.adapters.sandbox.training import collect, train
 from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import JobState
+from ptkstore.domain.profiles import Point as Answer
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import PtkStoreError
-from ptkstore.ports.training import PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.evaluating import EvaluateRequest
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.training import CollectRequest, PrepareRequest, TrainFailed, TrainRequest
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
@@ -83,15 +90,43 @@ class SameProcess:
         keep_alive()
         return train(request, self._raw, self._staging)
 
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+        keep_alive()
+        collect(request, self._raw, self._staging)
+        return None
+
     def prepare(self, request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
         keep_alive()
         prepare(request, self._raw, split_hash)
+
+    def profile(
+        self, request: ProfileRequest, keep_alive: Callable[[], None]
+    ) -> tuple[Answer, ...] | TrainFailed:
+        keep_alive()
+        return profile(request, self._raw)
+
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+        keep_alive()
+        return evaluate(request, self._raw)
+
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+        keep_alive()
+        return has_drifted(request, self._raw)
 
 
 class Rig:
     """A home, its workers and its subscribers."""
 
-    def __init__(self, home: Path, receiver: WebhookReceiver, *, database_url: str | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        receiver: WebhookReceiver,
+        *,
+        database_url: str | None = None,
+        features: FeatureStore | None = None,
+        rows_per_partial: int = 1_000,
+    ) -> None:
+        self._features = features
         self.settings = Settings(
             home=home,
             database_url=database_url,
@@ -99,6 +134,7 @@ class Rig:
             webhook_networks=("127.0.0.0/8",),
             lease_seconds=LEASE.total_seconds(),
             publish_tick_seconds=0.05,
+            rows_per_partial=rows_per_partial,
         )
         self.clock = HandClock()
         self.receiver = receiver
@@ -109,7 +145,10 @@ class Rig:
     def service(self, steps: Striking | Quiet | None = None) -> Service:
         """One more worker."""
         service = Service(self.settings, clock=self.clock, steps=steps or Quiet())
-        service.__dict__["trainer"] = service.__dict__["preparer"] = SameProcess(self.settings)
+        here = SameProcess(self.settings)
+        service.__dict__.update(trainer=here, preparer=here, profiler=here, evaluator=here)
+        if self._features is not None:
+            service.__dict__["features"] = self._features
         self.services.append(service)
         return service
 
@@ -178,10 +217,22 @@ class Rig:
 
 
 @contextmanager
-def rig(home: Path, *, database_url: str | None = None) -> Iterator[Rig]:
-    """A rig with its receiver."""
+def rig(
+    home: Path,
+    *,
+    database_url: str | None = None,
+    features: FeatureStore | None = None,
+    rows_per_partial: int = 1_000,
+) -> Iterator[Rig]:
+    """A rig with its receiver; `features` stands in for Feast where a test is not about it."""
     with WebhookReceiver(home.with_name(f"{home.name}.jsonl")) as receiver:
-        made = Rig(home, receiver, database_url=database_url)
+        made = Rig(
+            home,
+            receiver,
+            database_url=database_url,
+            features=features,
+            rows_per_partial=rows_per_partial,
+        )
         try:
             yield made
         finally:

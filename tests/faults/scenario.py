@@ -20,23 +20,34 @@ HOURS = list(range(4))
 SPEED, LONG = f"{TEAM}.speed", f"{TEAM}.long"
 
 
-def create_stream(store: Store, *, retention: int = 1) -> None:
+def create_stream(
+    store: Store, *, retention: int = 1, rows_per_window: int = 200, epsilon: float = 1.0
+) -> None:
     """A day per window, closed by the operator, room for both PTKs and no more."""
     store.create_stream(
         STREAM,
         team=TEAM,
         schema={"at": "timestamp", "hour": "int64", "speed": "float64", "long": "bool"},
         time_column="at",
-        epsilon=1.0,
+        epsilon=epsilon,
         origin=ORIGIN,
         closing="operator",
         retention=retention,
-        rows_per_window=200,
+        rows_per_window=rows_per_window,
     )
 
 
-def register(store: Store, names: Sequence[str] = (SPEED, LONG)) -> None:
-    """The PTKs of these ids: together they ask for all of a block."""
+def register(
+    store: Store,
+    names: Sequence[str] = (SPEED, LONG),
+    *,
+    few: Sequence[str] = (),
+    evaluated: Sequence[str] = (),
+) -> None:
+    """The PTKs of these ids: together they ask for all of a block.
+
+    Those in `few` ask for the rows they need only, those in `evaluated` pay for estimates of their losses.
+    """
     hours = {"hour": HOURS}
     known = {
         SPEED: HistoricalStatistics(
@@ -47,7 +58,11 @@ def register(store: Store, names: Sequence[str] = (SPEED, LONG)) -> None:
         ),
     }
     for ptk_id in names:
-        store.register_ptk(known[ptk_id], name=ptk_id.partition(".")[2], stream=STREAM, target=0.5)
+        epsilon = known[ptk_id].epsilon
+        config: dict[str, object] = {"epsilons": [epsilon, epsilon]} if ptk_id in few else {}
+        config |= {"evaluate": {"epsilon": 0.5}} if ptk_id in evaluated else {}
+        name = ptk_id.partition(".")[2]
+        store.register_ptk(known[ptk_id], name=name, stream=STREAM, target=0.5, config=config)
 
 
 def rows(window: int, *, n: int = 200, seed: int = 0) -> pa.Table:

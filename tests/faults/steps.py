@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import ptkstore.application
 
-KINDS = ("prepare", "allocate", "train", "place", "flip", "notify", "expire")
+KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "expire")
+OF_PROFILES = ("profile", "drift")
+OF_EVALUATIONS = ("evaluate",)
 KINDS_OF_MODULE = {
-    "claim_job": KINDS,
+    "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
+    "collect_partial": ("partial",),
+    "evaluate_ptk": OF_EVALUATIONS,
+    "profile_sets": OF_PROFILES,
+    "profile_ptk": ("profile",),
+    "detect_drift": ("drift",),
     "prepare_window": ("prepare",),
     "allocate_window": ("allocate",),
     "train_ptk": ("train",),
@@ -37,12 +45,12 @@ def kind_of(job_id: str) -> str:
     return job_id.partition("/")[0]
 
 
-def all_points() -> tuple[Point, ...]:
-    """Every call of `steps.reached` there is; one with a computed step, or in an unknown module, raises."""
+def all_points(kinds: Sequence[str] = KINDS) -> tuple[Point, ...]:
+    """Every call of `steps.reached` in these kinds of jobs; a computed step, or one in an unknown module, raises."""
     points = set()
     for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reached"):
                 step = ast.literal_eval(node.args[0])
                 points |= {Point(kind, step) for kind in KINDS_OF_MODULE[path.stem]}
-    return tuple(sorted(points))
+    return tuple(sorted(point for point in points if point.kind in kinds))

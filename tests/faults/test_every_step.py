@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from ptkstore.domain.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
-from tests.faults.steps import Point, all_points
+from tests.faults.steps import OF_EVALUATIONS, Point, all_points
+from tests.ptkstore.application.world import SeenViews
+
+LARGE = 60  # rows per partial: the 160 planned rows of a training are split into three
+SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
+EVALUATING = all_points(OF_EVALUATIONS)
+MERGING = [Point("train", step) for step in ("spent", "opened", "trained", "elected")]
+
+
+def begun(made: Rig, evaluated: Sequence[str] = ()) -> Rig:
+    scenario.create_stream(made.store)
+    scenario.register(made.store, [scenario.LONG], evaluated=evaluated)
+    made.subscribe(scenario.LONG, "first")
+    made.subscribe(scenario.LONG, "second")
+    return made
 
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with rig(tmp_path_factory.mktemp("chain") / "home") as made:
-        scenario.create_stream(made.store)
-        scenario.register(made.store, [scenario.LONG])
-        made.subscribe(scenario.LONG, "first")
-        made.subscribe(scenario.LONG, "second")
-        yield made
+        yield begun(made)
+
+
+@pytest.fixture(scope="module")
+def large_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A chain whose windows are large, so that many workers collect for one training, and that is evaluated."""
+    home = tmp_path_factory.mktemp("large") / "home"
+    with rig(home, features=SeenViews(), rows_per_partial=LARGE) as made:
+        yield begun(made, [scenario.LONG])
 
 
 @pytest.fixture(scope="module")
@@ -29,22 +48,61 @@ def windows() -> Iterator[int]:
     return count()
 
 
+@pytest.fixture(scope="module")
+def large_windows() -> Iterator[int]:
+    return count()
+
+
 @pytest.mark.parametrize("mode", ["kill", "stall"])
-@pytest.mark.parametrize("point", all_points(), ids=str)
+@pytest.mark.parametrize("point", [point for point in all_points() if point not in SPLIT], ids=str)
 def test_a_fault_at_a_step_only_delays(chain: Rig, windows: Iterator[int], point: Point, mode: str):
+    struck(chain, windows, point, mode, time=1)
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize(
+    ("point", "time"),
+    [*((point, 1) for point in (*SPLIT, *MERGING)), (Point("partial", "collected"), 3)],
+    ids=str,
+)
+def test_a_fault_at_a_step_of_a_split_training_only_delays(
+    large_chain: Rig, large_windows: Iterator[int], point: Point, time: int, mode: str
+):
+    struck(large_chain, large_windows, point, mode, time=time)
+
+
+@pytest.mark.parametrize("mode", ["kill", "stall"])
+@pytest.mark.parametrize("point", EVALUATING, ids=str)
+def test_a_fault_at_a_step_of_an_evaluation_only_delays(
+    large_chain: Rig, large_windows: Iterator[int], point: Point, mode: str
+):
+    struck(large_chain, large_windows, point, mode, time=1)
+    service = large_chain.store.service
+    estimates = service.evaluations(scenario.LONG)
+    assert [one.number for one in estimates] == [v.number for v in service.versions(scenario.LONG)]
+    with service.begin() as uow:
+        journal = uow.ledger.journal(scenario.STREAM)
+    paid = [
+        entry.key for entry in journal if entry.key.startswith("evaluate/") and entry.kind is EntryKind.SPEND
+    ]
+    assert len(paid) == len(set(paid)) == len(estimates)
+
+
+def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time: int) -> None:
     window = next(windows)
     if window == 0:  # the first window has nothing to expire
         chain.close(window)
         chain.work(chain.service())
         window = next(windows)
     chain.close(window)
-    assert chain.work_struck(point, mode), f"{point} was never reached"
+    assert chain.work_struck(point, mode, time=time), f"{point} was never reached"
     assert chain.faults() == []
     assert [v.number for v in chain.store.service.versions(scenario.LONG)] == list(range(1, window + 2))
 
 
-def test_expired_windows_leave_no_rows_no_drafts_and_no_keys(chain: Rig):
-    service = chain.store.service
+@pytest.mark.parametrize("which", ["chain", "large_chain"])
+def test_expired_windows_leave_no_rows_no_drafts_and_no_keys(which: str, request: pytest.FixtureRequest):
+    service = request.getfixturevalue(which).store.service
     with service.begin() as uow:
         last = uow.streams.progress(scenario.STREAM).closed_before - 1
     kept = f"{scenario.STREAM}/{last}/"
@@ -55,6 +113,12 @@ def test_expired_windows_leave_no_rows_no_drafts_and_no_keys(chain: Rig):
     keys = service.settings.root / "keys"
     assert [path.name for path in (keys / "drafts").glob("*.key") if not path.name.startswith(draft)] == []
     assert [path.name for path in (keys / "windows" / scenario.STREAM).glob("*.key")] == [f"{last}.key"]
+
+
+def test_a_split_training_leaves_no_partials_once_it_is_over(large_chain: Rig):
+    """Nor do workers that died while they collected: whoever ends the training clears away after them."""
+    names = [*large_chain.store.service.staging.drafts(), *large_chain.store.service.keys.draft_ids()]
+    assert [name for name in names if "-" in name] == []
 
 
 def test_what_consumers_look_up_is_the_newest_version(chain: Rig):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import shutil
+from contextlib import closing, suppress
 from pathlib import Path
+
+import pytest
 
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.jobs import JobKind, Outcome, job_id
-from ptkstore.errors import CatalogBehind
+from ptkstore.errors import CatalogBehind, Refused
+from ptkstore.wiring import Service
 from tests.faults import scenario
-from tests.faults.rig import Rig
+from tests.faults.rig import Rig, Striking
+from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
 
 
@@ -47,7 +52,7 @@ def test_after_recovery_no_copy_from_before_opens_anything(chain: Rig, old_catal
     again = restore(restored, old_catalog)  # the same backup a second time
     again.store.close_windows(scenario.STREAM, scenario.end_of(1))
     steps, errors = try_all(again)
-    assert [type(error) for error in errors] == [CatalogBehind]
+    assert {type(error) for error in errors} == {CatalogBehind}
     assert "opened" not in steps
 
 
@@ -73,6 +78,7 @@ def test_a_recovery_that_was_cut_off_before_the_keys_learned_of_it_is_done_again
     restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
     assert "opened" not in try_all(restored)[0]
     assert [one.in_step for one in service.recover_ledger()] == [False]
+    restored.work(restored.service())
     publish(restored, 2)
     assert restored.store.ptk(scenario.LONG).version == 3
 
@@ -103,3 +109,59 @@ def test_a_catalog_in_step_is_left_as_it_is(chain: Rig):
     assert chain.store.service.catalog.journal_view().ledger_id == identity
     publish(chain, 1)
     assert states(chain)[1] == {BlockState.ACTIVE}
+
+
+def test_a_ptk_from_after_the_copy_goes_on_under_its_name(chain: Rig, old_catalog: Path):
+    scenario.register(chain.store, [scenario.SPEED])
+    publish(chain, 2)
+    before = lake_of(chain)
+    restored = restore(chain, old_catalog)
+    (outcome,) = restored.store.service.recover_ledger()
+    assert (outcome.ptks_to_register, outcome.versions_adopted) == ((scenario.SPEED,), 3)
+    scenario.register(restored.store, [scenario.SPEED])
+    for window in (1, 2):
+        restored.store.close_windows(scenario.STREAM, scenario.end_of(window))
+        restored.work(restored.service())
+    assert lake_of(restored) == before
+    publish(restored, 3)
+    assert [v.number for v in restored.store.service.versions(scenario.SPEED)] == [1, 2]
+    (shown,) = restored.store.look_up(["ptk_state:version"], [{"ptk": scenario.SPEED}])
+    assert shown == {"version": 2}
+    assert lake_of(restored).items() > before.items()
+    assert restored.store.service.verify_ledger(scenario.STREAM).faults == ()
+
+
+def test_nothing_is_recovered_while_a_job_is_worked_on(chain: Rig, old_catalog: Path):
+    restored = restore(chain, old_catalog)
+    restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
+    refused: list[Refused] = []
+
+    def recover() -> None:
+        with pytest.raises(Refused, match="stop all workers") as error:
+            restored.store.service.recover_ledger()
+        refused.append(error.value)
+
+    restored.work(restored.service(Striking(Point("prepare", "parts-written"), recover)))
+    assert len(refused) == 1
+    assert [one.in_step for one in restored.store.service.recover_ledger()] == [False]
+
+
+def test_a_worker_that_slept_through_a_recovery_does_no_job_any_more(chain: Rig, old_catalog: Path):
+    with closing(Service(chain.settings, clock=chain.clock)) as sleeper:
+        chain.store.close_windows(scenario.STREAM, scenario.end_of(2))
+        due = sleeper.due()
+        for path in chain.settings.root.glob(
+            "catalog.db*"
+        ):  # as a restore does under a process that has it open
+            path.unlink()
+        shutil.copy(old_catalog, chain.settings.root / "catalog.db")
+        restored = Rig(chain.settings.root, chain.receiver)
+        try:
+            restored.store.service.recover_ledger()
+            assert due == sleeper.due()  # it sees the catalog of before
+            for job_id in due:
+                with pytest.raises(CatalogBehind):
+                    sleeper.work_on(job_id)
+        finally:
+            for service in restored.services:
+                service.close()

@@ -78,6 +78,7 @@ def test_a_scenario_runs_on_generated_rows(
         assert float(without[1]) == pytest.approx(task["losses"][0][0][0] / task["best"], abs=5e-4)
     if name == "sharing":
         each_kind_of_ptk_has_a_panel_of_its_own(found)
+        assert all(task["lines"][-1] == "PTKs of no trips" for task in found)
 
 
 def each_kind_of_ptk_has_a_panel_of_its_own(found: list[dict[str, Any]]) -> None:

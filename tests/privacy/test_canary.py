@@ -18,6 +18,7 @@ from ptklib import CountFeaturizer, HistoricalStatistics
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.machine import running
+from ptkstore.domain.blocks import HASH_RANGE, rows_behind, train_blocks
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import PtkStoreError
@@ -105,7 +106,8 @@ def create(store: Store) -> None:
         BAD: HistoricalStatistics(["zone"], ["ring"], domains=zones, bounds={"ring": (0, 1)}, epsilon=0.3),
     }
     for ptk_id, estimator in trained.items():
-        store.register_ptk(estimator, name=ptk_id.partition(".")[2], stream=STREAM, target=0.5)
+        few = {"target": 0.03, "config": {"epsilons": [0.3, 0.3]}} if ptk_id == COUNTS else {"target": 0.5}
+        store.register_ptk(estimator, name=ptk_id.partition(".")[2], stream=STREAM, **few)
     with (
         store.service.begin() as uow
     ):  # past registration: a training that meets a text where it wants a number
@@ -165,6 +167,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         webhook_networks=("127.0.0.0/8",),
         publish_tick_seconds=0.5,
         lease_seconds=10,
+        rows_per_partial=4_000,  # trainings that are planned for all rows are split in two
     )
     with pytest.MonkeyPatch.context() as patch, closing(Store(Service(settings))) as store:
         patch.setenv("TMPDIR", str(made.temporary))
@@ -194,16 +197,26 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def part_sizes(store: Store, window: int) -> set[int]:
-    """How many rows each part of a window holds, as only the key store's owner can know."""
+    """How many rows each part of a window and each partial holds, as only the key store's owner can know."""
     service, where = store.service, WindowId(STREAM, window)
     key = service.keys.sealing_key(where)
-    return {service.raw.read_part(service.raw.part_url(where, part), key).num_rows for part in range(3)}
+    with service.begin() as uow:
+        policy = uow.streams.get(STREAM).policy
+    trained = rows_behind(policy, train_blocks(where, policy, 0), 8_000)
+    parts = [(part, (0, HASH_RANGE)) for part in range(3)]
+    parts += [(trained.part, (half.low, half.high)) for half in trained.split(2)]
+    urls = [(service.raw.part_url(where, part), hashes) for part, hashes in parts]
+    return {service.raw.read_part(url, key, hashes=hashes).num_rows for url, hashes in urls}
 
 
 def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
     assert run.outcomes[f"train{GOOD}"] == [Outcome.PUBLISHED] * WINDOWS
     assert run.outcomes[f"train{COUNTS}"] == [Outcome.PUBLISHED] * WINDOWS
     assert run.outcomes[f"train{BAD}"] == [Outcome.FAILED] * WINDOWS
+    assert run.outcomes[f"partial{GOOD}"] == [Outcome.DONE] * 2 * WINDOWS
+    assert f"partial{COUNTS}" not in run.outcomes
+    assert run.outcomes[f"partial{BAD}"] == [Outcome.WITHDRAWN] * 2 * WINDOWS
+    assert len(run.parts) == 5 * WINDOWS
     assert run.looks > WINDOWS
     assert list((run.home / "raw" / STREAM).rglob("*.parquet")), "there were rows to search for"
 

@@ -219,6 +219,20 @@ def test_a_label_has_a_crowd_of_the_other_one() -> None:
     assert ends(pairs["contrary crowd, highest"].unit.X) == [[1.0], ["yes"]]
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_was_noised_stands_for_its_replay(inside: bool) -> None:
+    pair = neighbours(Synthetic(clusters()))[1]
+    score = TranscriptScore(clusters(), pair)
+    assert score._sure
+    made, _ = score._recorded(inside)
+    short = score._ratio(made, inside)
+    score._sure = False
+    assert score._ratio(made, inside) == short
+    assert made.noised_the_same(made)
+    other, _ = score._replayed(made, not inside)
+    assert not made.noised_the_same(other)
+
+
 def test_secret_samples_are_drawn_anew_for_each_replay() -> None:
     """A score that knew who took part would find more than is lost."""
     sampled = UserEmbeddings(

@@ -13,7 +13,7 @@ from ptklib.embeddings import factors, measure, training
 from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
 from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
-from ptklib.embeddings.spectrum import GRID, common_taste, rounding
+from ptklib.embeddings.spectrum import GRID, common_taste, hidden_below, largest_of_noise, rounding
 from ptklib.embeddings.users import Users, tossed
 from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.mechanisms import additive
@@ -238,6 +238,27 @@ def test_a_user_of_any_weights_enters_the_taste_in_common_with_a_bounded_length(
     assert exact[-1].tolist() == [round(found * UNIT)]
     assert deviation == PLAN.spectrum.scale / UNIT
     assert PLAN.spectrum.sensitivity == UNIT + 2
+
+
+@pytest.mark.parametrize(("n", "k"), [(60, 5), (200, 2), (30, 1)])
+def test_noise_alone_rarely_shows_a_direction(n: int, k: int) -> None:
+    random = np.random.default_rng(n)
+    values = np.linalg.svd(random.standard_normal((4000, n, k)), compute_uv=False)[:, 0]
+    limit = largest_of_noise(n, k)
+    assert np.mean(values > limit) < 2e-3
+    assert np.mean(values > 0.95 * limit) > 1e-3  # not far above what noise shows
+
+
+def test_a_direction_shows_above_the_noise_that_hides_it_and_not_below() -> None:
+    n, k = 900, 30
+    random = np.random.default_rng(3)
+    noise, u, v = (random.standard_normal(shape) for shape in ((n, k), n, k))
+    direction = np.outer(u / np.linalg.norm(u), v / np.linalg.norm(v))
+    for times, seen in ((0.5, False), (2.0, True)):
+        left, values, _ = np.linalg.svd(noise + times * hidden_below(n, k) * direction, full_matrices=False)
+        overlap = abs(float(left[:, 0] @ u)) / np.linalg.norm(u)
+        assert (values[0] > largest_of_noise(n, k)) == seen
+        assert (overlap > 0.5) == seen
 
 
 def test_coins_fall_independently_with_the_probability_asked_for() -> None:

@@ -167,6 +167,44 @@ def test_steps_are_gradients_of_the_log_loss() -> None:
     assert weights / UNITS == pytest.approx(chance * (1 - chance), abs=1e-4)
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(5), Squared()])
+def test_noise_alone_starts_scores_in_the_middle(loss: Loss) -> None:
+    random, std = np.random.default_rng(4), 1e6
+    noise = random.laplace(0, std / 2**0.5, (4000, loss.n_starts))
+    starts = np.stack([loss.start_score(noisy, std) for noisy in noise]) / loss.unit
+    assert np.mean((starts != 0).any(axis=1)) < 0.03
+    assert np.mean(starts**2) < 0.01
+
+
+@pytest.mark.parametrize("rows", [3.0, 1000.0])
+def test_sums_start_scores_where_rows_are_as_far_as_they_stand_out_of_the_noise(rows: float) -> None:
+    """With three deviations of noise in all, scores start in the middle; with a thousand, where rows are."""
+    counts = np.asarray([0.2, 0.5, 0.3]) * rows
+    exact = np.log([0.2, 0.5, 0.3])
+    three = Softmax(3).start_score(counts, 1.0) / Softmax.unit
+    two = Logistic().start_score(counts[:2], 1.0) / Logistic.unit
+    mean = Squared().start_score(np.asarray([rows, -0.4 * rows]), 1.0) / UNITS
+    if rows < 10:
+        assert not three.any()
+        assert not two.any()
+        assert not mean.any()
+    else:
+        assert three == pytest.approx(exact - exact.mean(), abs=2e-3)
+        assert two == pytest.approx([np.log(2.5)], abs=2e-3)
+        assert mean == pytest.approx([-0.4], abs=2e-3)
+
+
+def test_a_smaller_budget_spends_a_larger_part_on_what_all_rows_have_in_common() -> None:
+    def share(epsilon: float) -> float:
+        plan = boosting.boosting_plan(Logistic(), Settings(4, 3, 0.5, 7, 0), epsilon, 0)
+        return float(plan.epsilons["start"]) / epsilon
+
+    parts = [share(epsilon) for epsilon in (10.0, 1.0, 0.1, 0.01, 1e-4)]
+    assert parts == pytest.approx(
+        [0.01 / 0.99, 0.01 / 0.99, 0.0316 / 1.0116, 0.1 / 1.08, 0.1 / 1.08], rel=2e-3
+    )
+
+
 def test_a_row_pulls_the_same_whatever_rows_stand_beside_it() -> None:
     random = np.random.default_rng(3)
     scores, label = random.integers(-8000, 8000, (5, 1001)), random.integers(0, 5, 1001)

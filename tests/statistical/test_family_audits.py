@@ -1,7 +1,7 @@
 """Whole trainings of every family on neighbouring made-up datasets; what was found is kept as a measurement.
 
-An audit contradicts when two bounds on trainings of their own do, so with this confidence an honest family fails once
-in 10**8 runs.
+Bounds are reported at 99.9 % confidence. The verdict has one of its own: an honest family is contradicted once in
+10**8 audits, and a twin is missed less than once in 10**6.
 """
 
 from typing import Any
@@ -13,47 +13,46 @@ from tests.measurements import Measured
 from tests.ptklib.families import EXAMPLES
 from tests.statistical.audited import LONG, QUICK, Audited
 
-CONFIDENCE = 0.9999
+FALSE_ALARM = 1e-8
 HONEST_RUNS = 300
 """For `make test`: a family that forgets a noise is found with as few."""
 
-RUNS, RUNS_OF_MANY_PARTS = 2_500, 8_000
-MANY_PARTS = {
-    "boosted-trees",
-    "boosted-trees-of-a-number-gaussian",
-    "greedy-trees-of-a-number",
-    "factors-of-items",
+HONEST_RUNS_MAX = 1_000
+"""For `make soak`: more would show a fault smaller than half the noise, and a twin shows that one is seen."""
+
+RUNS = 1_500
+RUNS_OF = {
+    "boosted-trees": 2_000,
+    "boosted-trees-of-a-number-gaussian": 2_000,
+    "factors-of-items": 2_200,
+    "vectors-of-users-by-the-row": 2_200,
 }
+HARDLY_MOVED = {"vectors-of-users-by-the-row": (1.5, 4.0)}
+"""Epsilon, and what the noise of the twin is divided by, where no row moves outputs as far as is declared:
+docs/guide/checks.md proves it. `factors-of-records` is of the same family and has half the noise."""
 
-NOT_ATTAINED = {"vectors-of-users-by-the-row", "factors-of-records"}
-"""The guarantee for records pays for one row that turns its user's contribution around, which no row does."""
 
-LONGER = [
-    *(
-        Audited(
-            example.name,
-            at_audit_budget(example.estimator),
-            RUNS_OF_MANY_PARTS if example.name in MANY_PARTS else RUNS,
-        )
-        for example in EXAMPLES
-    ),
-    *LONG,
-]
+def example_audited(name: str, estimator: Any) -> Audited:
+    visible, runs = at_audit_budget(estimator), RUNS_OF.get(name, RUNS)
+    if name not in HARDLY_MOVED:
+        return Audited(name, visible, runs)
+    epsilon, divisor = HARDLY_MOVED[name]
+    return Audited(name, visible.set_params(epsilon=epsilon), runs, divisor)
 
-FOUND = [case for case in LONGER if case.name not in NOT_ATTAINED]
+
+LONGER = [*(example_audited(example.name, example.estimator) for example in EXAMPLES), *LONG]
 
 quick = pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
 longer = pytest.mark.parametrize("case", LONGER, ids=lambda case: case.name)
-found_with_half = pytest.mark.parametrize("case", FOUND, ids=lambda case: case.name)
 
 
-def audit_of_half_the_noise(case: Audited) -> Audit:
-    claimed = case.estimator.declared_loss()
-    return audit(twin(case.estimator), runs=case.runs, declared=claimed, confidence=CONFIDENCE)
+def audit_of_less_noise(case: Audited) -> Audit:
+    claimed, faulty = case.estimator.declared_loss(), twin(case.estimator, case.divisor)
+    return audit(faulty, runs=case.runs, declared=claimed, false_alarm=FALSE_ALARM)
 
 
 def honest_audit(estimator: Any, runs: int) -> Audit:
-    return audit(estimator, runs=runs, confidence=CONFIDENCE)
+    return audit(estimator, runs=runs, false_alarm=FALSE_ALARM)
 
 
 @quick
@@ -64,14 +63,14 @@ def test_small_trainings_do_not_contradict_what_is_declared(case: Audited) -> No
 
 @quick
 def test_small_trainings_with_half_the_noise_are_contradicted(case: Audited) -> None:
-    found = audit_of_half_the_noise(case)
+    found = audit_of_less_noise(case)
     assert found.verdict == "contradicted", found
 
 
 @pytest.mark.soak
 @longer
 def test_trainings_do_not_contradict_what_is_declared(case: Audited, measured: Measured) -> None:
-    found = honest_audit(case.estimator, case.runs)
+    found = honest_audit(case.estimator, min(case.runs, HONEST_RUNS_MAX))
     assert found.verdict == "consistent", found
     measured(
         id=f"audit/{case.name}",
@@ -84,13 +83,14 @@ def test_trainings_do_not_contradict_what_is_declared(case: Audited, measured: M
 
 
 @pytest.mark.soak
-@found_with_half
+@longer
 def test_trainings_with_half_the_noise_are_contradicted(case: Audited, measured: Measured) -> None:
-    found = audit_of_half_the_noise(case)
+    found = audit_of_less_noise(case)
     assert found.verdict == "contradicted", found
+    share = "half the noise" if case.divisor == 2 else f"the noise divided by {case.divisor:g}"
     measured(
         id=f"audit-of-half-the-noise/{case.name}",
-        measure=f"epsilon proved lost by {found.runs} trainings of a twin with half the noise",
+        measure=f"epsilon proved lost by {found.runs} trainings of a twin with {share}",
         unit="nats",
         ours=found.lower_bound,
         goal=found.epsilon,

@@ -14,6 +14,8 @@ from tests.statistical.tools import FALSE_ALARM
 
 NAMES = [f"x{i}" for i in range(60)]
 RUNS = 8000
+ERROR = 6 * np.sqrt(2 / RUNS)
+"""Six standard errors: a false alarm in 5 * 10**8; half the noise is eight further away."""
 
 
 def normal_pvalue(noise: Any, scale: float) -> float:
@@ -41,11 +43,11 @@ def test_released_products_and_sums_carry_the_declared_noise() -> None:
         (estimator.tables_["components"]["sum"].to_numpy() / block.unit, events[(60,)]["scale"]),
     ):
         assert normal_pvalue(noise, scale) > FALSE_ALARM
-    assert normal_pvalue(product[~diagonal], event["scale_beside_diagonal"] * 1.6) < FALSE_ALARM
-    assert normal_pvalue(product[~diagonal], event["scale_beside_diagonal"] / 1.6) < FALSE_ALARM
+    assert normal_pvalue(product[~diagonal], event["scale_beside_diagonal"] * 2) < FALSE_ALARM
+    assert normal_pvalue(product[~diagonal], event["scale_beside_diagonal"] / 2) < FALSE_ALARM
     std = estimator.noise_std_["covariance"]["product"]
     # 60 values: the relative error of a standard deviation is about 9 %
-    assert np.std(table["product"].to_numpy()[diagonal]) == pytest.approx(std, rel=0.5)
+    assert np.std(table["product"].to_numpy()[diagonal]) == pytest.approx(std, rel=0.7)
 
 
 def advantage(estimator: Any, row: Any, label: Any = None) -> float:
@@ -77,8 +79,7 @@ WORST: list[Any] = [
 def test_the_worst_row_is_as_visible_as_declared_and_no_more(estimator: Any, row: Any, label: Any) -> None:
     """A Gaussian mechanism is fully described by this one number; its standard error is sqrt(2 / RUNS)."""
     promised = 1 / gaussian_multiplier(1.0, 1e-6)
-    error = 5.2 * np.sqrt(2 / RUNS)  # a false alarm in ten million
-    assert promised - error < advantage(estimator, np.array(row), label) < promised + error
+    assert promised - ERROR < advantage(estimator, np.array(row), label) < promised + ERROR
 
 
 @pytest.mark.parametrize(("estimator", "row", "label"), WORST)
@@ -87,4 +88,4 @@ def test_half_noised_products_are_caught(
 ) -> None:
     halved_noise(monkeypatch)
     promised = 1 / gaussian_multiplier(1.0, 1e-6)
-    assert advantage(estimator, np.array(row), label) > promised + 5.2 * np.sqrt(2 / RUNS)
+    assert advantage(estimator, np.array(row), label) > promised + ERROR

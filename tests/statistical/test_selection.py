@@ -9,7 +9,7 @@ from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_nois
 from tests.statistical.tools import FALSE_ALARM, exponential, first_above, law_pvalue, permute_and_flip
 
 RUNS = 3_000
-STREAMS = 600
+STREAMS = 1_800
 VALUES = [0, 2, 0, 1]
 SELECTIONS = [(report_noisy_max, permute_and_flip), (exponential_mechanism, exponential)]
 
@@ -33,7 +33,7 @@ def test_a_selection_follows_its_law(select: Any, law: Any, scores: list[int]) -
 
 def test_the_two_selections_are_not_the_same() -> None:
     scores = np.array([0, 1], dtype=np.int64)
-    draws = [report_noisy_max(scores, sensitivity=1, epsilon=1.0) for _ in range(RUNS)]
+    draws = [report_noisy_max(scores, sensitivity=1, epsilon=1.0) for _ in range(3 * RUNS)]
     assert law_pvalue(np.asarray(draws), permute_and_flip(scores, 2.0)) > FALSE_ALARM
     assert law_pvalue(np.asarray(draws), exponential(scores, 2.0)) < FALSE_ALARM
 

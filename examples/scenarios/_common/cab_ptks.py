@@ -109,17 +109,17 @@ def _statistic(
     name: str, domains: dict[str, Sequence[int]], trips: pd.DataFrame, epsilon: float | None
 ) -> Featurizer:
     if epsilon is None:
-        return _exact_mean(name, list(domains), trips)
+        return exact_mean(name, list(domains), trips)
     ptk = HistoricalStatistics(
         domains={key: list(values) for key, values in domains.items()},
         bounds={"pace": PACE_BOUNDS},
         epsilon=epsilon,
     ).fit(trips)
     at = list(ptk.get_feature_names_out()).index("pace_mean")
-    return lambda rows: _expected(name, ptk.transform(rows)[:, at], rows)
+    return lambda rows: expected_duration(name, ptk.transform(rows)[:, at], rows)
 
 
-def _exact_mean(name: str, keys: list[str], trips: pd.DataFrame) -> Featurizer:
+def exact_mean(name: str, keys: list[str], trips: pd.DataFrame) -> Featurizer:
     """Mean pace of each key, drawn in by empirical Bayes where it was seen rarely."""
 
     def joined(rows: pd.DataFrame) -> pd.DataFrame:
@@ -129,15 +129,15 @@ def _exact_mean(name: str, keys: list[str], trips: pd.DataFrame) -> Featurizer:
         return pd.DataFrame({"key": code})
 
     encoder = TargetEncoder(target_type="continuous").fit(joined(trips), trips["pace"])
-    return lambda rows: _expected(name, encoder.transform(joined(rows))[:, 0], rows)
+    return lambda rows: expected_duration(name, encoder.transform(joined(rows))[:, 0], rows)
 
 
 def _trees(columns: list[str], trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
     if epsilon is None:
         model = HistGradientBoostingRegressor(random_state=0).fit(trips[columns], trips["pace"])
-        return lambda rows: _expected("trees", model.predict(rows[columns]), rows)
+        return lambda rows: expected_duration("trees", model.predict(rows[columns]), rows)
     ptk = tree_ptk(epsilon, columns).fit(trips[[*columns, "pace"]])
-    return lambda rows: _expected("trees", ptk.transform(rows[columns])[:, 0], rows)
+    return lambda rows: expected_duration("trees", ptk.transform(rows[columns])[:, 0], rows)
 
 
 def _rides(trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
@@ -153,7 +153,8 @@ def _rides(trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
     return lambda rows: pd.DataFrame({"busy": busy[rows["weekday"], rows["hour"]]})
 
 
-def _expected(name: str, pace: Any, rows: pd.DataFrame) -> pd.DataFrame:
+def expected_duration(name: str, pace: Any, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return log seconds to expect of a pace, for a trip of its own distance."""
     return pd.DataFrame({f"expected_by_{name}": pace + rows["log_miles"].to_numpy()})
 
 
@@ -161,8 +162,8 @@ def _clusters(side: str, trips: pd.DataFrame, epsilon: float | None) -> Featuriz
     bounds, columns = PLACES[side], list(PLACES[side])
     names = [f"{side}_to_centre_{i}" for i in range(N_CLUSTERS)]
     if epsilon is None:
-        centres = KMeans(N_CLUSTERS, n_init=4, random_state=0).fit(_clamped(side, trips))
-        return lambda rows: pd.DataFrame(centres.transform(_clamped(side, rows)), columns=names)
+        centres = KMeans(N_CLUSTERS, n_init=4, random_state=0).fit(clamped(side, trips))
+        return lambda rows: pd.DataFrame(centres.transform(clamped(side, rows)), columns=names)
     ptk = Clustering(n_clusters=N_CLUSTERS, bounds=bounds, epsilon=epsilon).fit(trips[columns])
     return lambda rows: pd.DataFrame(ptk.transform(rows[columns]), columns=names)
 
@@ -171,12 +172,13 @@ def _axes(side: str, trips: pd.DataFrame, epsilon: float | None) -> Featurizer:
     bounds, columns = PLACES[side], list(PLACES[side])
     names = [f"{side}_axis_0", f"{side}_axis_1"]
     if epsilon is None:
-        axes = PCA(2).fit(_clamped(side, trips))
-        return lambda rows: pd.DataFrame(axes.transform(_clamped(side, rows)), columns=names)
+        axes = PCA(2).fit(clamped(side, trips))
+        return lambda rows: pd.DataFrame(axes.transform(clamped(side, rows)), columns=names)
     ptk = CovarianceMatrix(bounds=bounds, epsilon=epsilon, delta=DELTA).fit(trips[columns])
     return lambda rows: pd.DataFrame(ptk.transform(rows[columns]), columns=names)
 
 
-def _clamped(side: str, rows: pd.DataFrame) -> Any:
+def clamped(side: str, rows: pd.DataFrame) -> Any:
+    """Return where trips start or end, within the city's box."""
     low, high = zip(*PLACES[side].values(), strict=True)
     return np.clip(rows[list(PLACES[side])].to_numpy(dtype=np.float64), low, high)

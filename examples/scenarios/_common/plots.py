@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,16 @@ from _common.curves import EXACT, NO_PTK, Curves
 
 STYLES = {NO_PTK: ("black", "-", "o"), EXACT: ("tab:green", "--", "s")}
 SVG = {"svg.hashsalt": "scenarios", "svg.fonttype": "none"}  # the same curves make the same small file
-COLOURS = ("tab:blue", "tab:orange", "tab:red", "tab:purple", "tab:brown", "tab:gray")
+COLOURS = (
+    "tab:blue",
+    "tab:orange",
+    "tab:red",
+    "tab:purple",
+    "tab:brown",
+    "tab:gray",
+    "tab:cyan",
+    "tab:olive",
+)
 
 
 def save_curves(curves: Sequence[Curves], path: Path) -> None:
@@ -81,6 +90,29 @@ def save_profiles(profiles: Sequence[Any], path: Path) -> None:
         axes.set_title(profile.family.name, fontsize=10)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
+    _write(figure, path)
+
+
+def save_rows(points: Mapping[str, Sequence[tuple[int, Any]]], path: Path) -> None:
+    """Draw rows opened against the number of PTKs, one panel per accountant; what has no plan is left out."""
+    figure = Figure(figsize=(4.6 * len(points), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(points), squeeze=False, sharey=True).ravel()
+    for axes, (accountant, found) in zip(panels, points.items(), strict=True):
+        lines = {
+            "first feasible K": [(n, at.first_rows) for n, at in found],
+            "K chosen": [(n, at.rows) for n, at in found],
+            "lower bound": [(n, at.bound) for n, at in found],
+        }
+        for (name, line), style in zip(lines.items(), ("s:", "o-", "--"), strict=True):
+            known = [(n, rows) for n, rows in line if rows]
+            axes.plot(
+                [n for n, _ in known], [rows for _, rows in known], style, markersize=3, lw=1.2, label=name
+            )
+        axes.set(
+            xlabel="PTKs", ylabel="rows opened in a window", yscale="log", title=f"accountant {accountant}"
+        )
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
     _write(figure, path)
 
 

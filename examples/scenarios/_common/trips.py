@@ -179,7 +179,7 @@ def _finished(trips: pd.DataFrame, seconds: Floats, fare: Floats | None) -> pd.D
         north=trips["dropoff_y"] - trips["pickup_y"],
         log_miles=np.log(miles + 0.3),
         log_seconds=np.log(np.maximum(seconds, 1.0)),
-        **{f"{s}_cell": _cell(trips[f"{s}_x"].to_numpy(), trips[f"{s}_y"].to_numpy()) for s in _ZONE_NAMES},
+        **{f"{s}_cell": cell_of(trips[f"{s}_x"].to_numpy(), trips[f"{s}_y"].to_numpy()) for s in _ZONE_NAMES},
     )
     trips["pace"] = trips["log_seconds"] - trips["log_miles"]
     if fare is not None:
@@ -193,7 +193,8 @@ def _miles(trips: pd.DataFrame) -> Floats:
     return distance * _MILES_PER_DEGREE
 
 
-def _cell(x: Floats, y: Floats) -> npt.NDArray[np.int64]:
+def cell_of(x: Floats, y: Floats) -> npt.NDArray[np.int64]:
+    """Name the cell of the public grid that a place lies in, or is nearest to."""
     steps = [
         np.clip(np.nan_to_num((v - low) / (high - low)) * CELLS, 0, CELLS - 1).astype(np.int64)
         for v, (low, high) in ((x, X_BOUNDS), (y, Y_BOUNDS))

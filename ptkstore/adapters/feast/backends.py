@@ -69,6 +69,22 @@ class RegistryDatabase:
             connection.execute(statement)
 
 
+def exchange(client: Any, command: tuple[Any, ...]) -> Any:
+    """One command and its reply, at half of what the client's own way costs; that way where this one fails."""
+    pool = getattr(client, "connection_pool", None)  # a cluster's client has one per node
+    if pool is None:
+        return client.execute_command(*command)
+    connection = pool.get_connection()  # checked: a dead one is opened anew
+    try:
+        connection.send_command(*command, check_health=False)
+        return connection.read_response()
+    except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
+        connection.disconnect()
+    finally:
+        pool.release(connection)
+    return client.execute_command(*command)
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn errors of registry and online store into `Unavailable`; their own texts quote values."""

@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,17 +82,25 @@ class History:
         pq.write_table(
             merged.replace_schema_metadata(metadata),
             buffer,
-            compression="zstd",
+            compression="lz4",
+            use_dictionary=_repetitive(merged.schema),
             use_compliant_nested_type=False,  # or a list comes back as another type than it went
         )
         target = self.path(table.view, version)
         target.parent.mkdir(parents=True, exist_ok=True)
         replace_file(target, buffer.getvalue(), mode=0o644)
 
+    def columns(self, view: str, version: int) -> ViewTable:
+        """Keys and columns of a version, without rows."""
+        with self._readable(view, version):
+            schema = pq.read_schema(self.path(view, version))
+        plain = [field for field in schema if field.name not in {AS_OF_COLUMN, PUBLISHED_COLUMN}]
+        return ViewTable(view, _keys_of(schema, view), pa.schema(plain).empty_table())
+
     def read_version(self, view: str, version: int) -> ViewTable:
         """The rows of one version alone, as they lie online."""
         table = self._read(view, version)
-        keys = _keys_of(table, view)
+        keys = _keys_of(table.schema, view)
         rows = table.filter(pc.equal(table[VERSION_FEATURE], version))
         return ViewTable(view, keys, rows.drop_columns([AS_OF_COLUMN, PUBLISHED_COLUMN]))
 
@@ -116,7 +125,7 @@ class History:
         if after is None or not self.path(table.view, after).exists():
             return None
         earlier = self._read(table.view, after)
-        if _keys_of(earlier, table.view) != table.keys:
+        if _keys_of(earlier.schema, table.view) != table.keys:
             return None  # rows under other keys cannot be joined with these
         for key in table.keys:
             if earlier.schema.field(key).type != schema.field(key).type:
@@ -124,18 +133,35 @@ class History:
         return _widened(earlier, schema)
 
     def _read(self, view: str, version: int) -> pa.Table:
-        try:
+        with self._readable(view, version):
             return pq.read_table(io.BytesIO(self.path(view, version).read_bytes()))
+
+    @contextmanager
+    def _readable(self, view: str, version: int) -> Iterator[None]:
+        try:
+            yield
         except pa.ArrowInvalid:
-            pass
-        raise CorruptObject(f"the history of {view} v{version} is no Parquet file any more")
+            damaged = True
+        else:
+            damaged = False
+        if damaged:  # outside, for Arrow's message quotes the file
+            raise CorruptObject(f"the history of {view} v{version} is no Parquet file any more")
 
 
-def _keys_of(table: pa.Table, view: str) -> tuple[str, ...]:
-    metadata = table.schema.metadata or {}
+def _keys_of(schema: pa.Schema, view: str) -> tuple[str, ...]:
+    metadata = schema.metadata or {}
     if _KEYS not in metadata:
         raise CorruptObject(f"the history of {view} does not name its keys")
     return tuple(json.loads(metadata[_KEYS]))
+
+
+def _repetitive(schema: pa.Schema) -> list[str]:
+    """Columns that a dictionary makes smaller; noisy numbers it only makes slower."""
+    return [
+        field.name
+        for field in schema
+        if not (pa.types.is_floating(field.type) or pa.types.is_list(field.type))
+    ]
 
 
 def dated(rows: pa.Table, as_of: datetime, published_at: datetime) -> pa.Table:

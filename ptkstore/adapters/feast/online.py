@@ -25,6 +25,9 @@ _SQLITE = threading.RLock()
 
 def write_rows(session: Session, view: FeatureView, table: ViewTable, as_of: datetime) -> None:
     """Write rows into the namespace of the view's version; repeatable."""
+    if session.packed is not None:
+        session.packed.write_table(session.config, view, table, as_of)
+        return
     with _one_thread(session):
         session.online.update(session.config, [], [view], [], [], partial=True)
         rows = online_rows(table)
@@ -48,7 +51,7 @@ def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:
     from feast.infra.online_stores.redis import RedisOnlineStore
 
     online = session.online
-    if not isinstance(online, RedisOnlineStore):
+    if session.packed is not None or not isinstance(online, RedisOnlineStore):
         with _one_thread(session):
             online.update(session.config, [view], [], [], [], partial=True)
         return
@@ -69,6 +72,33 @@ def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:
                 )
                 pipe.hdel(redis_key, f"_ts:{namespace}".encode(), *fields)
             pipe.execute()
+
+
+def mark_served(session: Session, view: str, version: int, sha256: str, others: Sequence[int]) -> None:
+    """Tell readers of packed rows which version is the newest now; repeatable, also after a crash half way."""
+    if session.packed is None:
+        return
+    from ptkstore.adapters.feast.packed import marks
+
+    client = session.packed._get_client(session.config.online_store)
+    marks.set_served(client, _packed_key(session, view, version), marks.identity_of(sha256))
+    for other in others:
+        if other < version:
+            marks.supersede(client, _packed_key(session, view, other))
+
+
+def mark_forgotten(session: Session, view: str, version: int) -> None:
+    """Tell readers of packed rows that nobody can name a version any more."""
+    if session.packed is not None:
+        from ptkstore.adapters.feast.packed import marks
+
+        client = session.packed._get_client(session.config.online_store)
+        marks.forget(client, _packed_key(session, view, version))
+
+
+def _packed_key(session: Session, view: str, version: int) -> bytes:
+    assert session.packed is not None
+    return session.packed.key_of_version(session.config, view, version)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.errors import InvalidRequest
 
 CONFIG_FILE = "feature_store.yaml"
+PACKED_STORE = "ptkstore.adapters.feast.packed.PackedRedisOnlineStore"
 
 _TIMEOUTS_SECONDS = {
     "socket_connect_timeout": 5,
@@ -22,12 +23,16 @@ _TIMEOUTS_SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class RedisOnline:
-    """Redis as the online store; `connection_string` in Feast's form, `host:port,db=1,password="..."`."""
+    """Redis as the online store; `connection_string` in Feast's form, `host:port,db=1,password="..."`.
+
+    `packed` takes our plugin instead of Feast's own store: faster, but readers then need this package too.
+    """
 
     connection_string: str
+    packed: bool = False
 
     @classmethod
-    def from_url(cls, url: str) -> RedisOnline:
+    def from_url(cls, url: str, *, packed: bool = False) -> RedisOnline:
         """From `redis://`, `rediss://` or `unix://` (`redis+socket://`) with user, password and database."""
         parts = urlsplit(url)
         options: dict[str, object] = {}
@@ -57,7 +62,8 @@ class RedisOnline:
                 "Feast cannot read a ',' in user, password or socket path of the online store"
             )
         # As JSON, or Feast takes a password such as 1e5 for a number.
-        return cls(",".join([nodes, *(f"{name}={json.dumps(value)}" for name, value in options.items())]))
+        parts_of_string = [nodes, *(f"{name}={json.dumps(value)}" for name, value in options.items())]
+        return cls(",".join(parts_of_string), packed)
 
     @property
     def holds_password(self) -> bool:
@@ -103,7 +109,8 @@ def write_repo(
     url, engine = _registry(registry_url)
     if isinstance(online, RedisOnline):
         # A late retry must be able to write the same rows again; Feast would drop them for their equal time.
-        store = [("type", "redis"), ("connection_string", online.connection_string), ("skip_dedup", True)]
+        kind = PACKED_STORE if online.packed else "redis"
+        store = [("type", kind), ("connection_string", online.connection_string), ("skip_dedup", True)]
     else:
         store = [("type", "sqlite"), ("path", online.path)]
     lines = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast.loading import load_feast
+from ptkstore.adapters.feast.repo import PACKED_STORE
 
 if TYPE_CHECKING:
     from feast import FeatureStore
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from feast.repo_config import RepoConfig
 
     from ptkstore.adapters.feast.backends import RegistryDatabase
+    from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
 
 
 @dataclass(frozen=True)
 class Session:
-    """Feast, opened in one process, and the database under its registry."""
+    """Feast, opened in one process, and the database under its registry; `packed` is its online store if it is ours."""
 
     store: FeatureStore
     registry: SqlRegistry
     database: RegistryDatabase
+    packed: PackedRedisOnlineStore | None
 
     @property
     def config(self) -> RepoConfig:
@@ -54,15 +57,21 @@ class Sessions:
     @contextmanager
     def use(self) -> Iterator[Session]:
         """The open session; errors of its stores come out as ours, without values."""
-        load_feast(self._repo)
+        session = self._session if self._pid == os.getpid() else None
+        if session is None:
+            load_feast(self._repo)
         from ptkstore.adapters.feast.backends import plain_errors
 
         with plain_errors():
-            with self._opening:
-                if self._session is None or self._pid != os.getpid():
-                    self._session, self._pid = _open(self._repo), os.getpid()
-                session = self._session
-            yield session
+            yield self._opened() if session is None else session
+
+    def _opened(self) -> Session:
+        with self._opening:
+            if self._session is None or self._pid != os.getpid():
+                self._session = None  # the pid must not be ours while the session is another process's
+                self._pid = os.getpid()
+                self._session = _open(self._repo)
+            return self._session
 
     def close(self) -> None:
         """Give the registry's connections back, if any were taken."""
@@ -90,4 +99,11 @@ def _open(repo: Path) -> Session:
             database.create_tables()  # consumers never do (schema_mode: verify)
             registry = store.registry
     assert isinstance(registry, SqlRegistry)
-    return Session(store, registry, database)
+    packed = None
+    if store.config.online_store.type == PACKED_STORE:
+        from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
+
+        online: Any = store.provider.online_store
+        assert isinstance(online, PackedRedisOnlineStore)
+        packed = online
+    return Session(store, registry, database, packed)

@@ -49,6 +49,7 @@ class StateRows:
             parts.append(without_values(parts[1], table.keys, _FLOOR, _FLOOR))
         self._put(pa.concat_tables(parts))
         online.write_rows(session, state_view(self._history), table, state.as_of)
+        online.mark_served(session, STATE_VIEW, 0, "", ())
 
     def erase(self, session: Session, ptk_id: str) -> None:
         """Take the row of a PTK away; repeatable."""

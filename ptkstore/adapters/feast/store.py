@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import flips, online
 from ptkstore.adapters.feast.history import History
-from ptkstore.adapters.feast.lookup import look_up
+from ptkstore.adapters.feast.lookup import grouped, look_up, resolved
 from ptkstore.adapters.feast.names import PROJECT, checked_column, view_name
 from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
@@ -16,6 +16,10 @@ from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
 from ptkstore.errors import Conflict, InvalidRequest
 from ptkstore.ports.features import PublishedState
+
+if TYPE_CHECKING:
+    from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
+    from ptkstore.adapters.feast.packed.direct import DirectReads
 
 
 class FeastFeatureStore:
@@ -27,6 +31,8 @@ class FeastFeatureStore:
         Folder that holds the `feature_store.yaml` of `write_repo`.
     keep_versions : int
         How many of the newest versions can be pinned; more while readers' caches may name them.
+    keep_seconds : float
+        How long a version stays after its successor came, however many there are by then.
 
     Notes
     -----
@@ -34,13 +40,15 @@ class FeastFeatureStore:
     Any number of processes may publish at once: staging goes on side by side, flips take turns.
     """
 
-    def __init__(self, repo: Path, *, keep_versions: int = 3) -> None:
+    def __init__(self, repo: Path, *, keep_versions: int = 3, keep_seconds: float = 0.0) -> None:
         if keep_versions < 1:
             raise InvalidRequest("keep_versions must be at least 1: the served version stays")
         self._keep_versions = keep_versions
+        self._keep_seconds = keep_seconds
         self._history = History(repo)
         self._sessions = Sessions(repo)
         self._state = StateRows(self._history)
+        self._direct: DirectReads | None = None
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
         """`SchemaMismatch` for a table or column that no reference could name."""
@@ -76,7 +84,32 @@ class FeastFeatureStore:
         Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
         """
         with self._sessions.use() as session:
-            return look_up(session, features, entities)
+            answer = None
+            if session.packed is not None:
+                answer = self._look_up_directly(session, session.packed, features, entities)
+            return look_up(session, features, entities) if answer is None else answer
+
+    def _look_up_directly(
+        self,
+        session: Session,
+        packed: PackedRedisOnlineStore,
+        features: Sequence[str],
+        entities: Sequence[Mapping[str, Any]],
+    ) -> list[dict[str, Any]] | None:
+        from ptkstore.adapters.feast.packed.direct import DirectReads, Part, part_of
+
+        if self._direct is None:
+            self._direct = DirectReads()
+
+        def resolve() -> tuple[Part, ...] | None:
+            parts = []
+            for (name, version), wanted in grouped(features).items():
+                view = resolved(session, name, version, wanted)
+                key = packed.hash_key(session.config, view)
+                parts.append(part_of(key, view, wanted, newest=version is None))
+            return None if None in parts else tuple(part for part in parts if part is not None)
+
+        return self._direct.look_up(packed, session.config, features, entities, resolve)
 
     def withdraw(self, ptk_id: str) -> None:
         """Take the views of a PTK away, rows and history too; repeatable."""
@@ -112,13 +145,14 @@ class FeastFeatureStore:
             if served[view] < state.version:
                 if not self._history.path(view, state.version).exists():
                     raise Conflict(f"{view} v{state.version} is not staged; stage it first")
-                table = self._history.read_version(view, state.version)
+                table = self._history.columns(view, state.version)
                 flips.serve(session, ptk_view(table, state, self._history))
         # Views of tables that this version no longer has would go on serving an old version.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
         self._state.write(session, state)
         for view in views:
+            online.mark_served(session, view, state.version, state.sha256, self._history.versions(view))
             self._prune(session, view, state.version)
 
     def _prune(self, session: Session, view: str, version: int) -> None:
@@ -126,10 +160,14 @@ class FeastFeatureStore:
         # Twice the time readers cache the registry; registry times are whole seconds.
         grace_seconds = 2 * session.config.registry.cache_ttl_seconds + 1
         remaining, forgotten = flips.forget_versions(
-            session, view, below=version - self._keep_versions + 1, superseded_for_seconds=grace_seconds
+            session,
+            view,
+            below=version - self._keep_versions + 1,
+            superseded_for_seconds=max(grace_seconds, self._keep_seconds),
         )
         for old in forgotten:
             self._history.mark_forgotten(view, old)
+            online.mark_forgotten(session, view, old)
         for old in self._history.versions(view):
             nobody_names = old < version and old not in remaining
             if nobody_names and self._history.unchanged_seconds(view, old) > grace_seconds:

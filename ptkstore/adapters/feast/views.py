@@ -15,6 +15,8 @@ import pyarrow as pa
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.names import (
     AS_OF_COLUMN,
+    PTK_SHA256_TAG,
+    PTK_VERSION_TAG,
     PUBLISHED_COLUMN,
     STATE_KEY,
     STATE_VIEW,
@@ -55,7 +57,7 @@ def state_table(state: PublishedState) -> ViewTable:
         "version": state.version,
         "epsilon": state.epsilon,
         "delta": state.delta,
-        "window_end": state.as_of,
+        "window_end": state.window_end,
         "manifest": state.manifest_url,
         "sha256": state.sha256,
         VERSION_FEATURE: state.version,
@@ -75,9 +77,9 @@ def ptk_view(table: ViewTable, state: PublishedState, history: History) -> Featu
     """The view of one table at one version."""
     tags = {
         PTK_TAG: state.ptk_id,
-        "ptk.version": str(state.version),
+        PTK_VERSION_TAG: str(state.version),
         "ptk.manifest": state.manifest_url,
-        "ptk.sha256": state.sha256,
+        PTK_SHA256_TAG: state.sha256,
         "dp.epsilon": repr(state.epsilon),
         "dp.delta": repr(state.delta),
     }

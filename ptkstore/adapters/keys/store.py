@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ptkstore.adapters.keys import files
 from ptkstore.adapters.keys.aead import KEY_BYTES
 from ptkstore.adapters.keys.marks import UNSEEN, Mark, advanced, read_mark, write_mark
+from ptkstore.adapters.keys.service_lock import ServiceLock
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import (
@@ -50,6 +51,7 @@ class FileKeyStore:
         files.make_private(self._root)
         for room in _ROOMS:
             files.make_private(self._root / room)
+        self._service = ServiceLock(self._root)
 
     def create_stream(self, stream: str) -> None:
         """Make the stream's split key and an empty mark, once."""
@@ -97,6 +99,18 @@ class FileKeyStore:
             if not path.exists() or _tombstone(path).exists():
                 raise WindowGone(f"window {window} has no key: it was destroyed or never made")
             return _read_key(path)
+
+    def working(self, ledger_id: str) -> AbstractContextManager[None]:
+        """Work on a job for this ledger, beside others who do."""
+        return self._service.working(ledger_id)
+
+    def recovering(self) -> AbstractContextManager[None]:
+        """Recover, while nobody works."""
+        return self._service.recovering()
+
+    def accept_ledger(self, ledger_id: str) -> None:
+        """Jobs work for this ledger from now on."""
+        self._service.accept(ledger_id)
 
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Below which window spends may be missing from `journal`; None when it continues what was seen."""

@@ -11,7 +11,7 @@ from typing import Any
 from ptkstore.adapters.objects.names import checked_token
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.snapshots import FORMAT_VERSION, StateFile, Version, version_path
+from ptkstore.domain.snapshots import FORMAT_VERSION, PTKS, StateFile, Version, version_path
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, UnknownName
 
 MANIFEST = "manifest.json"
@@ -67,6 +67,15 @@ class FsspecLake:
             ) from None
         _check_files(listed, files)
         return manifest, files
+
+    def ptk_ids(self) -> tuple[str, ...]:
+        """The PTKs of which anything was placed."""
+        found = []
+        for name in self._place.folders(PTKS):
+            with suppress(InvalidRequest):  # a folder that somebody else made
+                split_ptk_id(name)
+                found.append(name)
+        return tuple(found)
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
         """The address of a version's manifest, as fsspec understands it."""

@@ -8,11 +8,13 @@ import io
 from collections.abc import Callable, Sequence
 from typing import IO, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import encryption
 
 from ptkstore.adapters.objects.sealing import Sealer
+from ptkstore.domain.columns import HASH
 from ptkstore.errors import CorruptObject, SchemaMismatch, Unavailable
 
 ROWS_PER_GROUP = 64 * 1024
@@ -70,18 +72,42 @@ def encrypted(rows: pa.Table, sealer: Sealer, key: bytes, name: str) -> bytes:
 
 
 def decrypted(
-    file: IO[bytes], sealer: Sealer, key: bytes, name: str, columns: Sequence[str] | None
+    file: IO[bytes],
+    sealer: Sealer,
+    key: bytes,
+    name: str,
+    columns: Sequence[str] | None,
+    hashes: tuple[int, int] | None = None,
 ) -> pa.Table:
     """The rows, or some columns; `CorruptObject` unless the file is what was written under this name and key.
 
-    A column that the file lacks is a `SchemaMismatch`.
+    With `hashes`, only the rows whose keyed hash lies in this half-open range, and only the groups that may hold such
+    rows are decrypted. A column that the file lacks is a `SchemaMismatch`.
     """
     opened = _intact(lambda: open_encrypted(file, sealer, key, name))
-    if columns is not None:
-        absent = [column for column in columns if column not in opened.schema_arrow.names]
-        if absent:
-            raise SchemaMismatch(f"the stored rows have no column {', '.join(map(repr, absent))}")
-    return _intact(lambda: opened.read(columns=None if columns is None else list(columns), use_threads=False))
+    names = opened.schema_arrow.names if columns is None else list(columns)
+    asked = names if hashes is None else [*names, HASH]
+    if absent := [column for column in asked if column not in opened.schema_arrow.names]:
+        raise SchemaMismatch(f"the stored rows have no column {', '.join(map(repr, absent))}")
+    if hashes is not None:
+        return _intact(lambda: _between(opened, names, *hashes))
+    return _intact(lambda: opened.read(columns=names, use_threads=False))
+
+
+def _between(opened: pq.ParquetFile, names: list[str], low: int, high: int) -> pa.Table:
+    """The rows whose hash is at least `low` and below `high`, group by group."""
+    place = opened.schema_arrow.names.index(HASH)
+    read = list(dict.fromkeys((*names, HASH)))
+    pieces = [opened.schema_arrow.empty_table().select(names)]
+    for group in range(opened.num_row_groups if low < high else 0):
+        known = opened.metadata.row_group(group).column(place).statistics
+        if known is not None and known.has_min_max and (known.max < low or known.min >= high):
+            continue
+        rows = opened.read_row_group(group, columns=read, use_threads=False)
+        found = rows[HASH].to_numpy()
+        chosen = (found >= np.uint64(low)) & (found <= np.uint64(high - 1))
+        pieces.append(rows.filter(pa.array(chosen)).select(names))
+    return pa.concat_tables(pieces)
 
 
 def open_encrypted(file: IO[bytes], sealer: Sealer, key: bytes, name: str) -> pq.ParquetFile:

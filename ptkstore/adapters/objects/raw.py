@@ -63,11 +63,17 @@ class FsspecRawZone:
         """Where a part's file lies."""
         return self._place.address(_part_path(window, part))
 
-    def read_part(self, url: str, key: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one part, or some columns of them."""
+    def read_part(
+        self,
+        url: str,
+        key: bytes,
+        columns: Sequence[str] | None = None,
+        hashes: tuple[int, int] | None = None,
+    ) -> pa.Table:
+        """The rows of one part, or some columns of them, or those of a range of hashes."""
         path = self._place.relative(url)
         with self._opened(path) as file:
-            return decrypted(file, self._sealer, key, path, columns)
+            return decrypted(file, self._sealer, key, path, columns, hashes)
 
     def rewrite(self, window: WindowId, change: Callable[[pa.Table], pa.Table], key: bytes) -> None:
         """Put the rows of every file of a window through `change`."""

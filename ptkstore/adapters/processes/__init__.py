@@ -1,6 +1,7 @@
 """Child processes of one machine: real servers and workers that never outlive their supervisor."""
 
+from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.redis_server import RedisServer
 from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
 
-__all__ = ["ChildStatus", "Command", "RedisServer", "Supervisor"]
+__all__ = ["ChildStatus", "Command", "RedisServer", "Supervisor", "answers_ping"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ from ptkstore.ports.training import PrepareRequest
 
 SplitHash: TypeAlias = Callable[[bytes, npt.NDArray[np.void]], npt.NDArray[np.uint64]]
 _ID = pa.binary(16)
+_WIDE = {pa.string(): pa.large_string()}
+_AT_ONCE = 1 << 16
 
 
 def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> None:
@@ -27,21 +30,42 @@ def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> Non
     """
     pieces = list(raw.read_batches(request.window, request.tokens, request.window_key))
     rows = pa.concat_tables(pieces) if pieces else _no_rows(request)
-    groups = _groups(rows, request)
+    kept, groups = np.arange(rows.num_rows), _groups(rows, request)
     hashes = split_hash(request.split_key, _ids(rows))
     if request.unit_column is not None:
         codes, units = units_of(rows[request.unit_column])
         several = groups if request.attribute is not None else None
         kept = kept_rows(codes, hashes, request.max_rows_per_unit, several)
-        rows, groups = rows.take(pa.array(kept)), groups[kept]
+        groups = groups[kept]
         hashes = split_hash(request.split_key, units)[codes[kept]]
     # All bounds but the last, which is 2**64 and needs no comparison.
     parts = np.searchsorted(np.array(request.part_bounds[:-1], dtype=np.uint64), hashes, side="right")
-    rows = rows.drop_columns([ROW_ID]).append_column(HASH, pa.array(hashes, type=pa.uint64()))
     n_groups = max(1, len(request.attribute_values))
-    files = parts * n_groups + groups
-    for file in range(len(request.part_bounds) * n_groups):
-        raw.write_part(request.window, file, rows.filter(pa.array(files == file)), request.window_key)
+    n_files, files = len(request.part_bounds) * n_groups, parts * n_groups + groups
+    order = np.lexsort((hashes, files))  # by hash within a file: a range of hashes is read without the others
+    edges = np.cumsum(np.bincount(files, minlength=n_files)).tolist()
+    ordered = _Ordered(rows.drop_columns([ROW_ID]), kept[order])
+    for file, (start, stop) in enumerate(pairwise((0, *edges))):
+        hashed = pa.array(hashes[order[start:stop]], type=pa.uint64())
+        table = ordered.between(start, stop).append_column(HASH, hashed)
+        raw.write_part(request.window, file, table, request.window_key)
+
+
+class _Ordered:
+    """Rows in another order, of which a piece at a time is made."""
+
+    def __init__(self, rows: pa.Table, order: npt.NDArray[np.int64]) -> None:
+        self._schema, self._order = rows.schema, order
+        wide = [pa.field(f.name, _WIDE.get(f.type, f.type), f.nullable) for f in rows.schema]
+        self._rows = rows.cast(pa.schema(wide)).combine_chunks()  # the offsets of text columns end at 2 GiB
+
+    def between(self, start: int, stop: int) -> pa.Table:
+        """The rows from place `start` up to `stop`."""
+        pieces = [self._schema.empty_table()]
+        for first in range(start, stop, _AT_ONCE):
+            places = pa.array(self._order[first : min(stop, first + _AT_ONCE)])
+            pieces.append(self._rows.take(places).cast(self._schema))
+        return pa.concat_tables(pieces)
 
 
 def _groups(rows: pa.Table, request: PrepareRequest) -> npt.NDArray[np.int64]:

@@ -8,10 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from ptkstore.adapters.sandbox.profile_messages import (
+    Told,
+    drift_fields,
+    drift_request,
+    profile_fields,
+    profile_request,
+    told_json,
+)
+from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.domain.windows import WindowId
-from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.evaluating import EvaluateRequest
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.training import (
+    CollectRequest,
+    ForgetRequest,
+    PrepareRequest,
+    StagedPartial,
+    TrainFailed,
+    TrainRequest,
+)
 
 TRAINER_ERROR: Final = "trainer-error"
 TIMEOUT: Final = "timeout"
@@ -20,7 +38,15 @@ KILLED: Final = "killed"
 BAD_OUTPUT: Final = "bad-output"
 ROWS_GONE: Final = "rows-gone"
 ROWS_CORRUPT: Final = "rows-corrupt"
-Request: TypeAlias = TrainRequest | PrepareRequest | ForgetRequest
+Request: TypeAlias = (
+    TrainRequest
+    | CollectRequest
+    | PrepareRequest
+    | ForgetRequest
+    | ProfileRequest
+    | DriftRequest
+    | EvaluateRequest
+)
 TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT})
 
 
@@ -47,10 +73,18 @@ def encode_order(order: Order) -> bytes:
     match request:
         case TrainRequest():
             asked = {"train": _train_fields(request)}
+        case CollectRequest():
+            asked = {"collect": _collect_fields(request)}
         case PrepareRequest():
             asked = {"prepare": _prepare_fields(request)}
         case ForgetRequest():
             asked = {"forget": _forget_fields(request)}
+        case ProfileRequest():
+            asked = {"profile": profile_fields(request)}
+        case DriftRequest():
+            asked = {"drift": drift_fields(request)}
+        case EvaluateRequest():
+            asked = {"evaluate": _evaluate_fields(request)}
     return json.dumps({**common, **asked}, allow_nan=False).encode()
 
 
@@ -60,15 +94,27 @@ def decode_order(document: bytes) -> Order:
     request: Request
     if "train" in fields:
         request = _train_request(fields["train"])
+    elif "collect" in fields:
+        request = CollectRequest(**_opened_fields(fields["collect"]))
     elif "prepare" in fields:
         request = _prepare_request(fields["prepare"])
+    elif "profile" in fields:
+        request = profile_request(fields["profile"])
+    elif "drift" in fields:
+        request = drift_request(fields["drift"])
+    elif "evaluate" in fields:
+        request = _evaluate_request(fields["evaluate"])
     else:
         request = _forget_request(fields["forget"])
     return Order(request, fields["raw_url"], fields["staging_url"], fields["parent"], fields["storage"])
 
 
-def encode_answer(answer: Draft | TrainFailed | None) -> bytes:
+def encode_answer(answer: Draft | TrainFailed | LossMass | Told | None) -> bytes:
     """The child's one line; None stands for files that are written."""
+    if isinstance(answer, LossMass):
+        return json.dumps({"lost": answer.lost, "kept": answer.kept}).encode() + b"\n"
+    if isinstance(answer, tuple | bool):
+        return json.dumps(told_json(answer), allow_nan=False).encode() + b"\n"
     if answer is None:
         return b'{"written": true}\n'
     if isinstance(answer, TrainFailed):
@@ -93,6 +139,28 @@ def decode_answer(line: bytes) -> Draft | TrainFailed:
         return TrainFailed(BAD_OUTPUT)
 
 
+def decode_told(line: bytes) -> object | TrainFailed:
+    """What the child said of a profile or a drift test, as JSON; `bad-output` for anything but one line of it."""
+    try:
+        answer = _parsed(line)
+        code = _told(answer) if isinstance(answer, dict) else BAD_OUTPUT
+    except (ValueError, RecursionError):
+        return TrainFailed(BAD_OUTPUT)
+    return answer if code is None else TrainFailed(code)
+
+
+def decode_mass(line: bytes) -> LossMass | TrainFailed:
+    """What the child said of an evaluation; `bad-output` for anything but two whole numbers."""
+    answer = decode_told(line)
+    if isinstance(answer, TrainFailed):
+        return answer
+    if not isinstance(answer, dict) or set(answer) != {"lost", "kept"}:
+        return TrainFailed(BAD_OUTPUT)
+    if any(type(number) is not int or abs(number) >= 2**63 for number in answer.values()):
+        return TrainFailed(BAD_OUTPUT)
+    return LossMass(answer["lost"], answer["kept"])
+
+
 def decode_written(line: bytes) -> str | None:
     """None if the child says that the files are written, else a code as `decode_answer` gives it."""
     try:
@@ -115,6 +183,27 @@ def _told(answer: Any) -> str | None:
 
 def _train_fields(request: TrainRequest) -> dict[str, Any]:
     return {
+        **_collect_fields(request),
+        "previous_state": None
+        if request.previous_state is None
+        else {name: _text(content) for name, content in request.previous_state.items()},
+        "partials": [[one.draft_id, _text(one.draft_key)] for one in request.partials],
+    }
+
+
+def _train_request(fields: dict[str, Any]) -> TrainRequest:
+    previous: Mapping[str, str] | None = fields["previous_state"]
+    return TrainRequest(
+        **_opened_fields(fields),
+        previous_state=None
+        if previous is None
+        else {name: base64.b64decode(text) for name, text in previous.items()},
+        partials=tuple(StagedPartial(name, base64.b64decode(key)) for name, key in fields["partials"]),
+    )
+
+
+def _collect_fields(request: TrainRequest | CollectRequest) -> dict[str, Any]:
+    return {
         "estimator": request.estimator,
         "epsilon": request.epsilon,
         "delta": request.delta,
@@ -124,27 +213,44 @@ def _train_fields(request: TrainRequest) -> dict[str, Any]:
         "window_key": _text(request.window_key),
         "draft_id": request.draft_id,
         "draft_key": _text(request.draft_key),
-        "previous_state": None
-        if request.previous_state is None
-        else {name: _text(content) for name, content in request.previous_state.items()},
     }
 
 
-def _train_request(fields: dict[str, Any]) -> TrainRequest:
-    previous: Mapping[str, str] | None = fields["previous_state"]
-    return TrainRequest(
+def _opened_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "estimator": fields["estimator"],
+        "epsilon": fields["epsilon"],
+        "delta": fields["delta"],
+        "part_urls": tuple(fields["part_urls"]),
+        "hash_low": fields["hash_low"],
+        "hash_high": fields["hash_high"],
+        "window_key": base64.b64decode(fields["window_key"]),
+        "draft_id": fields["draft_id"],
+        "draft_key": base64.b64decode(fields["draft_key"]),
+    }
+
+
+def _evaluate_fields(request: EvaluateRequest) -> dict[str, Any]:
+    return {
+        "estimator": request.estimator,
+        "epsilon": request.epsilon,
+        "state": {name: _text(content) for name, content in request.state.items()},
+        "part_urls": list(request.part_urls),
+        "hash_low": request.hash_low,
+        "hash_high": request.hash_high,
+        "window_key": _text(request.window_key),
+    }
+
+
+def _evaluate_request(fields: dict[str, Any]) -> EvaluateRequest:
+    return EvaluateRequest(
         estimator=fields["estimator"],
         epsilon=fields["epsilon"],
-        delta=fields["delta"],
+        state={name: base64.b64decode(text) for name, text in fields["state"].items()},
         part_urls=tuple(fields["part_urls"]),
         hash_low=fields["hash_low"],
         hash_high=fields["hash_high"],
         window_key=base64.b64decode(fields["window_key"]),
-        draft_id=fields["draft_id"],
-        draft_key=base64.b64decode(fields["draft_key"]),
-        previous_state=None
-        if previous is None
-        else {name: base64.b64decode(text) for name, text in previous.items()},
     )
 
 

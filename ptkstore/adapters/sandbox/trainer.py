@@ -1,4 +1,4 @@
-"""`Trainer` that starts one short-lived process per training."""
+"""`Trainer` that starts one short-lived process per training or partial."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ptkstore.adapters.sandbox.program import Program, failure_of
-from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_answer
+from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_answer, decode_written
 from ptkstore.domain.snapshots import Draft
-from ptkstore.ports.training import TrainFailed, TrainRequest
+from ptkstore.ports.training import CollectRequest, TrainFailed, TrainRequest
 
 if TYPE_CHECKING:
     from ptkstore.ports.objects import Staging
@@ -39,3 +39,9 @@ class ProcessTrainer:
         from ptkstore.adapters.sandbox.verify import is_sound  # heavy, and the child imports this package too
 
         return answer if is_sound(answer, request, self._staging) else TrainFailed(BAD_OUTPUT)
+
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+        """Collect in a child; what it wrote is looked at by the training alone, in a process of its own."""
+        ended = self._program.run(request, keep_alive)
+        code = failure_of(ended) or decode_written(ended.answer)
+        return None if code is None else TrainFailed(code)

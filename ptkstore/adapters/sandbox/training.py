@@ -1,34 +1,37 @@
-"""What the child does: rows in, released state out."""
+"""What the child does: rows in, released state out; or rows in, partial statistics out, and from those the state."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
+from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.domain.columns import HASH
 from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.training import TrainRequest
+from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
 
+PARTIAL_FILE: Final = "partial.arrow"
 _SUFFIX = ".parquet"
 
 
 def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
-    """Open the granted rows, train, and leave the state in staging under the names of the lake."""
-    estimator = estimator_from_spec(granted(request.estimator, request.epsilon, request.delta))
-    estimator.declared_loss()
+    """Train on the granted rows, or on what was collected of them, and leave the state in staging.
+
+    Its files have the names of the lake.
+    """
+    estimator = _estimator(request)
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
     estimator.check_previous_state(previous)
-    columns = tuple(dict.fromkeys(estimator.input_columns()))
-    pieces = [raw.read_part(url, request.window_key, (*columns, HASH)) for url in request.part_urls]
-    rows = pa.concat_tables(pieces)
-    part = estimator.partial_statistics(_granted_rows(rows, request).select(list(columns)))
-    state = estimator.finalize([part], previous_state=previous).to_state()
+    parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
+    if not request.partials:
+        parts = [_collected(estimator, request, raw)]
+    state = estimator.finalize(parts, previous_state=previous).to_state()
     files = {}
     for name, content in state.to_files().items():
         if name.endswith(_SUFFIX):
@@ -40,9 +43,33 @@ def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
     return Draft(request.draft_id, described, dict(state.meta))
 
 
-def _granted_rows(rows: pa.Table, request: TrainRequest) -> pa.Table:
-    if request.hash_high <= request.hash_low:
-        return rows.slice(0, 0)
-    hashes = rows[HASH].to_numpy()
-    chosen = (hashes >= np.uint64(request.hash_low)) & (hashes <= np.uint64(request.hash_high - 1))
-    return rows.filter(pa.array(chosen))
+def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> None:
+    """Leave the exact statistics of the granted rows in staging: **private**, and encrypted there.
+
+    They are not compressed: how long sums are depends on the estimator alone.
+    """
+    table = _collected(_estimator(request), request, raw).to_table()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    staging.write(request.draft_id, {PARTIAL_FILE: sink.getvalue().to_pybytes()}, request.draft_key)
+
+
+def _estimator(request: TrainRequest | CollectRequest) -> Any:
+    estimator = estimator_from_spec(granted(request.estimator, request.epsilon, request.delta))
+    estimator.declared_loss()
+    return estimator
+
+
+def _collected(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> PartialStatistics:
+    columns = tuple(dict.fromkeys(estimator.input_columns()))
+    hashes = (request.hash_low, request.hash_high)
+    pieces = [raw.read_part(url, request.window_key, columns, hashes) for url in request.part_urls]
+    part: PartialStatistics = estimator.partial_statistics(pa.concat_tables(pieces))
+    return part
+
+
+def _staged(partials: Iterable[StagedPartial], staging: Staging) -> Iterator[PartialStatistics]:
+    for one in partials:
+        content = staging.read(one.draft_id, (PARTIAL_FILE,), one.draft_key)[PARTIAL_FILE]
+        yield PartialStatistics.from_table(pa.ipc.open_stream(content).read_all())

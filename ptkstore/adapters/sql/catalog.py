@@ -14,11 +14,15 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.evaluations import SqlEvaluations
+from ptkstore.adapters.sql.identity import SqlIdentities
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.projections import Projections
 from ptkstore.adapters.sql.ptks import SqlPtks, SqlSubscriptions, SqlVersions
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
+from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
 from ptkstore.errors import InvalidRequest, Unavailable
 from ptkstore.ports.catalog import Notice
 
@@ -33,10 +37,15 @@ class SqlUnitOfWork:
         self.streams = SqlStreams(connection)
         self.windows = SqlWindows(connection)
         self.ledger = SqlLedger(connection, projections)
-        self.ptks = SqlPtks(connection)
+        self.profiles = SqlProfiles(connection)
+        self.ptks = SqlPtks(connection, self.profiles)
         self.jobs = SqlJobs(connection)
         self.versions = SqlVersions(connection)
+        self.evaluations = SqlEvaluations(connection)
         self.subscriptions = SqlSubscriptions(connection)
+        self.identities = SqlIdentities(connection)
+        self.audit = SqlAuditLog(connection)
+        self.answers = SqlAnswers(connection)
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import canonical_json
@@ -47,6 +49,7 @@ def stream_text(stream: Stream) -> str:
             "future_skew_seconds": policy.future_skew / timedelta(seconds=1),
             "profile_share": str(policy.profile_share),
             "test_share": str(policy.test_share),
+            "profile_max_age": policy.profile_max_age,
             "train_partitions": policy.train_partitions,
             "unit_column": policy.unit_column,
             "max_rows_per_unit": policy.max_rows_per_unit,
@@ -78,6 +81,7 @@ def stream_of(text: str) -> Stream:
         future_skew=timedelta(seconds=c["future_skew_seconds"]),
         profile_share=Decimal(c["profile_share"]),
         test_share=Decimal(c["test_share"]),
+        profile_max_age=c["profile_max_age"],
         train_partitions=c["train_partitions"],
         unit_column=c["unit_column"],
         max_rows_per_unit=c["max_rows_per_unit"],
@@ -108,6 +112,7 @@ def ptk_text(spec: PtkSpec) -> str:
             "assurance": spec.assurance,
             "config": spec.config,
             "description": spec.description,
+            "profile": None if spec.profile is None else asdict(spec.profile),
         }
     )
 
@@ -115,7 +120,10 @@ def ptk_text(spec: PtkSpec) -> str:
 def ptk_of(text: str) -> PtkSpec:
     """The PTK in a JSON text."""
     c = json.loads(text)
-    return PtkSpec(**{**c, "loss": Loss(*c["loss"]), "assurance": Assurance(c["assurance"])})
+    profile = None if c["profile"] is None else ProfileAsk.of(c["profile"])
+    return PtkSpec(
+        **{**c, "loss": Loss(*c["loss"]), "assurance": Assurance(c["assurance"]), "profile": profile}
+    )
 
 
 def _loss(loss: Loss) -> list[int]:

@@ -14,6 +14,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LeaseLost, UnknownName
 
+_LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
 _LIVE = (JobState.READY, JobState.OPENED)
 
 
@@ -73,8 +74,9 @@ class SqlJobs:
         return _job(row)
 
     def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
-        """Keep the lease."""
-        self.held(job)
+        """Keep the lease; one that was given up is not taken again, by a heartbeat that comes late."""
+        if self.held(job).lease_until is None:
+            raise LeaseLost(f"job {job.id} was given back")
         self._connection.execute(update(t.jobs).where(t.jobs.c.id == job.id).values(lease_until=now + lease))
 
     def save(self, job: Job) -> None:
@@ -94,7 +96,9 @@ class SqlJobs:
 
     def due(self, now: datetime, limit: int) -> tuple[str, ...]:
         """Ids of jobs that a worker could claim now."""
-        query = select(t.jobs.c.id).where(claimable(now)).order_by(t.jobs.c.due_at, t.jobs.c.id).limit(limit)
+        waits = t.jobs.c.kind.in_(_LAST)
+        query = select(t.jobs.c.id).where(claimable(now)).order_by(waits, t.jobs.c.due_at, t.jobs.c.id)
+        query = query.limit(limit)
         return tuple(self._connection.execute(query).scalars())
 
     def busy(self, now: datetime, until: datetime) -> bool:
@@ -149,14 +153,21 @@ def claimable(now: datetime) -> ColumnElement[bool]:
     """Due, unleased, and nothing that must come first is unfinished.
 
     A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
-    trainings are still to be queued, and for the last elected state to be in the lake. An expiry waits for
-    runs that hold a live lease on the window.
+    trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
+    its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
+    the window.
     """
     other = t.jobs.alias("other")
     earlier = exists().where(
         other.c.kind == JobKind.TRAIN,
         other.c.ptk_id == t.jobs.c.ptk_id,
         other.c.window_index < t.jobs.c.window_index,
+        other.c.state.in_(_LIVE),
+    )
+    uncollected = exists().where(
+        other.c.kind == JobKind.PARTIAL,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.window_index == t.jobs.c.window_index,
         other.c.state.in_(_LIVE),
     )
     unqueued = exists().where(
@@ -174,6 +185,11 @@ def claimable(now: datetime) -> ColumnElement[bool]:
     unplaced = exists().where(
         other.c.kind == JobKind.PLACE, other.c.ptk_id == t.jobs.c.ptk_id, other.c.position < newest
     )
+    unshown = exists().where(
+        other.c.kind == JobKind.PLACE,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.position < t.jobs.c.position,
+    )
     busy = exists().where(
         other.c.stream == t.jobs.c.stream,
         other.c.window_index == t.jobs.c.window_index,
@@ -184,7 +200,8 @@ def claimable(now: datetime) -> ColumnElement[bool]:
         t.jobs.c.state.in_(_LIVE),
         t.jobs.c.due_at <= now,
         or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
-        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~unqueued & ~unplaced),
+        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~uncollected & ~unqueued & ~unplaced),
+        or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
         or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
     )
 

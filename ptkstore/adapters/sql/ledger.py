@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -22,6 +22,11 @@ from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import LateWriter
 
 _AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
+_HISTORIES = (
+    select(t.journal)
+    .where(t.journal.c.key.in_(bindparam("keys", expanding=True)))
+    .order_by(t.journal.c.sequence)
+)
 
 
 class SqlLedger:
@@ -32,7 +37,11 @@ class SqlLedger:
         self._projections = projections
         self._mine: dict[str, Filters] = {}
         self._changed: set[str] = set()  # streams whose blocks this transaction changed since it read them
-        self._written: set[str] = set()  # streams whose filters hold what a rollback would take back
+        self._unsure: set[str] = set()  # streams whose filters a rollback makes worthless: they are read anew
+        self._begun: dict[
+            str, tuple[int, str]
+        ] = {}  # sequence and digest before this transaction's own entries
+        self._appended: dict[str, list[Entry]] = {}
 
     def add_blocks(
         self,
@@ -103,9 +112,8 @@ class SqlLedger:
         """All entries of each reservation."""
         found: dict[str, list[Entry]] = {key: [] for key in keys}
         for start in range(0, len(keys), _AT_ONCE):
-            some = t.journal.c.key.in_(keys[start : start + _AT_ONCE])
-            query = select(t.journal).where(some).order_by(t.journal.c.sequence)
-            for row in self._connection.execute(query):
+            some = {"keys": keys[start : start + _AT_ONCE]}
+            for row in self._connection.execute(_HISTORIES, some):
                 found[row.key].append(_entry(row))
         return {key: tuple(entries) for key, entries in found.items()}
 
@@ -118,8 +126,6 @@ class SqlLedger:
     ) -> tuple[Entry, ...]:
         """Write the next entries of a journal; a stale writer meets UNIQUE and raises `LateWriter`."""
         filters = self.filters(stream)
-        if steps:
-            self._written.add(stream)
         nonces = secrets.token_hex(16 * len(steps))
         entries: list[Entry] = []
         last = filters.sequence, filters.digest
@@ -132,8 +138,15 @@ class SqlLedger:
                 self._connection.execute(insert(t.journal), list(map(_values, entries)))
         except IntegrityError as error:
             raise LateWriter(f"the journal of {stream} moved on, or a key has ended") from error.orig
+        self._begun.setdefault(stream, (filters.sequence, filters.digest))
+        appended = self._appended.setdefault(stream, [])
         for entry in entries:
-            filters.apply(entry)
+            try:
+                filters.apply(entry)
+            except BaseException:
+                self._unsure.add(stream)
+                raise
+            appended.append(entry)
         return tuple(entries)
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
@@ -143,17 +156,19 @@ class SqlLedger:
 
     def ended(self, *, committed: bool) -> None:
         """The transaction is over: what it appended has happened, or has not."""
-        for stream in self._mine:
-            self._projections.give_back(stream, keep=committed or stream not in self._written)
-        self._mine.clear()
-        self._changed.clear()
-        self._written.clear()
+        for stream, filters in self._mine.items():
+            keep = committed or stream not in self._unsure
+            if keep and not committed and stream in self._begun:
+                filters.revert(self._appended[stream], *self._begun[stream])
+            self._projections.give_back(stream, keep=keep)
+        for what in (self._mine, self._changed, self._unsure, self._begun, self._appended):
+            what.clear()
 
     def _change(self, stream: str) -> None:
         """Keep the projection from here on, so that a rollback takes it back too."""
         self.filters(stream)
         self._changed.add(stream)
-        self._written.add(stream)
+        self._unsure.add(stream)
 
     def _set_state(self, stream: str, numbers: Sequence[int], state: BlockState) -> None:
         self._change(stream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
+from ptkstore.adapters.sql.profiles import SqlProfiles
+from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import Subscription
@@ -17,10 +21,10 @@ from ptkstore.errors import LateWriter, NameTaken, UnknownName
 
 
 class SqlPtks:
-    """Registered PTKs."""
+    """Registered PTKs, each with what its profile says today."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, profiles: SqlProfiles) -> None:
+        self._connection, self._profiles = connection, profiles
 
     def add(self, spec: PtkSpec) -> None:
         """Register; an id is never used again for another PTK, so that its versions stay one history."""
@@ -58,13 +62,21 @@ class SqlPtks:
         content = self._connection.execute(query).scalar_one_or_none()
         if content is None:
             raise UnknownName("PTK", ptk_id)
-        return ptk_of(content)
+        return self.informed(ptk_of(content))
+
+    def stream_of(self, ptk_id: str) -> str:
+        """The stream of a PTK, also of one that was deregistered."""
+        query = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == ptk_id)
+        stream: str | None = self._connection.execute(query).scalar_one_or_none()
+        if stream is None:
+            raise UnknownName("PTK", ptk_id)
+        return stream
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
         query = select(t.ptks.c.content, t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id).with_for_update()
         row = self._connection.execute(query).one_or_none()
-        return ptk_of(row.content) if row is not None and row.active else None
+        return self.informed(ptk_of(row.content)) if row is not None and row.active else None
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs, by id."""
@@ -73,7 +85,20 @@ class SqlPtks:
             query = query.where(t.ptks.c.stream == stream)
         if team is not None:
             query = query.where(t.ptks.c.team == team)
-        return tuple(map(ptk_of, self._connection.execute(query).scalars()))
+        return self._informed(list(map(ptk_of, self._connection.execute(query).scalars())))
+
+    def informed(self, spec: PtkSpec) -> PtkSpec:
+        """The PTK with what the profile it asks for says today, whoever that was made for."""
+        return self._informed([spec])[0]
+
+    def _informed(self, specs: Sequence[PtkSpec]) -> tuple[PtkSpec, ...]:
+        keys = {spec.ptk_id: spec.profile.key for spec in specs if spec.profile is not None}
+        if not keys:
+            return tuple(specs)
+        known = self._profiles.of(keys.values())
+        found = {ptk_id: usable(known[key]) for ptk_id, key in keys.items()}
+        menus = {ptk_id: record.menu for ptk_id, record in found.items() if record is not None}
+        return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
 
 
 class SqlVersions:
@@ -140,7 +165,10 @@ class SqlSubscriptions:
         """Record a subscription."""
         self._connection.execute(
             insert(t.subscriptions).values(
-                id=subscription.id, ptk_id=subscription.ptk_id, endpoint=subscription.endpoint
+                id=subscription.id,
+                ptk_id=subscription.ptk_id,
+                endpoint=subscription.endpoint,
+                team=subscription.team,
             )
         )
 
@@ -150,14 +178,16 @@ class SqlSubscriptions:
         row = self._connection.execute(query).one_or_none()
         if row is None:
             raise UnknownName("subscription", subscription_id)
-        return Subscription(row.id, row.ptk_id, row.endpoint)
+        return Subscription(row.id, row.ptk_id, row.endpoint, row.team)
 
     def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
         """Of one PTK or all."""
         query = select(t.subscriptions).order_by(t.subscriptions.c.id)
         if ptk_id is not None:
             query = query.where(t.subscriptions.c.ptk_id == ptk_id)
-        return tuple(Subscription(r.id, r.ptk_id, r.endpoint) for r in self._connection.execute(query))
+        return tuple(
+            Subscription(r.id, r.ptk_id, r.endpoint, r.team) for r in self._connection.execute(query)
+        )
 
     def remove(self, subscription_id: str) -> None:
         """Forget a subscription; its dead letters stay."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -180,12 +180,43 @@ versions = Table(
     ForeignKeyConstraint(["job_id"], ["job.id"]),
 )
 
+profiles = Table(
+    "profile",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("stream", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("drifted_at", BigInteger),
+    Column("tries", Integer, nullable=False),
+    Column("job_id", String, nullable=False),
+    Column("content", Text, nullable=False),  # released answers, what was charged for them, the last code
+    CheckConstraint("number > 0 AND tries >= 0"),
+    CheckConstraint("state IN ('open', 'answered', 'given-up')"),
+)
+
+evaluations = Table(
+    "evaluation",
+    metadata,
+    Column("ptk_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("job_id", String, nullable=False, unique=True),
+    Column("window_index", BigInteger, nullable=False),
+    Column("epsilon", String, nullable=False),
+    Column("lost", BigInteger, nullable=False),  # noisy, as is the next
+    Column("kept", BigInteger, nullable=False),
+    Column("at", Instant, nullable=False),
+    ForeignKeyConstraint(["ptk_id", "number"], ["version.ptk_id", "version.number"]),
+)
+
 subscriptions = Table(
     "subscription",
     metadata,
     Column("id", String, primary_key=True),
     Column("ptk_id", String, nullable=False),
     Column("endpoint", Text, nullable=False),
+    Column("team", String, nullable=False),  # empty if it was made in the store's home
 )
 
 dead_letters = Table(

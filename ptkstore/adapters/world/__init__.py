@@ -1,6 +1,7 @@
 """The machine's clock and log."""
 
 from ptkstore.adapters.world.clock import SystemClock
+from ptkstore.adapters.world.requests import RequestLog
 from ptkstore.adapters.world.steps import LoggedSteps, SilentSteps, configure_logging, log_code
 
-__all__ = ["LoggedSteps", "SilentSteps", "SystemClock", "configure_logging", "log_code"]
+__all__ = ["LoggedSteps", "RequestLog", "SilentSteps", "SystemClock", "configure_logging", "log_code"]

@@ -1,6 +1,14 @@
 """The double-resource allocation: privacy loss, rows and a train partition for every PTK (PTK paper, Fig. 4)."""
 
-from ptkstore.domain.allocation.advice import Point, Recommendation, least_window, recommend
+from ptkstore.domain.allocation.advice import (
+    Need,
+    Needs,
+    Point,
+    Recommendation,
+    least_window,
+    recommend,
+    scaled,
+)
 from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of, pinned, within
 from ptkstore.domain.allocation.model import (
     Choice,
@@ -12,16 +20,17 @@ from ptkstore.domain.allocation.model import (
     Reason,
     Status,
 )
+from ptkstore.domain.allocation.newcomers import Opening, Remedies, openings, remedies
 from ptkstore.domain.allocation.plans import allocate, allocate_partitions, first_feasible
-from ptkstore.domain.allocation.replanning import Kept, Opening, Remedies, openings, remedies, replan
 
 __all__ = [
     "Choice",
     "Demand",
     "Grant",
     "Infeasible",
-    "Kept",
     "Limits",
+    "Need",
+    "Needs",
     "Opening",
     "Plan",
     "Point",
@@ -40,6 +49,6 @@ __all__ = [
     "pinned",
     "recommend",
     "remedies",
-    "replan",
+    "scaled",
     "within",
 ]

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol
 
-from ptkstore.domain.allocation.model import Demand, Infeasible, Limits, Plan
-from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
-from ptkstore.domain.allocation.search import Stop, never
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.losses import Loss
 from ptkstore.errors import InvalidRequest
 
@@ -51,20 +50,40 @@ class Recommendation:
     refusal: Infeasible | None
 
 
+class Needs(Protocol):
+    """How many rows so many PTKs of the present mix need with so large a share of the capacity."""
+
+    def __call__(self, n_ptks: int, share: Fraction) -> Need | Infeasible:
+        """`n_ptks` beyond the present number repeat the mix."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Rows, and those of the least K that has a plan; `bound` is a number that no such plan goes below."""
+
+    n_rows: int
+    partitions: int
+    bound: int
+    first_feasible_rows: int | None
+
+
 def recommend(
-    demands: Sequence[Demand],
-    limits: Limits,
+    needs: Needs,
+    present: int,
+    capacity: Loss,
     *,
     rows_per_window: int,
     window: timedelta,
     train_share: Decimal = Decimal(1),
     counts: Sequence[int] | None = None,
-    stop: Stop = never,
 ) -> Recommendation:
-    """Rows and window length that the demands need, and how both change with more PTKs or more budget.
+    """Rows and window length that `present` PTKs need, and how both change with more PTKs or more budget.
 
     Parameters
     ----------
+    needs : callable
+        Plans as the stream's accountant does.
     rows_per_window : int
         Public, or a DP count that was paid for.
     window : timedelta
@@ -72,26 +91,31 @@ def recommend(
     train_share : Decimal
         The public share of a window's rows that its train partitions hold.
     counts : sequence of int
-        Numbers of PTKs to show; some up to twice the present number by default. Beyond it the mix repeats.
+        Numbers of PTKs to show; some up to twice the present number by default.
     """
     if rows_per_window < 1 or not 0 < train_share <= 1:
         raise InvalidRequest("a window needs at least one row and a train share above 0")
-    most = max([limits.n_max, *(c.n_rows for d in demands for c in d.menu)])
-    roomy = replace(limits, n_max=64 * most, partition_rows=None)
-    plan = allocate_partitions(demands, roomy, stop=stop)
-    shown = _counts(len(demands)) if counts is None else counts
-    by_ptks = [_point(_mix(demands, count), roomy, stop) for count in shown if demands]
-    by_budget = [_point(demands, _scaled(roomy, share), stop) for share in BUDGETS if demands]
-    if isinstance(plan, Infeasible):
-        return Recommendation(None, None, 0, tuple(by_ptks), tuple(by_budget), plan)
+    if not present:
+        return Recommendation(0, least_window(0, rows_per_window, window, train_share), 0, (), (), None)
+    shown = _counts(present) if counts is None else counts
+    by_ptks = tuple(_point(needs, count, Fraction(1), capacity) for count in shown)
+    by_budget = tuple(_point(needs, present, share, capacity) for share in BUDGETS)
+    found = needs(present, Fraction(1))
+    if isinstance(found, Infeasible):
+        return Recommendation(None, None, 0, by_ptks, by_budget, found)
     return Recommendation(
-        plan.total_rows,
-        least_window(plan.total_rows, rows_per_window, window, train_share),
-        plan.partitions_used,
-        tuple(by_ptks),
-        tuple(by_budget),
+        found.n_rows,
+        least_window(found.n_rows, rows_per_window, window, train_share),
+        found.partitions,
+        by_ptks,
+        by_budget,
         None,
     )
+
+
+def scaled(capacity: Loss, share: Fraction) -> Loss:
+    """A share of a capacity's epsilon; its delta stays."""
+    return replace(capacity, epsilon_nano=int(capacity.epsilon_nano * share))
 
 
 def least_window(n_rows: int, rows_per_window: int, window: timedelta, train_share: Decimal) -> timedelta:
@@ -105,28 +129,8 @@ def _counts(present: int) -> list[int]:
     return sorted({max(1, round(most * step / 16)) for step in range(1, 17)} | {max(present, 1)})
 
 
-def _mix(demands: Sequence[Demand], count: int) -> list[Demand]:
-    """So many PTKs of the present kinds; repetitions are not pinned."""
-    size = len(demands)
-    return [
-        demands[i]
-        if i < size
-        else replace(demands[i % size], ptk_id=f"{demands[i % size].ptk_id}#{i // size}", partition=None)
-        for i in range(count)
-    ]
-
-
-def _scaled(limits: Limits, share: Fraction) -> Limits:
-    capacity = replace(limits.capacity, epsilon_nano=int(limits.capacity.epsilon_nano * share))
-    return replace(
-        limits, capacity=capacity, amount=None if limits.amount is None else int(limits.amount * share)
-    )
-
-
-def _point(demands: Sequence[Demand], limits: Limits, stop: Stop) -> Point:
-    plan = allocate_partitions(demands, limits, bound_rounds=20, stop=stop)
-    first = first_feasible(demands, limits, stop=stop)
-    rows = first.total_rows if isinstance(first, Plan) else None
-    if isinstance(plan, Infeasible):
-        return Point(len(demands), limits.capacity, None, 0, None, rows)
-    return Point(len(demands), limits.capacity, plan.total_rows, plan.partitions_used, plan.bound, rows)
+def _point(needs: Needs, n_ptks: int, share: Fraction, capacity: Loss) -> Point:
+    found, offered = needs(n_ptks, share), scaled(capacity, share)
+    if isinstance(found, Infeasible):
+        return Point(n_ptks, offered, None, 0, None, None)
+    return Point(n_ptks, offered, found.n_rows, found.partitions, found.bound, found.first_feasible_rows)

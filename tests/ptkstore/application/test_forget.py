@@ -108,7 +108,7 @@ def test_nobody_can_tell_whether_there_was_such_a_user(rode: World, tmp_path: Pa
 
 def test_an_erasure_ends_on_a_tick(rode: World, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr("ptkstore.wiring.time.sleep", waits.append)
+    monkeypatch.setattr("time.sleep", waits.append)
     rode.clock.time += timedelta(milliseconds=30)  # ticks are 100 ms apart
     rode.service.forget("rides", "ann")
     assert waits == [pytest.approx(0.07)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_profiled_ptks_share_a_budget_that_none_of_them_could_have_alone(world: 
         ({"epsilons": [0.5, 0.1]}, "the least first"),
         ({"epsilons": [0, 1]}, r"\[1e-6, 10\]"),
         ({"epsilons": [0.1, "1"]}, "must be a number"),
-        ({"epsilon": [0.1, 1]}, "it may have epsilons, where"),
+        ({"epsilon": [0.1, 1]}, "it may have epsilons, profile, where"),
     ],
 )
 def test_a_range_of_epsilons_is_checked_at_registration(
@@ -202,3 +203,25 @@ def test_a_training_changed_to_something_dearer_after_its_reservation_is_given_b
     assert bare.job(f"train/{changed}/0").outcome is Outcome.WITHDRAWN
     assert bare.train_block(0) == (0, 0)
     assert (f"{changed} window 0", "changed-after-its-reservation") in bare.notices()
+
+
+@pytest.mark.parametrize("accountant", [Accountant.RENYI, Accountant.ZCDP])
+@pytest.mark.parametrize("beside", [0, 2])
+def test_a_gaussian_ptk_without_room_is_told_the_largest_epsilon_of_its_noise_that_fits(
+    bare: World, accountant: Accountant, beside: int
+) -> None:
+    bare.stream(accountant=accountant, capacity_delta=1e-6)
+    for n in range(beside):
+        bare.register(f"other{n}", estimator=gaussian())
+
+    def of(epsilon: float) -> Mapping[str, Any]:
+        spec = gaussian(epsilon)
+        return {**spec, "params": {**spec["params"], "delta": 1e-6}}
+
+    with pytest.raises(PtkRejected, match="with noise of its kind epsilon") as refused:
+        bare.register("cov", estimator=of(1.0))  # its curve takes more than (1, 1e-6) at every order
+    largest = float(re.findall(r"noise of its kind epsilon ([0-9.]+), delta", str(refused.value))[0])
+    assert 0.1 < largest < 1
+    with pytest.raises(PtkRejected):
+        bare.register("cov", estimator=of(round(largest + 1e-6, 9)))
+    bare.register("cov", estimator=of(largest))

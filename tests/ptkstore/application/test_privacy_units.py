@@ -17,6 +17,7 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.sdk import Store
 from tests.ptkstore.application.world import DAY, ORIGIN, World
 
 TENTH = 10**8
@@ -157,14 +158,40 @@ def test_a_ptk_of_a_user_is_refused_where_records_count(bare: World) -> None:
         register(bare, estimator=by_city(**OF_USERS))
 
 
-def test_where_is_checked_at_registration_and_fixed(bare: World) -> None:
+def test_where_is_checked_at_registration_and_kept_in_one_form(bare: World) -> None:
     stream(bare, **BY_CITY)
     with pytest.raises(InvalidRequest, match="outside the domain of 'city'"):
         register(bare, config={"where": {"city": "oslo"}})
     ptk_id = register(bare, config={"where": {"city": "rome"}})
-    with pytest.raises(InvalidRequest, match="is fixed"):
-        bare.service.update_ptk(ptk_id, config={"where": {"city": "paris"}})
-    assert bare.service.update_ptk(ptk_id, target=0.2).config == {"where": {"city": "rome"}}
+    assert bare.service.update_ptk(ptk_id, target=0.2).config == {"where": {"city": ["rome"]}}
+    for same in ({"city": ["rome"]}, {"city": ("rome",)}, {"city": ["rome", "rome"]}):
+        assert bare.service.update_ptk(ptk_id, config={"where": same}).config == {"where": {"city": ["rome"]}}
+    for everywhere in (None, {}, {"city": list(reversed(CITIES))}):
+        assert bare.service.update_ptk(ptk_id, config={"where": everywhere}).config == {}
+
+
+def test_where_may_change_if_there_is_room_and_else_stays(bare: World) -> None:
+    stream(bare, **BY_CITY)
+    ptk_id = register(bare, epsilon=0.6, config={"where": {"city": "rome"}})
+    register(bare, "rival", epsilon=0.6, config={"where": {"city": "paris"}})
+    with pytest.raises(PtkRejected):
+        Store(bare.service).update_ptk_config(ptk_id, {"where": {"city": "paris"}})
+    assert bare.service.ptks()[-1].config == {"where": {"city": ["rome"]}}
+    Store(bare.service).update_ptk_config(ptk_id, {"where": {"city": "berlin"}})
+    assert bare.service.ptks()[-1].config == {"where": {"city": ["berlin"]}}
+    assert bare.service.ptks()[-1].loss.epsilon == 0.6
+
+
+def test_on_other_rows_a_ptk_starts_without_the_state_of_before(bare: World) -> None:
+    stream(bare, **BY_CITY)
+    ptk_id = register(bare, config={"where": {"city": "rome"}})
+    trained(bare, ["ann"])
+    trained(bare, ["ann"], day=1)
+    Store(bare.service).update_ptk_config(ptk_id, {"where": {"city": "paris"}})
+    trained(bare, ["ann"], day=2)
+    assert [request.previous_state is not None for request in bare.trainer.requests] == [False, True, False]
+    newest = bare.service.versions(ptk_id)[-1].content
+    assert [block["number"] % 128 for block in newest["blocks"]] == [7]
 
 
 def test_ptks_of_different_cities_do_not_compete(bare: World) -> None:

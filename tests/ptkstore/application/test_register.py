@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ptklib import CountFeaturizer
+from ptkstore.application.planning import plan_window
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, UnknownName
@@ -69,6 +70,24 @@ def test_a_wrong_registration_is_refused_with_what_would_be_right(
         assert uow.jobs.find() == ()
 
 
+def test_a_refused_ptk_leaves_everybodys_plan_as_it_was_and_the_streams_owner_is_told(world: World) -> None:
+    for name, epsilon in (("a", 0.2), ("b", 0.3), ("c", 0.4)):
+        world.register(name=name, epsilon=epsilon)
+    policy = world.service.streams()[0].policy
+    before = plan_window(world.service.ptks(), policy)
+    for _ in range(2):
+        with pytest.raises(PtkRejected, match=r"epsilon 0\.1, delta 0"):
+            world.register(name="aa", epsilon=0.11)
+    assert plan_window(world.service.ptks(), policy) == before
+    assert plan_window(tuple(reversed(world.service.ptks())), policy) == before
+    with pytest.raises(PtkRejected):
+        world.service.update_ptk("taxi.c", estimator=speed(0.51))
+    assert plan_window(world.service.ptks(), policy) == before
+    told = [(f"{STREAM} taxi.aa", "ptk-rejected"), (f"{STREAM} taxi.c", "ptk-rejected")]
+    assert world.notices() == told
+    world.register(name="aa", epsilon=0.1)  # what the refusal said would fit
+
+
 def test_a_name_is_used_once_for_ever(world: World) -> None:
     world.register()
     with pytest.raises(NameTaken):
@@ -89,7 +108,7 @@ def test_a_rejection_says_what_is_left_and_a_ptk_within_it_fits(world: World, ta
     with pytest.raises(PtkRejected):
         world.register("second", float(left) + 1e-8)
     world.register("second", float(left))
-    with pytest.raises(PtkRejected, match="no pure loss fits"):
+    with pytest.raises(PtkRejected, match="no noise of its kind fits"):
         world.register("third", 1e-6)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sandbox import ProcessTrainer
-from ptkstore.application.train_ptk import MAX_ATTEMPTS
+from ptkstore.adapters.world import SystemClock
 from ptkstore.domain.accountants import Accountant, Charge
-from ptkstore.domain.jobs import JobKind, JobState, Outcome
+from ptkstore.domain.jobs import MAX_ATTEMPTS, JobKind, JobState, Outcome
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.windows import WindowState
@@ -367,7 +368,7 @@ def test_what_read_rows_shows_only_at_the_next_tick(
     def sleep(span: float) -> None:
         world.clock.pass_(seconds=span)
 
-    monkeypatch.setattr("ptkstore.wiring.time.sleep", sleep)
+    monkeypatch.setattr("time.sleep", sleep)
     shown: dict[str, datetime] = {}
     world.register()
     world.ingest()
@@ -395,7 +396,7 @@ def test_a_preparation_that_fails_shows_that_at_the_next_tick_and_is_tried_again
         world.clock.pass_(seconds=0.3)
         raise Unavailable("the process was killed")
 
-    monkeypatch.setattr("ptkstore.wiring.time.sleep", sleep)
+    monkeypatch.setattr("time.sleep", sleep)
     world.register()
     world.ingest()
     world.close(1)
@@ -443,3 +444,26 @@ def test_a_lease_is_extended_in_thirds_only(world: World) -> None:
     world.trainer.meanwhile = look
     world.work("train")
     assert len(set(seen)) == 1  # nothing in the catalog moved while the run lasted 20 s of a lease of 60
+
+
+def test_trainings_beside_each_other_spend_once_each(world: World) -> None:
+    names = [f"p{n}" for n in range(6)]
+    for name in names:
+        world.register(name=name, epsilon=0.1)
+    world.ingest()
+    world.close(1)
+    meet = threading.Barrier(3)
+    threads: set[int] = set()
+
+    def together(step: str, job_id: str) -> None:
+        if step == "spent":
+            threads.add(threading.get_ident())
+            meet.wait(30)  # with fewer than three at once this breaks, and the trainings with it
+
+    world.steps.reached = together  # type: ignore[method-assign]
+    world.service.clock = SystemClock()  # one that moves, since states leave on its ticks
+    world.service.work_until_idle(at_once=3)
+    assert len(threads) == 3
+    assert [len(world.service.versions(f"taxi.{name}")) for name in names] == [1] * 6
+    assert world.train_block(0) == (0, 6 * 10**8)
+    assert world.service.verify_ledger(STREAM).faults == ()

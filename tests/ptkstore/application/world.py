@@ -12,16 +12,22 @@ import pyarrow as pa
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.keys import split_hash
+from ptkstore.adapters.sandbox.evaluating import evaluate
 from ptkstore.adapters.sandbox.forgetting import forget
 from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.training import train
+from ptkstore.adapters.sandbox.profiling import has_drifted, profile
+from ptkstore.adapters.sandbox.training import collect, train
+from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.profiles import Point
 from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.windows import WindowState
+from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import PublishedState
-from ptkstore.ports.training import ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
@@ -39,7 +45,7 @@ SCHEMA = Schema(
     ),
     "at",
 )
-CHAIN = ("prepare", "allocate", "train", "place")
+CHAIN = ("prepare", "allocate", "train", "partial", "place")
 
 
 class StandingClock:
@@ -75,6 +81,7 @@ class TrainsHere:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.requests: list[TrainRequest] = []
+        self.collected: list[CollectRequest] = []
         self.failing: TrainFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
@@ -85,6 +92,62 @@ class TrainsHere:
         keep_alive()
         failing, self.failing = self.failing, None
         return failing or train(request, self._service.raw, self._service.staging)
+
+    def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
+        self.collected.append(request)
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        failing, self.failing = self.failing, None
+        return failing or collect(request, self._service.raw, self._service.staging)
+
+
+class ProfilesHere:
+    """What the child process does with a profile set, without the process; `failing` is for one run."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.requests: list[ProfileRequest | DriftRequest] = []
+        self.failing: TrainFailed | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def profile(
+        self, request: ProfileRequest, keep_alive: Callable[[], None]
+    ) -> tuple[Point, ...] | TrainFailed:
+        failing = self._begin(request, keep_alive)
+        return failing or profile(request, self._service.raw)
+
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+        failing = self._begin(request, keep_alive)
+        return failing or has_drifted(request, self._service.raw)
+
+    def _begin(
+        self, request: ProfileRequest | DriftRequest, keep_alive: Callable[[], None]
+    ) -> TrainFailed | None:
+        self.requests.append(request)
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        failing, self.failing = self.failing, None
+        return failing
+
+
+class EvaluatesHere:
+    """What the child process does with a test set, without the process; `failing` and `meanwhile` are for one run."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.requests: list[EvaluateRequest] = []
+        self.failing: TrainFailed | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+        self.requests.append(request)
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        keep_alive()
+        failing, self.failing = self.failing, None
+        return failing or evaluate(request, self._service.raw)
 
 
 class PreparesHere:
@@ -152,14 +215,21 @@ class World:
             Settings(home=home, **{**defaults, **settings}), clock=self.clock, steps=self.steps
         )
         self.trainer, self.preparer = TrainsHere(self.service), PreparesHere(self.service)
+        self.profiler = ProfilesHere(self.service)
         self.eraser, self.views = ErasesHere(self.service), SeenViews()
+        self.evaluator = EvaluatesHere(self.service)
         self.service.__dict__.update(
-            trainer=self.trainer, preparer=self.preparer, eraser=self.eraser, features=self.views
+            profiler=self.profiler,
+            trainer=self.trainer,
+            preparer=self.preparer,
+            eraser=self.eraser,
+            evaluator=self.evaluator,
+            features=self.views,
         )
 
     def in_processes(self) -> None:
         """From here on rows are opened in processes of their own, as in earnest."""
-        for name in ("trainer", "preparer", "eraser"):
+        for name in ("trainer", "preparer", "profiler", "eraser", "evaluator"):
             del self.service.__dict__[name]
 
     def stream(self, name: str = STREAM, epsilon: object = 1, **policy: Any) -> Stream:

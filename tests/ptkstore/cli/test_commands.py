@@ -79,10 +79,19 @@ def repository(folder: Path, epsilon: str = "0.1") -> str:
 
 
 def test_nothing_is_there_at_first(ptk: Line) -> None:
+    ptk.run("team", "create", "taxi")  # a home may begin with its teams
     assert ptk.json("list") == []
     assert ptk.json("stream", "list") == []
     assert ptk.json("subscriptions") == []
     assert "no streams yet" in ptk.run("stream", "list").stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["list"], ["stream", "list"], ["budget", "taxi"], ["ledger", "verify"], ["work"]], ids=str
+)
+def test_a_mistyped_home_is_told_of_and_not_made(ptk: Line, words: Sequence[str]) -> None:
+    assert "there is no store in" in ptk.refused(*words, code=2)
+    assert not ptk.home.exists()
 
 
 def test_a_stream_is_made_shown_filled_and_closed(stream: Line, tmp_path: Path) -> None:
@@ -170,7 +179,7 @@ def test_a_refusal_is_one_line_with_a_code(stream: Line, words: Sequence[str], c
 )
 def test_a_wrong_stream_is_refused_and_nothing_is_made(ptk: Line, words: Sequence[str], says: str) -> None:
     assert says in ptk.refused(*CREATE, *words, code=2)
-    assert ptk.json("stream", "list") == []
+    assert not ptk.home.exists()
 
 
 @pytest.mark.parametrize("words", [[], ["nothing"], ["stream", "create", "x"], ["close"], ["ingest", "taxi"]])
@@ -209,8 +218,9 @@ def test_a_home_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "catalog.db").write_bytes(b"no database, " * 100)
-    for home in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "home"):
-        assert Line(home).refused("list", code=1).startswith("unavailable: the catalog")
+    for home in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert "there is no store in" in Line(home).refused("list", code=2)
+    assert Line(tmp_path / "home").refused("list", code=1).startswith("unavailable: the catalog")
 
 
 # repositories

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from ptkstore.adapters.processes import RedisServer
 from ptkstore.ports.features import PublishedState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+PLUGIN = ("ptkstore.adapters.feast", "ptkstore.domain.names", "ptkstore.errors", "ptkstore.ports.features")
 FORK = multiprocessing.get_context("fork")
 
 
@@ -49,7 +51,13 @@ def cache_ttl_seconds(request: pytest.FixtureRequest) -> int:
     return int(getattr(request, "param", 1))
 
 
-@pytest.fixture(params=["sqlite+sqlite", "sqlite+redis", "postgres+redis"])
+@pytest.fixture
+def packed_online(redis_online: RedisOnline) -> RedisOnline:
+    """An empty Redis behind the packed store."""
+    return replace(redis_online, packed=True)
+
+
+@pytest.fixture(params=["sqlite+sqlite", "sqlite+redis", "postgres+redis", "sqlite+packed"])
 def repo(request: pytest.FixtureRequest, tmp_path: Path, cache_ttl_seconds: int) -> Path:
     """A repository on each pair of registry and online store."""
     registry, _, online = request.param.partition("+")
@@ -57,7 +65,7 @@ def repo(request: pytest.FixtureRequest, tmp_path: Path, cache_ttl_seconds: int)
     url = (
         f"sqlite:///{folder}/registry.db" if registry == "sqlite" else request.getfixturevalue("postgres_url")
     )
-    where = SqliteOnline() if online == "sqlite" else request.getfixturevalue("redis_online")
+    where = SqliteOnline() if online == "sqlite" else request.getfixturevalue(f"{online}_online")
     write_repo(folder, url, where, cache_ttl_seconds=cache_ttl_seconds)
     return folder
 
@@ -108,6 +116,7 @@ def make() -> SimpleNamespace:
             tables=tables,
             keys=keys or {},
             as_of=as_of,
+            window_end=as_of,
             published_at=as_of + timedelta(minutes=5),
             epsilon=0.5,
             delta=1e-9,
@@ -138,9 +147,11 @@ def make() -> SimpleNamespace:
 
 
 class Consumer:
-    """The other end of `plain_consumer.py`."""
+    """The other end of `plain_consumer.py`; may import no module of ours, but `mine` and what these need."""
 
-    def __init__(self) -> None:
+    def __init__(self, *mine: str) -> None:
+        self.mine = mine
+        self.packages = {name.rpartition(".")[0] for name in mine} | {"ptkstore"}
         script = Path(__file__).with_name("plain_consumer.py")
         self.process = subprocess.Popen(
             [sys.executable, "-I", str(script)],
@@ -158,7 +169,10 @@ class Consumer:
     def receive(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         answer = json.loads(self.process.stdout.readline())
-        assert answer["ours"] == []
+        ours = answer["ours"]
+        if self.mine:
+            ours = [n for n in ours if n not in self.packages and not n.startswith(self.mine)]
+        assert ours == []
         return answer
 
     def __call__(self, do: str, **request: Any) -> Any:
@@ -172,10 +186,27 @@ class Consumer:
         return str(self.receive().get("error"))
 
 
+def running(consumer: Consumer) -> Iterator[Consumer]:
+    yield consumer
+    assert consumer.process.stdin is not None
+    consumer.process.stdin.close()
+    consumer.process.wait(10)
+
+
 @pytest.fixture(scope="session")
-def consumer() -> Iterator[Consumer]:
-    plain = Consumer()
-    yield plain
-    assert plain.process.stdin is not None
-    plain.process.stdin.close()
-    plain.process.wait(10)
+def plain_consumer() -> Iterator[Consumer]:
+    yield from running(Consumer())
+
+
+@pytest.fixture(scope="session")
+def packed_consumer() -> Iterator[Consumer]:
+    """One who has our plugin for the online store; it brings no service with it."""
+    yield from running(Consumer(*PLUGIN))
+
+
+@pytest.fixture
+def consumer(request: pytest.FixtureRequest) -> Consumer:
+    """A consumer process of its own; with the plugin where the repository names it."""
+    packed = "packed" in str(getattr(request.node, "callspec", None) and request.node.callspec.params)
+    consumer: Consumer = request.getfixturevalue("packed_consumer" if packed else "plain_consumer")
+    return consumer

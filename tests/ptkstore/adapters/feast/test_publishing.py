@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -178,6 +179,38 @@ def test_readers_never_see_two_versions_in_one_answer(repo, store, make, consume
     assert store.look_up(FEATURES[1:], [{"hour": 8}]) == [{"ptk_version": 18}]
 
 
+@pytest.mark.soak
+def test_readers_see_no_mixed_version_in_a_hundred_publishes(repo, store, make, consumer, tmp_path):
+    make.publish(store, make.state(1))
+    stop = tmp_path / "stop"
+    rows = [{"hour": hour} for hour in range(24)]
+    consumer.send("hammer", repo=str(repo), features=FEATURES, rows=rows, until=str(stop), refresh_every=1)
+    ended, seen = threading.Event(), []
+
+    def look_up_without_a_pause() -> None:
+        while not ended.is_set():
+            seen.append({row["ptk_version"] for row in store.look_up(FEATURES, rows)})
+
+    thread = threading.Thread(target=look_up_without_a_pause)
+    thread.start()
+    while not stop.with_suffix(".begun").exists():
+        assert consumer.process.poll() is None
+    publisher = FeastFeatureStore(repo)
+    for version in range(2, 102):
+        make.publish(publisher, make.state(version))
+    stop.touch()
+    ended.set()
+    thread.join()
+    publisher.close()
+    answer = consumer.receive()["answer"]
+    assert answer["mixed"] == 0
+    assert all(len(versions) == 1 for versions in seen)
+    versions = [versions.pop() for versions in seen]
+    assert versions == sorted(versions)  # nobody goes back to an older one
+    assert store.look_up(FEATURES[1:], [{"hour": 8}]) == [{"ptk_version": 101}]
+    assert len(set(versions)) > 50
+
+
 def test_many_processes_publish_at_once(repo, make):
     """From an empty registry on, so that they also race for its tables; two of them publish the same PTK."""
     ids = ["taxi.a", "taxi.b", "ads.a", "ads.a"]
@@ -201,6 +234,23 @@ def test_many_processes_publish_at_once(repo, make):
         ]
         assert feature_store.look_up(["ptk_state:version"], [{"ptk": ptk_id}]) == [{"version": 4}]
     feature_store.close()
+
+
+def test_a_rollback_is_what_joins_in_time_answer_from_then_on(repo, store, make, consumer):
+    """Version 3 repeats version 1 and takes effect where version 2 did, which it replaces."""
+    old, bad = make.state(1, hours=(7, 8)), make.state(2, hours=(7, 9))
+    make.publish(store, old, bad)
+    again = replace(old, version=3, as_of=bad.as_of, published_at=bad.published_at, sha256="3" * 64)
+    make.publish(store, again)
+    rows = [{"hour": hour} for hour in (7, 8, 9)]
+    online = consumer("online", repo=str(repo), features=FEATURES, rows=rows)
+    assert (online["value"], online["ptk_version"]) == ([1.0, 1.0, None], [3, 3, None])
+    assert [row["value"] for row in store.look_up([f"{VIEW}@v2:value"], rows)] == [2.0, None, 2.0]
+    asked = [{"hour": h, "event_timestamp": make.day(d).isoformat()} for h in (7, 8, 9) for d in (1.5, 2.5)]
+    history = consumer("historical", repo=str(repo), features=FEATURES, rows=asked)
+    assert [row["value"] for row in history] == [1.0, 1.0, 1.0, 1.0, None, None]
+    told = store.look_up(["ptk_state:version", "ptk_state:window_end"], [{"ptk": PTK}])
+    assert told == [{"version": 3, "window_end": make.day(1)}]
 
 
 def test_the_write_lock_is_exclusive_and_ends_with_a_killed_holder(repo, store, make, tmp_path):
@@ -289,6 +339,23 @@ def test_versions_beyond_the_kept_ones_go_once_no_reader_can_name_them(repo, sto
     ]
 
 
+def test_older_versions_stay_for_the_configured_time(light_repo, make, online_names):
+    store = FeastFeatureStore(light_repo, keep_versions=1, keep_seconds=5_000)
+    make.publish(store, make.state(1), make.state(2))
+    age(light_repo, store)  # an hour
+    make.publish(store, make.state(3))
+    assert store.look_up([f"{VIEW}@v1:value"], [{"hour": 8}]) == [{"value": 1.0}]
+    age(light_repo, store)  # two hours since version 2 came
+    make.publish(store, make.state(4))
+    with pytest.raises(UnknownName):
+        store.look_up([f"{VIEW}@v1:value"], [{"hour": 8}])
+    assert store.look_up([f"{VIEW}@v2:value"], [{"hour": 8}]) == [{"value": 2.0}]  # one hour since version 3
+    age(light_repo, store)
+    make.publish(store, make.state(5))
+    assert online_names(light_repo, VIEW) == {2, 3, 4, 5}  # 1 is gone; 2 was forgotten just now
+    store.close()
+
+
 def age(repo: Path, store: FeastFeatureStore) -> None:
     """Make all that was published so far an hour old."""
     from feast.infra.registry.sql import feature_view_version_history as snapshots
@@ -315,6 +382,13 @@ def online_names():
             marks = [name.removeprefix("ptk_") for name in found]
         else:
             client = online._get_client(plain.config.online_store)
+            if plain.config.online_store.type != "redis":
+                found = [key.decode() for key in client.scan_iter(b"ptk/*")]
+                return {
+                    int(name.removeprefix(f"ptk/{view}_v"))
+                    for name in found
+                    if name.startswith(f"ptk/{view}_v")
+                }
             fields = [field for key in client.scan_iter(b"*ptk") for field in client.hkeys(key)]
             marks = [field[4:].decode() for field in fields if field.startswith(b"_ts:")]
         return {int(name.removeprefix(f"{view}_v")) for name in marks if name.startswith(f"{view}_v")}

@@ -148,6 +148,14 @@ def test_nothing_but_the_manifest_and_its_files_is_read(lake: FsspecLake, stored
     assert lake.read_version(PTK, 1)[1] == files
 
 
+def test_the_lake_tells_of_which_ptks_it_holds_anything(lake: FsspecLake, stored: Bytes) -> None:
+    assert lake.ptk_ids() == ()
+    files = content(b"one")
+    lake.put_version(a_version(files), files)
+    stored.put("ptks/somebody-elses/v00000001/manifest.json", b"{}")
+    assert lake.ptk_ids() == (PTK,)
+
+
 def test_a_version_that_was_never_placed_is_unknown(lake: FsspecLake) -> None:
     with pytest.raises(UnknownName, match=r"taxi\.speed v2"):
         lake.read_version(PTK, 2)

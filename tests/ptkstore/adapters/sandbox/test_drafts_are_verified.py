@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -13,7 +13,7 @@ from ptkstore.adapters.sandbox.protocol import Order, decode_answer, decode_orde
 from ptkstore.adapters.sandbox.training import train
 from ptkstore.adapters.sandbox.verify import is_sound
 from ptkstore.domain.snapshots import Draft, StateFile
-from ptkstore.ports.training import TrainFailed, TrainRequest
+from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
 from tests.ptkstore.adapters.sandbox.world import SPEC, World
 
 
@@ -133,3 +133,10 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     assert decode_order(encode_order(order)) == order
     order = replace(order, request=world.request())
     assert decode_order(encode_order(order)) == order
+    merging = world.request(part_urls=(), window_key=b"", partials=(StagedPartial("d-1", b"\0\xff"),))
+    order = replace(order, request=merging)
+    assert decode_order(encode_order(order)) == order
+    asked = {field.name: getattr(world.request(), field.name) for field in fields(CollectRequest)}
+    order = replace(order, request=CollectRequest(**asked))
+    assert decode_order(encode_order(order)) == order
+    assert all(name not in repr(order.request) for name in ("window_key", "draft_key"))

@@ -66,13 +66,13 @@ def batches(world: World) -> Batches:
 
 
 def expected(request: PrepareRequest) -> list[list[tuple[str, int]]]:
-    """Zone and hash of every row by part, found one row at a time."""
+    """Zone and hash of every row by part, found one row at a time, in the order of the hashes."""
     parts: list[list[tuple[str, int]]] = [[] for _ in BOUNDS]
     for one in IDS:
         (value,) = split_hash(request.split_key, np.frombuffer(one, dtype="V16")).tolist()
         part = next(number for number, bound in enumerate(BOUNDS) if value < bound)
         parts[part].append((f"zone-{one.hex()[:2]}", value))
-    return parts
+    return [sorted(part, key=lambda row: row[1]) for part in parts]
 
 
 def found(parts: list[pa.Table]) -> list[list[tuple[str, int]]]:

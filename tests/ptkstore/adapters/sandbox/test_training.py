@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,16 @@ from ptklib.exceptions import PtklibError
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone
-from ptkstore.adapters.sandbox.training import train
-from ptkstore.errors import CorruptObject, InvalidRequest, PtkStoreError, SchemaMismatch, WindowGone
+from ptkstore.adapters.sandbox.training import PARTIAL_FILE, collect, train
+from ptkstore.errors import (
+    CorruptObject,
+    InvalidRequest,
+    PtkStoreError,
+    SchemaMismatch,
+    UnknownName,
+    WindowGone,
+)
+from ptkstore.ports.training import CollectRequest, StagedPartial
 from tests.ptkstore.adapters.sandbox.world import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 
@@ -68,12 +77,12 @@ def test_only_the_columns_that_the_estimator_names_are_read(world: World) -> Non
     asked: list[object] = []
 
     class Watched(FsspecRawZone):
-        def read_part(self, url: str, key: bytes, columns: Any = None) -> pa.Table:
+        def read_part(self, url: str, key: bytes, columns: Any = None, hashes: Any = None) -> pa.Table:
             asked.append(columns)
-            return super().read_part(url, key, columns)
+            return super().read_part(url, key, columns, hashes)
 
     train(world.request(), Watched(world.raw.url, AesGcmSealer()), world.staging)
-    assert asked == [("zone", "speed", "ptk_hash")]
+    assert asked == [("zone", "speed")]
 
 
 OTHER = {"family": SPEC["family"], "params": {**SPEC["params"], "bounds": {"speed": [0.0, 70.0]}}}
@@ -118,3 +127,58 @@ def test_a_state_of_other_parameters_is_refused_before_rows_are_read(world: Worl
         trained(world, previous_state=first.to_files())
     with pytest.raises(PtkStoreError):
         trained(world, estimator=OTHER, previous_state=first.to_files())
+
+
+# partials
+
+
+def collected(
+    world: World, *ranges: tuple[int, int], name: str = "partial", **changes: Any
+) -> list[StagedPartial]:
+    """Partials of these ranges of hashes, left in staging."""
+    staged = []
+    for number, (low, high) in enumerate(ranges):
+        asked = world.request(hash_low=low, hash_high=high, draft_id=f"{name}-{number}", **changes)
+        fields = {field.name: getattr(asked, field.name) for field in dataclasses.fields(CollectRequest)}
+        collect(CollectRequest(**fields), world.raw, world.staging)
+        staged.append(StagedPartial(asked.draft_id, asked.draft_key))
+    return staged
+
+
+def test_partials_are_merged_without_a_row_or_a_key_of_rows(world: World) -> None:
+    partials = collected(world, (0, 2**62), (2**62, 2**63), (2**63, WHOLE))
+    merged = trained(world, part_urls=(), window_key=b"", partials=tuple(partials))
+    assert counts(merged) == {"a": near(2_000), "b": near(2_000)}
+    only = trained(world, part_urls=(), window_key=b"", partials=tuple(partials[:1]), draft_id="other")
+    assert counts(only) == {"a": near(1_000), "b": near(0)}
+
+
+def test_a_partial_lies_encrypted_and_takes_the_same_room_whatever_rows_it_sums(world: World) -> None:
+    collected(world, (0, WHOLE), (5, 5))
+    files = list(world.root.rglob(PARTIAL_FILE))
+    assert len({path.stat().st_size for path in files}) == 1
+    assert len(files) == 2
+    assert not any(
+        word in path.read_bytes() for path in files for word in (b"count", b"Historical", b"units")
+    )
+
+
+def test_partials_that_are_not_what_was_collected_are_refused(world: World) -> None:
+    partials = collected(world, (0, 2**63), (2**63, WHOLE))
+    request = world.request(part_urls=(), window_key=b"", partials=tuple(partials))
+    (other,) = collected(world, (0, WHOLE), name="other-partial", estimator=OTHER)
+    with pytest.raises(PtklibError, match="different configurations"):
+        train(dataclasses.replace(request, partials=(*partials, other)), world.raw, world.staging)
+    wrong = dataclasses.replace(partials[0], draft_key=bytes(32))
+    with pytest.raises(CorruptObject):
+        train(dataclasses.replace(request, partials=(wrong,)), world.raw, world.staging)
+    first, second = (next(world.root.rglob(f"{one.draft_id}/{PARTIAL_FILE}")) for one in partials)
+    kept = second.read_bytes()
+    second.write_bytes(first.read_bytes())  # of the same key, but bound to another name
+    with pytest.raises(CorruptObject):
+        train(request, world.raw, world.staging)
+    second.write_bytes(kept)
+    world.staging.delete("partial-0")
+    with pytest.raises(UnknownName):
+        train(request, world.raw, world.staging)
+    assert [name for name in world.staging.drafts() if "partial" not in name] == []

@@ -1,4 +1,4 @@
-"""A new PTK beside the others: a plan for all, or the plan there is, why it stays, and what would fit."""
+"""A new PTK that does not fit beside the others: what would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits,
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.allocation.search import Stop, never
 from ptkstore.domain.losses import Loss
-from ptkstore.errors import InvalidRequest
 
 _ANY_ROWS = 10**12
 
@@ -66,46 +65,6 @@ class Remedies:
         if self.n_max is not None:
             told.append(f"this one with a planning bound of {self.n_max} rows")
         return f"would fit: {'; '.join(told)}" if told else "nothing more fits"
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """The new PTK is refused; nobody else is disturbed."""
-
-    plan: Plan
-    refusal: Infeasible
-    remedies: Remedies
-
-
-def replan(
-    demands: Sequence[Demand],
-    current: Plan,
-    new: Demand,
-    limits: Limits,
-    *,
-    rounds: int = 0,
-    stop: Stop = never,
-) -> Plan | Kept:
-    """Plan the registered PTKs and a new one together; if that cannot be, keep the current plan and say why.
-
-    In a new plan everybody still reaches its target: each gets a choice of its own menu. Where more than two
-    partitions have to be searched, the others are also tried in the partitions they have.
-
-    Parameters
-    ----------
-    demands : sequence of Demand
-        Of the registered PTKs, in the order of `current`'s grants.
-    """
-    if [demand.ptk_id for demand in demands] != [grant.ptk_id for grant in current.grants]:
-        raise InvalidRequest("the current plan is not about these demands")
-    plan = allocate_partitions([*demands, new], limits, rounds=rounds, stop=stop)
-    if isinstance(plan, Infeasible) and not plan.proven:
-        settled = [replace(d, partition=g.partition) for d, g in zip(demands, current.grants, strict=True)]
-        beside = allocate_partitions([*settled, new], limits, stop=stop)
-        plan = plan if isinstance(beside, Infeasible) else beside
-    if isinstance(plan, Plan):
-        return plan
-    return Kept(current, plan, remedies(demands, current, new, limits, rounds=rounds, stop=stop))
 
 
 def remedies(

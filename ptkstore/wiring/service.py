@@ -1,48 +1,35 @@
-"""The one composition root: settings in, use cases bound to real adapters out."""
+"""Every use case, bound to the adapters."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
-from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
-from ptkstore.adapters.objects import FsspecLake, FsspecRawZone, FsspecStaging
-from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.sandbox import ProcessEraser, ProcessPreparer, ProcessTrainer, Program
-from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.adapters.webhooks import HttpMessenger
-from ptkstore.adapters.world import SilentSteps, SystemClock
 from ptkstore.application import (
-    allocate_window,
     claim_job,
     close_windows,
     create_stream,
-    deliver_event,
-    expire_window,
+    diff_versions,
     export_ledger,
     forget_unit,
     ingest_records,
-    materialize_state,
     odometers,
-    place_state,
-    prepare_window,
     read_exposure,
     read_ledger,
+    read_profile,
     recover_ledger,
     register_ptk,
+    rollback_ptk,
     subscribe,
-    train_ptk,
     versions,
 )
 from ptkstore.application.heartbeat import Heartbeat
 from ptkstore.application.ticks import Ticks
+from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.odometers import Odometers
@@ -52,125 +39,19 @@ from ptkstore.domain.streams import Closing, Stream
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LeaseLost
-from ptkstore.ports.catalog import Begin
-from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.world import Clock, Steps
-from ptkstore.settings import Settings
+from ptkstore.wiring import work
+from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Service:
-    """Every use case, bound to the adapters that the settings name.
+_APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT)
+"""Jobs that mostly wait: rows are read in a process of their own."""
 
-    Adapters are made at first use, so that a process pays only for what it does. Not shared between processes: after a
-    fork, make a new one.
-    """
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None, steps: Steps | None = None) -> None:
-        self.settings = settings
-        self.clock: Clock = clock or SystemClock()
-        self.steps: Steps = steps or SilentSteps()
-
-    # adapters
-
-    @cached_property
-    def catalog(self) -> SqlCatalog:
-        """SQL of everything but rows and keys."""
-        return SqlCatalog(self.settings.catalog_url)
-
-    @cached_property
-    def keys(self) -> FileKeyStore:
-        """Keys, apart from what they open."""
-        return FileKeyStore(self.settings.root / "keys")
-
-    @cached_property
-    def signer(self) -> FileSigner:
-        """The key that reports are signed with."""
-        return FileSigner(self.settings.root / "keys")
-
-    @cached_property
-    def raw(self) -> FsspecRawZone:
-        """Encrypted rows."""
-        return FsspecRawZone(self.settings.raw, AesGcmSealer())
-
-    @cached_property
-    def staging(self) -> FsspecStaging:
-        """Encrypted drafts."""
-        return FsspecStaging(self.settings.raw, AesGcmSealer())
-
-    @cached_property
-    def lake(self) -> FsspecLake:
-        """Published states."""
-        return FsspecLake(self.settings.lake)
-
-    @cached_property
-    def trainer(self) -> ProcessTrainer:
-        """One process per run."""
-        return ProcessTrainer(self._program, staging=self.staging)
-
-    @cached_property
-    def preparer(self) -> ProcessPreparer:
-        """One process per window."""
-        return ProcessPreparer(self._program)
-
-    @cached_property
-    def eraser(self) -> ProcessEraser:
-        """One process per window."""
-        return ProcessEraser(self._program)
-
-    @property
-    def _program(self) -> Program:
-        return Program(
-            raw_url=self.raw.url,
-            staging_url=self.staging.url,
-            timeout_seconds=self.settings.train_timeout_seconds,
-            memory_bytes=self.settings.train_memory_mib * 2**20,
-            python=sys.executable,
-        )
-
-    @cached_property
-    def features(self) -> FeatureStore:
-        """Feast, which its room imports at first use because that takes seconds."""
-        return FeastFeatureStore(self.feast_repo)
-
-    @cached_property
-    def messenger(self) -> HttpMessenger:
-        """Signed webhooks."""
-        return HttpMessenger(allowed_networks=self.settings.webhook_networks)
-
-    @property
-    def begin(self) -> Begin:
-        """Starts a transaction on the catalog."""
-        return self.catalog.begin
-
-    @property
-    def broker_url(self) -> str:
-        """The broker's URL as Celery takes it."""
-        return self.settings.redis_url or RedisServer(self.settings.root).celery_url
-
-    @cached_property
-    def feast_repo(self) -> Path:
-        """A plain Feast repository, written from the settings."""
-        repo = self.settings.root / "feast"
-        online: RedisOnline | SqliteOnline = SqliteOnline()
-        if self.settings.online_in_redis:
-            url = self.settings.redis_url or RedisServer(self.settings.root).client_url
-            online = RedisOnline.from_url(url)
-        write_repo(repo, self.settings.database_url or f"sqlite:///{repo / 'registry.db'}", online)
-        return repo
-
-    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Manifest and files of a published version, verified against what was elected."""
-        with self.begin() as uow:
-            version = uow.versions.get(ptk_id, number)
-        return version.content, versions.files_of(version, self.lake)
-
-    def close(self) -> None:
-        """Give connections back."""
-        if "catalog" in self.__dict__:
-            self.catalog.close()
+class Service(Adapters):
+    """Every use case, bound to the adapters that the settings name."""
 
     # use cases for people
 
@@ -268,6 +149,7 @@ class Service:
             config=config,
             description=description,
             begin=self.begin,
+            clock=self.clock,
             features=self.features,
         )
 
@@ -275,10 +157,16 @@ class Service:
         """See `application.register_ptk.deregister_ptk`."""
         register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
-    def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
+    def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
         """See `application.subscribe`."""
         return subscribe.subscribe_to_ptk(
-            ptk_id, endpoint, begin=self.begin, clock=self.clock, keys=self.keys, messenger=self.messenger
+            ptk_id,
+            endpoint,
+            team=team,
+            begin=self.begin,
+            clock=self.clock,
+            keys=self.keys,
+            messenger=self.messenger,
         )
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -329,11 +217,34 @@ class Service:
         with self.begin() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
+    def profile(self, ptk_id: str) -> read_profile.ProfileView:
+        """See `application.read_profile`."""
+        return read_profile.read_profile(ptk_id, begin=self.begin)
+
+    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """The paid estimates of the losses of a PTK's versions."""
+        with self.begin() as uow:
+            return uow.evaluations.of(ptk_id)
+
     def versions(self, ptk_id: str) -> tuple[Version, ...]:
         """The elected versions of a PTK that are in the lake."""
         with self.begin() as uow:
             placed = {job.position for job in uow.jobs.find(ptk_id=ptk_id) if job.kind is JobKind.PLACE}
             return tuple(v for v in uow.versions.of(ptk_id) if v.number <= max(placed, default=0))
+
+    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Manifest and files of a published version, verified against what was elected."""
+        with self.begin() as uow:
+            version = uow.versions.get(ptk_id, number)
+        return version.content, versions.files_of(version, self.lake)
+
+    def rollback_ptk(self, ptk_id: str, to: int) -> Version:
+        """See `application.rollback_ptk`."""
+        return rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock)
+
+    def diff_versions(self, ptk_id: str, one: int, other: int) -> diff_versions.VersionDiff:
+        """See `application.diff_versions`."""
+        return diff_versions.diff_versions(ptk_id, one, other, begin=self.begin, lake=self.lake)
 
     # work
 
@@ -350,9 +261,16 @@ class Service:
         if job is None:
             return False
         try:
-            with Heartbeat(
-                job, self.begin, self.clock, self.settings.lease, at_most_seconds=self._longest_job_seconds
-            ) as heartbeat:
+            with (
+                self.keys.working(self.catalog.journal_view().ledger_id),
+                Heartbeat(
+                    job,
+                    self.begin,
+                    self.clock,
+                    self.settings.lease,
+                    at_most_seconds=self._longest_job_seconds,
+                ) as heartbeat,
+            ):
                 self._work(job, heartbeat.check)
         except LeaseLost:
             return True  # somebody else does it now
@@ -364,19 +282,24 @@ class Service:
 
     @property
     def _longest_job_seconds(self) -> float:
-        return 2 * self.settings.train_timeout_seconds
+        return 2 * max(self.settings.train_timeout_seconds, self.settings.profile_timeout_seconds)
 
-    def work_until_idle(self) -> int:
+    def work_until_idle(self, at_once: int = 1) -> int:
         """Do due work here until nobody has any, publish ticks included; returns how many jobs were done here.
 
         For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left.
+        Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other.
         """
         done = 0
-        while self._busy():
-            ready = self.due()
-            done += sum(self.work_on(job_id) for job_id in ready)
-            if not ready:
-                time.sleep(0.05)
+        with ThreadPoolExecutor(at_once) as threads:
+            while self._busy():
+                ready = self.due()
+                apart = [i for i in ready if at_once > 1 and i.split("/")[0] in _APART]
+                running = [threads.submit(self.work_on, job_id) for job_id in apart]
+                done += sum(self.work_on(job_id) for job_id in ready if job_id not in apart)
+                done += sum(job.result() for job in running)
+                if not ready:
+                    time.sleep(0.05)
         return done
 
     def _busy(self) -> bool:
@@ -385,54 +308,4 @@ class Service:
             return uow.jobs.busy(now, now + self.settings.tick + timedelta(seconds=1))
 
     def _work(self, job: Job, keep_alive: Callable[[], None]) -> None:
-        begin, clock, keys, steps = self.begin, self.clock, self.keys, self.steps
-        settings = self.settings
-        ticks = Ticks(clock, settings.tick, time.sleep)
-        work: dict[JobKind, Callable[[], None]] = {
-            JobKind.PREPARE: lambda: prepare_window.prepare_window(
-                job,
-                begin=begin,
-                clock=clock,
-                keys=keys,
-                preparer=self.preparer,
-                keep_alive=keep_alive,
-                ticks=ticks,
-                steps=steps,
-            ),
-            JobKind.ALLOCATE: lambda: allocate_window.allocate_window(
-                job, begin=begin, clock=clock, steps=steps
-            ),
-            JobKind.TRAIN: lambda: train_ptk.train_ptk(
-                job,
-                begin=begin,
-                clock=clock,
-                keys=keys,
-                journal=self.catalog.journal_view(),
-                raw=self.raw,
-                staging=self.staging,
-                lake=self.lake,
-                trainer=self.trainer,
-                keep_alive=keep_alive,
-                ticks=ticks,
-                steps=steps,
-            ),
-            JobKind.PLACE: lambda: place_state.place_state(
-                job, begin=begin, clock=clock, keys=keys, staging=self.staging, lake=self.lake, steps=steps
-            ),
-            JobKind.FLIP: lambda: materialize_state.materialize_state(
-                job, begin=begin, clock=clock, lake=self.lake, features=self.features, steps=steps
-            ),
-            JobKind.NOTIFY: lambda: deliver_event.deliver_event(
-                job,
-                begin=begin,
-                clock=clock,
-                keys=keys,
-                lake=self.lake,
-                messenger=self.messenger,
-                steps=steps,
-            ),
-            JobKind.EXPIRE: lambda: expire_window.expire_window(
-                job, begin=begin, clock=clock, keys=keys, raw=self.raw, staging=self.staging, steps=steps
-            ),
-        }
-        work[job.kind]()
+        work.work_on(job, self, keep_alive)

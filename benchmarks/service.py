@@ -1,0 +1,31 @@
+"""Measures the service: `make bench-service`. Lookups, writes and publications on a real redis-server."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
+
+from benchmarks import service_lookups  # noqa: E402
+from benchmarks.measuring import table  # noqa: E402
+
+REPORT = ROOT / "benchmarks" / "out" / "service.json"
+PARTS = (service_lookups,)
+
+
+def main() -> int:
+    found = [row for part in PARTS for row in part.rows()]
+    print(table(found))
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    missed = [row["id"] for row in found if not row["met"]]
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"\nload of the machine {load} on {os.cpu_count()} processors")
+    print(f"written to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

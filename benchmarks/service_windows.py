@@ -1,0 +1,141 @@
+"""Trainings of one large window: one process, and two that collect beside each other before one merges."""
+
+import dataclasses
+import resource
+import secrets
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measuring import Row, measured
+from ptklib import HistoricalStatistics
+from ptkstore.adapters.keys import AesGcmSealer
+from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+from ptkstore.adapters.sandbox import ProcessTrainer, Program
+from ptkstore.domain.blocks import HASH_RANGE
+from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.windows import WindowId
+from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
+
+ROWS = 8_000_000
+ROUNDS = 3
+WORKERS = 2
+HOURS = list(range(24))
+SPEED, FARE = (0.0, 60.0), (0.0, 100.0)
+
+
+class Window:
+    """A prepared part of so many rows, and trainings of it."""
+
+    def __init__(self, place: Path, n_rows: int) -> None:
+        random = np.random.default_rng(0)
+        self._key, self._window = secrets.token_bytes(32), WindowId("bench", 0)
+        self._raw = FsspecRawZone(str(place / "raw"), AesGcmSealer())
+        self._staging = FsspecStaging(str(place / "raw"), AesGcmSealer())
+        program = Program(self._raw.url, self._staging.url, timeout_seconds=3_600)
+        self._trainer = ProcessTrainer(program, staging=self._staging)
+        hashes = np.sort(random.integers(0, 2**64 - 1, n_rows, dtype=np.uint64))
+        rows = pa.table(
+            {
+                "hour": random.integers(0, 24, n_rows),
+                "speed": random.uniform(*SPEED, n_rows),
+                "fare": random.uniform(*FARE, n_rows),
+                "ptk_hash": pa.array(hashes),
+            }
+        )
+        self._raw.write_part(self._window, 2, rows, self._key)
+        self._spec = HistoricalStatistics(
+            ["hour"],
+            ["speed", "fare"],
+            domains={"hour": HOURS},
+            bounds={"speed": SPEED, "fare": FARE},
+            statistics=["count", "mean", "variance", "quantiles"],
+            epsilon=1.0,
+        ).to_spec()
+
+    def in_one_pass(self) -> None:
+        """Train as a window that is not large."""
+        assert isinstance(self._trainer.train(self._request(0, HASH_RANGE), _go_on), Draft)
+
+    def collected(self) -> None:
+        """Collect with as many workers as there are, then merge."""
+        edges = [HASH_RANGE * worker // WORKERS for worker in range(WORKERS + 1)]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            partials = tuple(pool.map(self._partial, edges[:-1], edges[1:]))
+        request = dataclasses.replace(
+            self._request(0, HASH_RANGE), part_urls=(), window_key=b"", partials=partials
+        )
+        assert isinstance(self._trainer.train(request, _go_on), Draft)
+
+    def _partial(self, low: int, high: int) -> StagedPartial:
+        asked = self._request(low, high)
+        fields = {field.name: getattr(asked, field.name) for field in dataclasses.fields(CollectRequest)}
+        assert self._trainer.collect(CollectRequest(**fields), _go_on) is None
+        return StagedPartial(asked.draft_id, asked.draft_key)
+
+    def _request(self, low: int, high: int) -> TrainRequest:
+        return TrainRequest(
+            estimator=self._spec,
+            epsilon=1.0,
+            delta=0.0,
+            part_urls=(self._raw.part_url(self._window, 2),),
+            hash_low=low,
+            hash_high=high,
+            window_key=self._key,
+            draft_id=f"bench.0.{secrets.token_hex(8)}",
+            draft_key=secrets.token_bytes(32),
+            previous_state=None,
+        )
+
+
+def _go_on() -> None:
+    """Nobody else takes the job."""
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(n_rows: int = ROWS) -> list[Row]:
+    """Wall time of both ways, in turns, and how much more of the processors the split takes."""
+    ratios, costs, walls = [], [], []
+    with tempfile.TemporaryDirectory() as place:
+        window = Window(Path(place), n_rows)
+        for _ in range(ROUNDS):
+            spans = []
+            for train in (window.in_one_pass, window.collected):
+                start, used = time.perf_counter(), _processor_seconds()
+                train()
+                spans.append((time.perf_counter() - start, _processor_seconds() - used))
+            (one, one_used), (many, many_used) = spans
+            ratios.append(many / one)
+            costs.append(many_used / one_used)
+            walls.append((many, one))
+    middle = int(np.argsort(ratios)[ROUNDS // 2])
+    many, one = walls[middle]
+    return [
+        measured(
+            "windows-partials",
+            f"training on {n_rows:,} rows, two workers against one",
+            unit="s",
+            ours=many,
+            against="one process",
+            theirs=one,
+            judged=ratios[middle],
+            goal=0.75,
+            direction="min",
+        ),
+        measured(
+            "windows-partials-cost",
+            "the same, processor time of the split against one pass",
+            unit="times",
+            ours=float(np.median(costs)),
+            goal=1.5,
+            direction="min",
+        ),
+    ]

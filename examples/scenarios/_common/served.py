@@ -1,0 +1,96 @@
+"""The same 13 PTKs through a service in a temporary home: it plans, splits, trains and publishes by itself.
+
+Statistics name a range of epsilons and get epsilon, rows and partition from the service. Its formulas assume the
+worst of the data, because no facts are paid for. The other four declare an epsilon and get all rows of a partition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+
+import ptkstore
+from _common.allocated import CAPACITY, Window
+from _common.profiled import CLUSTER_GRID, GRID
+from _common.thirteen import CLUSTERS, STATISTICS, Ptk
+from ptkstore.domain.blocks import FIRST_TRAIN, place_of
+from ptkstore.errors import PtkRejected
+from ptkstore.sdk import Store
+
+STREAM, TEAM = "trips", "taxi"
+DECLARED = CLUSTER_GRID[1]
+"""Epsilon of a PTK that no formula can profile."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the manifest of one PTK says, and its state."""
+
+    n_rows: int
+    rate: float
+    epsilon: float
+    partition: int
+    fitted: Any
+
+
+def served(ptks: Sequence[Ptk], level: str, window: Window, partitions: int) -> dict[str, Served] | str:
+    """Register the PTKs, ingest the rows as one window, close it; return what was published, or the refusal."""
+    first, last = window.rows["time"].min().normalize(), window.rows["time"].max()
+    days = math.ceil((last - first) / pd.Timedelta(days=1)) + 1
+    columns = sorted({column for ptk in ptks for column in ptk.estimator.input_columns()})
+    with TemporaryDirectory() as home, ptkstore.connect(home) as store:
+        store.create_stream(
+            STREAM,
+            team=TEAM,
+            schema={"time": "timestamp", **{c: str(window.rows[c].dtype) for c in columns}},
+            time_column="time",
+            epsilon=CAPACITY.epsilon,
+            delta=CAPACITY.delta,
+            window=f"{days}d",
+            origin=first.tz_localize("UTC").to_pydatetime(),
+            rows_per_window=window.n_public,
+            n_max=window.n_public,
+            train_partitions=partitions,
+            closing="operator",
+        )
+        try:
+            ids = {ptk.name: _registered(store, ptk, level, days) for ptk in ptks}
+        except PtkRejected as refusal:
+            return str(refusal)
+        rows = window.rows[["time", *columns]].assign(time=window.rows["time"].dt.tz_localize("UTC"))
+        store.ingest(STREAM, rows)
+        store.close_windows(STREAM, (first + pd.Timedelta(days=days)).tz_localize("UTC").to_pydatetime())
+        store.work_until_idle()
+        return {name: _published(store, ptk_id) for name, ptk_id in ids.items()}
+
+
+def _registered(store: Store, ptk: Ptk, level: str, days: int) -> str:
+    estimator, config = ptk.estimator, None
+    if ptk.kind == STATISTICS:
+        config = {"epsilons": [GRID[0], GRID[-1]]}
+    else:
+        estimator = type(estimator)(**{**estimator.get_params(deep=False), "epsilon": DECLARED})
+    name = "".join(c if c.isalnum() else "_" for c in ptk.name).replace("__", "_")
+    target = ptk.targets[level] * (ptk.allowed if ptk.kind == CLUSTERS else 1.0)
+    return store.register_ptk(
+        estimator, None, f"{days}d", name=name, stream=STREAM, target=target, config=config
+    )
+
+
+def _published(store: Store, ptk_id: str) -> Served:
+    service = store.service
+    policy = next(stream.policy for stream in service.streams() if stream.name == STREAM)
+    manifest, _ = service.ptk_version(ptk_id, 1)
+    block = manifest["blocks"][-1]["number"]
+    return Served(
+        manifest["planned"]["n"],
+        manifest["planned"]["rate"],
+        manifest["guarantee"]["epsilon"],
+        place_of(block, policy).part - FIRST_TRAIN,
+        store.ptk(ptk_id, 1).estimator,
+    )

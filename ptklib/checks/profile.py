@@ -1,0 +1,95 @@
+"""A bound of epsilon from how often an observer who guesses always is right."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ptklib.accounting import pld_advantage, pld_epsilon
+from ptklib.checks.rules import Bools, Chances, Floats, Rule, even_rule, guesses, share_bounds
+from ptklib.privacy import PrivacyLoss
+
+_DIVISOR, _DIVISORS = 1.02, 150
+"""Noise is divided by powers of the first, from a twentieth to twenty times it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An epsilon that the mechanism loses at least, with the confidence of the test that found it."""
+
+    epsilon: float
+    exceeds: bool
+    """Whether it contradicts the declared loss."""
+
+
+class ProfileTest:
+    """Against the privacy profile of an event: who guesses always is right no more often than the profile allows.
+
+    Notes
+    -----
+    Of all guesses, by a fair coin, ``(1 + delta(0)) / 2`` can be right at most, where ``delta(0)`` is the profile at
+    epsilon 0: the total variation between outputs with the row and without. `pld_advantage` composes it from the
+    profiles of all parts, so many parts and few are held against what they lose together, Gaussian noise as exactly as
+    Laplace noise. Trials are independent, so the number of right guesses is at most binomial, and one share of all
+    trials needs a bound.
+
+    The bound is the epsilon, at the declared delta, of the event with all its noise divided by the least number that
+    explains the share: to a fiftieth, rounded down.
+    """
+
+    def __init__(self, loss: PrivacyLoss) -> None:
+        self._loss = loss
+
+    def strength(self, scores: Floats, inside: Chances, rule: Rule, level: float | None) -> float:
+        """Return the least share of right guesses; where none is made it counts as a wrong one."""
+        return share_bounds(guesses(scores, inside, rule)[0], len(scores), level)[0]
+
+    def bound(self, strength: float) -> Bound:
+        """Return what a share says of epsilon."""
+        low, high = -_DIVISORS, _DIVISORS  # in fiftieths or so, of the logarithm
+        if strength <= self._share(low):
+            return Bound(0.0, False)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._share(middle) < strength else (low, middle)
+        divisor = _DIVISOR**low
+        if self._loss.delta == 0:
+            found = divisor * self._loss.epsilon
+        else:
+            declared, found = (
+                pld_epsilon([_with_less_noise(self._loss, c)], self._loss.delta) for c in (1.0, divisor)
+            )
+            found *= self._loss.epsilon / declared
+        return Bound(found, strength > self._share(0))
+
+    def rule(self, scores: Floats, inside: Bools) -> Rule:
+        """Return a rule that guesses always."""
+        return even_rule(scores[: len(inside)], inside)
+
+    def _share(self, step: int) -> float:
+        """Return the greatest share of right guesses with the noise of all parts divided by ``_DIVISOR**step``."""
+        return _greatest_share(json.dumps(_with_less_noise(self._loss, _DIVISOR**step).event, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _greatest_share(event: str) -> float:
+    return (1 + pld_advantage(PrivacyLoss(1.0, 0.0, json.loads(event)))) / 2
+
+
+def _with_less_noise(loss: PrivacyLoss, divisor: float) -> PrivacyLoss:
+    """Return a loss with all scales of its event divided."""
+    if divisor == 1:
+        return loss
+
+    def divided(event: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: _value(key, value) for key, value in event.items()}
+
+    def _value(key: str, value: Any) -> Any:
+        if key == "events":
+            return [divided(part) for part in value]
+        if key == "event":
+            return divided(value)
+        return value / divisor if "scale" in key else value
+
+    return replace(loss, event=divided(loss.event))

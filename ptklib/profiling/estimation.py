@@ -1,0 +1,82 @@
+"""A paid estimate of the mean loss of a released state on rows that it was not trained on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.base import DPEstimator
+from ptklib.exceptions import InvalidParameterError
+from ptklib.privacy import PrivacyLoss, check_epsilon
+from ptklib.profiling.estimates import UNITS, LossEstimate
+from ptklib.profiling.evaluation import RowValidation
+from ptklib.profiling.risks import RowRisk, risk_of
+from ptklib.profiling.samples import ProfileSet
+from ptklib.release import Component, ReleasePlan, plan_release
+from ptklib.spec import estimator_from_spec
+
+_MASS = "mass"
+
+
+class LossEstimator:
+    """Estimate the mean loss of a released state on a test set, once.
+
+    Parameters
+    ----------
+    ptk : DPEstimator or mapping
+        The estimator of the state, or its spec; of a family with a loss of single rows (`risk_of`).
+    epsilon : float
+        Budget of one `run`.
+
+    Notes
+    -----
+    :Guarantee: epsilon-DP per call of `run`; `LossEstimate` is all that leaves.
+    :Unit: the privacy unit that hashes stand for, with all its rows: its loss is the mean over them.
+    :Neighbours: add or remove one unit.
+    :Mechanism: discrete Laplace on the sums of losses and of what is missing to 1.
+    :Sensitivity: L1, `UNITS`: the loss of each unit is clipped to [0, 1] and rounded to whole steps before it is
+        added, and the two sums move by `UNITS` together.
+
+    The state must not have been trained on rows of the test set; it is a released state, so its own loss was paid.
+    """
+
+    def __init__(self, ptk: Any, epsilon: Any) -> None:
+        self.ptk = ptk
+        self.epsilon = epsilon
+
+    def declared_loss(self) -> PrivacyLoss:
+        """Return the loss of one `run`, before any data are read.
+
+        Raises
+        ------
+        InvalidParameterError
+            When the family has no loss of single rows, or epsilon cannot be used.
+        """
+        self._risk()
+        return self._plan().loss
+
+    def run(self, state: Any, test_set: ProfileSet) -> LossEstimate:
+        """Return the estimate for `state` on all rows of the test set."""
+        risk, plan = self._risk(), self._plan()
+        losses = RowValidation(risk, test_set, test_set.hashes).losses(state)
+        lost = _whole(losses)
+        mass = np.array([int(lost.sum()), int((UNITS - lost).sum())], dtype=np.int64)
+        noisy = plan.draw({_MASS: mass})[_MASS]
+        return LossEstimate(plan.loss.epsilon, int(noisy[0]), int(noisy[1]))
+
+    def _risk(self) -> RowRisk:
+        if isinstance(self.ptk, DPEstimator):
+            return risk_of(self.ptk)
+        if not isinstance(self.ptk, Mapping):
+            raise InvalidParameterError("an estimate is of an estimator or its spec")
+        return risk_of(estimator_from_spec(self.ptk))
+
+    def _plan(self) -> ReleasePlan:
+        return plan_release((Component(_MASS, 2, UNITS),), check_epsilon(self.epsilon), 0)
+
+
+def _whole(losses: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return each loss in whole units; one that is no number counts as 1."""
+    sound = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)
+    return np.asarray(np.rint(sound * UNITS), dtype=np.int64)

@@ -1,0 +1,28 @@
+"""What the child does with a test set: its rows and a released state in, two noisy sums out, nothing else."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ptklib.profiling.estimation import LossEstimator
+from ptklib.profiling.samples import HASHES, HashedRows
+from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
+from ptkstore.domain.columns import HASH
+from ptkstore.domain.evaluations import LossMass
+from ptkstore.ports.evaluating import EvaluateRequest
+from ptkstore.ports.objects import RawZone
+
+
+def evaluate(request: EvaluateRequest, raw: RawZone) -> LossMass:
+    """Open the test set and estimate the loss of the state on it."""
+    estimator = LossEstimator(request.estimator, request.epsilon)
+    estimator.declared_loss()
+    state = ReleasedState.from_files(request.state)
+    columns = tuple(dict.fromkeys(estimator_from_spec(request.estimator).input_columns()))
+    hashes = (request.hash_low, request.hash_high)
+    pieces = [raw.read_part(url, request.window_key, (*columns, HASH), hashes) for url in request.part_urls]
+    rows = pa.concat_tables(pieces).combine_chunks()
+    test_set = HashedRows(rows.select(list(columns)), rows[HASH].to_numpy(), population=1, within=(0, HASHES))
+    found = estimator.run(state, test_set)
+    return LossMass(found.lost, found.kept)

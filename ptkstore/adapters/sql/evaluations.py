@@ -1,0 +1,52 @@
+"""Evaluations in SQL: released estimates and public numbers, nothing else."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.domain.evaluations import Evaluation, LossMass
+from ptkstore.errors import LateWriter
+
+
+class SqlEvaluations:
+    """One estimate for each version."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, evaluation: Evaluation) -> None:
+        """Keep an estimate; `LateWriter` if the version has one."""
+        values = {
+            "ptk_id": evaluation.ptk_id,
+            "number": evaluation.number,
+            "job_id": evaluation.job_id,
+            "window_index": evaluation.window_index,
+            "epsilon": repr(evaluation.epsilon),
+            "lost": evaluation.mass.lost,
+            "kept": evaluation.mass.kept,
+            "at": evaluation.at,
+        }
+        try:
+            self._connection.execute(insert(t.evaluations).values(**values))
+        except IntegrityError as error:
+            raise LateWriter(
+                f"version {evaluation.number} of {evaluation.ptk_id} has its estimate"
+            ) from error.orig
+
+    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """All of a PTK, by version."""
+        query = select(t.evaluations).where(t.evaluations.c.ptk_id == ptk_id).order_by(t.evaluations.c.number)
+        return tuple(
+            Evaluation(
+                ptk_id=row.ptk_id,
+                number=row.number,
+                job_id=row.job_id,
+                window_index=row.window_index,
+                epsilon=float(row.epsilon),
+                mass=LossMass(row.lost, row.kept),
+                at=row.at,
+            )
+            for row in self._connection.execute(query)
+        )

@@ -1,0 +1,126 @@
+"""Teams, tokens and grants in SQL."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import identity_tables as t
+from ptkstore.domain.identity import EVERY, Grant, Role, Token
+from ptkstore.errors import Conflict, UnknownName
+
+
+class SqlIdentities:
+    """Teams, their tokens and their grants."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add_team(self, team: str, at: datetime) -> None:
+        """Create a team; one that exists is left as it is."""
+        if self._has_team(team):
+            return
+        try:
+            self._connection.execute(insert(t.teams).values(name=team, at=at))
+        except IntegrityError:
+            raise Conflict(f"team {team!r} was created by somebody else just now") from None
+
+    def teams(self) -> tuple[str, ...]:
+        """By name."""
+        return tuple(self._connection.execute(select(t.teams.c.name).order_by(t.teams.c.name)).scalars())
+
+    def add_token(self, token: Token) -> None:
+        """Record a token; `UnknownName` if there is no such team."""
+        if not self._has_team(token.team):
+            raise UnknownName("team", token.team)
+        self._connection.execute(
+            insert(t.tokens).values(
+                id=token.id,
+                team=token.team,
+                label=token.label,
+                scopes=",".join(role for role in Role if role in token.scopes),
+                digest=token.digest,
+                created_at=token.created_at,
+                expires_at=token.expires_at,
+                revoked_at=token.revoked_at,
+            )
+        )
+
+    def token(self, token_id: str) -> Token | None:
+        """None if there is none of this id."""
+        row = self._connection.execute(select(t.tokens).where(t.tokens.c.id == token_id)).one_or_none()
+        return None if row is None else _token(row)
+
+    def lock_token(self, token_id: str) -> Token:
+        """Like `token`, holding its row; `UnknownName` if there is none."""
+        query = select(t.tokens).where(t.tokens.c.id == token_id).with_for_update()
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            raise UnknownName("token", token_id)
+        return _token(row)
+
+    def replace_token(self, token: Token) -> None:
+        """Write expiry and revocation of a token."""
+        self._connection.execute(
+            update(t.tokens)
+            .where(t.tokens.c.id == token.id)
+            .values(expires_at=token.expires_at, revoked_at=token.revoked_at)
+        )
+
+    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """By age, then id."""
+        query = select(t.tokens).order_by(t.tokens.c.created_at, t.tokens.c.id)
+        if team is not None:
+            query = query.where(t.tokens.c.team == team)
+        return tuple(map(_token, self._connection.execute(query)))
+
+    def add_grant(self, grant: Grant) -> None:
+        """Give a role; repeating it changes nothing."""
+        if grant.team != EVERY and not self._has_team(grant.team):
+            raise UnknownName("team", grant.team)
+        if self._connection.execute(select(t.grants).where(*_is(grant))).one_or_none() is not None:
+            return
+        try:
+            self._connection.execute(
+                insert(t.grants).values(team=grant.team, stream=grant.stream, role=grant.role.value)
+            )
+        except IntegrityError:
+            raise Conflict("this grant was given by somebody else just now") from None
+
+    def remove_grant(self, grant: Grant) -> None:
+        """Take a role away; `UnknownName` if it was not given."""
+        if not self._connection.execute(delete(t.grants).where(*_is(grant))).rowcount:
+            raise UnknownName("grant", f"{grant.team}/{grant.stream}/{grant.role}")
+
+    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Those of a team, or on a stream, those for every one included; sorted."""
+        query = select(t.grants).order_by(t.grants.c.team, t.grants.c.stream, t.grants.c.role)
+        if team is not None:
+            query = query.where(t.grants.c.team.in_((team, EVERY)))
+        if stream is not None:
+            query = query.where(t.grants.c.stream.in_((stream, EVERY)))
+        return tuple(Grant(r.team, r.stream, Role(r.role)) for r in self._connection.execute(query))
+
+    def _has_team(self, team: str) -> bool:
+        query = select(t.teams.c.name).where(t.teams.c.name == team)
+        return self._connection.execute(query).one_or_none() is not None
+
+
+def _is(grant: Grant) -> tuple[Any, ...]:
+    return t.grants.c.team == grant.team, t.grants.c.stream == grant.stream, t.grants.c.role == grant.role
+
+
+def _token(row: Row[Any]) -> Token:
+    return Token(
+        id=row.id,
+        team=row.team,
+        label=row.label,
+        scopes=frozenset(Role(scope) for scope in row.scopes.split(",")),
+        digest=row.digest,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )

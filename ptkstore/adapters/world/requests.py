@@ -1,0 +1,48 @@
+"""The log of requests: ids, route templates, statuses and fixed codes, nothing that was sent (PAPERS F9)."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import structlog
+
+
+class RequestLog:
+    """One line per request, and one more for each that failed for no reason of ours."""
+
+    def __init__(self) -> None:
+        self._log = structlog.get_logger("ptkstore.api")
+
+    def answered(
+        self,
+        *,
+        request: str,
+        method: str,
+        route: str,
+        status: int,
+        code: str | None,
+        team: str | None,
+        token: str | None,
+    ) -> None:
+        """`route` is a template, never a path; `status` is 0 if nobody was there to be answered."""
+        self._log.info(
+            "request",
+            request=request,
+            method=method,
+            route=route,
+            status=status,
+            code=code,
+            team=team,
+            token=token,
+        )
+
+    def failed(self, request: str, error: BaseException) -> None:
+        """The kind of an exception and where it was raised; its text may hold anything."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
+        for prefix in sorted(sys.path, key=len, reverse=True):
+            if prefix and place.startswith(prefix):
+                place = place.removeprefix(prefix).lstrip("/")
+                break
+        self._log.error("request failed", request=request, kind=type(error).__name__, place=place)

@@ -1,0 +1,31 @@
+"""`python -m ptkstore.api`: the process of the HTTP API."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ptkstore.adapters.world import configure_logging
+from ptkstore.api.server import serve
+from ptkstore.settings import load_settings
+from ptkstore.wiring import Service
+
+
+def main() -> None:
+    """Serve the API of the store that the environment names."""
+    parser = argparse.ArgumentParser(prog="python -m ptkstore.api")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--certificate", type=Path)
+    parser.add_argument("--key", type=Path)
+    given = parser.parse_args()
+    configure_logging()
+    service = Service(load_settings())
+    try:
+        serve(service, given.host, given.port, certificate=given.certificate, key=given.key)
+    finally:
+        service.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The application, on a service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any
+
+from anyio import to_thread
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from ptkstore.api import problems
+from ptkstore.api.bounds import Bounds
+from ptkstore.api.envelope import Envelope
+from ptkstore.api.feed import Feed
+from ptkstore.api.guard import Guard
+from ptkstore.api.limits import Limits
+from ptkstore.api.metrics import Metrics
+from ptkstore.api.resources import PREFIX
+from ptkstore.api.routes import (
+    health,
+    identity,
+    ingest,
+    ledger,
+    lookups,
+    ptks,
+    streams,
+    subscriptions,
+    versions,
+)
+from ptkstore.api.states import States
+from ptkstore.errors import InvariantBroken
+from ptkstore.wire.problems import Problem
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+VERSION = "1.0.0"
+_ABOUT = """\
+Share what sensitive event streams know, as differentially private feature models.
+
+Every request below `/v1` carries a token: `Authorization: Bearer ptk_...`. Refusals are problems as of RFC 9457 with a
+fixed `code`. Lists come in pages. Requests that create something may carry an `Idempotency-Key`.
+"""
+RESOURCES = (streams, ingest, ledger, ptks, versions, lookups, subscriptions, identity)
+
+
+def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
+    """The application; it does not own the service."""
+    limits = limits or Limits.of(service.settings)
+    numbers = Metrics(service)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = limits.threads
+        app.state.slots = ingest.Slots(limits.ingests_at_once)
+        app.state.feed = Feed(service, limits, numbers)
+        yield
+        await app.state.feed.close()
+
+    app = FastAPI(
+        title="PTK store",
+        version=VERSION,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,  # they load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
+    app.state.identity = Identity(service)
+    app.state.states = States(service, limits.versions_cached)
+    app.state.parts = health.Parts(service)
+    for room in RESOURCES:
+        app.include_router(room.resource.router)
+    app.include_router(health.router)
+    _check_rules(app)
+    problems.install(app)
+    app.add_middleware(Bounds, limits=limits)
+    app.add_middleware(Envelope, metrics=numbers)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    app.state.field_names = cache(lambda: frozenset(_names(app.openapi())))
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the problem that all refusals share."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        schemas = document["components"]["schemas"]
+        schemas[Problem.__name__] = _inlined(
+            Problem.model_json_schema(ref_template="#/components/schemas/{model}"), schemas
+        )
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+    return app.openapi_schema or {}
+
+
+def _inlined(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    schemas.update(schema.pop("$defs", {}))
+    return schema
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Names of declared fields and parameters: what a problem may say of where a fault lies."""
+    if isinstance(value, dict):
+        yield from value.get("properties", {})
+        if "in" in value and "name" in value:
+            yield str(value["name"])
+        for item in value.values():
+            yield from _names(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names(item)
+    yield from ("body", "query", "path", "header")
+
+
+def routes_of(app: FastAPI) -> list[APIRoute]:
+    """All routes that the application answers, those of its routers included."""
+    found: list[APIRoute] = []
+    waiting = list(app.routes)
+    while waiting:
+        route = waiting.pop()
+        if isinstance(route, APIRoute):
+            found.append(route)
+        else:
+            waiting += getattr(getattr(route, "original_router", None), "routes", ())
+    return found
+
+
+def _check_rules(app: FastAPI) -> None:
+    """Below /v1 nothing is served without a rule."""
+    for route in routes_of(app):
+        guards = [one for one in route.dependant.dependencies if isinstance(one.call, Guard)]
+        if len(guards) != route.path.startswith(f"{PREFIX}/"):
+            raise InvariantBroken(f"the route {route.path} has {len(guards)} rules")

@@ -1,0 +1,85 @@
+"""What surrounds every request: an id, safe headers, one line in the log, an answer whatever happens."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ptkstore.adapters.world import RequestLog
+from ptkstore.api.metrics import Metrics, method_of
+from ptkstore.api.problems import answer, plain_problem
+
+REQUEST_ID = "X-Request-Id"
+SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+STRICT_TRANSPORT = "max-age=31536000"
+UNROUTED = "(none)"
+
+
+class Envelope:
+    """The outermost layer.
+
+    Logs and counts carry ids, route templates, statuses and codes: no path as it was sent, no header, no body, no
+    text of an exception (PAPERS F9).
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._log = RequestLog()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = secrets.token_hex(8)
+        state: dict[str, Any] = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        status, begun = 0, time.monotonic()
+
+        async def sealed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_ID] = request_id
+                for name, value in SAFE_HEADERS.items():
+                    headers.setdefault(name, value)
+                if scope["scheme"] == "https":
+                    headers["Strict-Transport-Security"] = STRICT_TRANSPORT
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sealed)
+        except Exception as error:  # noqa: BLE001 - the last one who could answer, and let no text out
+            state["code"] = "internal-error"
+            self._log.failed(request_id, error)
+            if not status:
+                problem = plain_problem(
+                    500,
+                    "this is for the operator, who finds it by the request id",
+                    request_id,
+                    code="internal-error",
+                )
+                await answer(problem)(scope, receive, sealed)
+        finally:
+            route = getattr(scope.get("route"), "path", UNROUTED)
+            self._metrics.saw(method_of(scope["method"]), route, status, time.monotonic() - begun)
+            self._log.answered(
+                request=request_id,
+                method=method_of(scope["method"]),
+                route=route,
+                status=status,
+                code=state.get("code"),
+                team=state.get("team"),
+                token=state.get("token_id"),
+            )

@@ -1,0 +1,128 @@
+"""Every route's rule: who asks, whether it may, and the trace it leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from ptkstore.api.limits import Limits
+from ptkstore.application.authorize import Named
+from ptkstore.application.record_action import Trace
+from ptkstore.domain.audit import subject_of
+from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
+from ptkstore.errors import InvariantBroken, NotAllowed, UnknownName
+from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID, TOKEN_ID
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+_BEARER = re.compile(r"[Bb]earer +(\S{1,200})")
+# Path parameters, what they are called in messages, and which texts can name one.
+_NAMED = {
+    "stream": ("stream", re.compile(NAME)),
+    "ptk_id": ("PTK", re.compile(PTK_ID)),
+    "subscription_id": ("subscription", re.compile(SUBSCRIPTION_ID)),
+    "token_id": ("token", re.compile(TOKEN_ID)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, with what a route needs to serve it."""
+
+    principal: Principal
+    service: Service
+    identity: Identity
+    limits: Limits
+    action: Action
+    permitted: list[Named]
+    trace: Trace
+
+    def about(self, kind: str, name: str) -> None:
+        """Say what the action is about, for the trail, where the path does not."""
+        self.trace.subject = subject_of(kind, name)
+
+    def permit(self, *named: Named) -> None:
+        """Hold the table of roles against what a body names."""
+        self.identity.permit(self.principal, self.action, *named)
+        self.permitted.extend(named or (Named(),))
+
+
+class Guard:
+    """The rule of one route, by its action and the names in its path.
+
+    A route about a stream that only its body names has to call `Caller.permit`; it fails where it does not.
+    """
+
+    def __init__(self, action: Action, path: str) -> None:
+        self.action = action
+        self.by_body = RULES[action].reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
+
+    def __call__(self, request: Request) -> Iterator[None]:
+        """Let the request through, or raise; what changes anything is recorded before and after."""
+        state = request.app.state
+        identity: Identity = state.identity
+        names = _checked(request.path_params)
+        subject = next((subject_of(key.removesuffix("_id"), value) for key, value in names.items()), "store")
+        known = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
+        named = None if self.by_body else Named(**known)
+        text = token_text(request)
+        request_id = request.state.request_id
+        try:
+            principal = identity.authorize(text, self.action, named)
+        except (NotAllowed, UnknownName) as error:
+            principal = identity.identify(text)
+            _tell(request, principal)
+            if isinstance(error, NotAllowed):
+                identity.record(self.action, subject, request_id, principal, error.code)
+            raise
+        _tell(request, principal)
+        caller = Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
+        if self.action in UNTRACED:
+            request.state.caller = caller
+            try:
+                yield
+                self._check(caller)
+            except NotAllowed as error:  # by what the body names
+                identity.record(self.action, caller.trace.subject, request_id, principal, error.code)
+                raise
+            return
+        with identity.recorded(self.action, subject, request_id, principal) as trace:
+            caller = replace(caller, trace=trace)
+            request.state.caller = caller
+            yield
+            self._check(caller)
+
+    def _check(self, caller: Caller) -> None:
+        if self.by_body and not caller.permitted:
+            raise InvariantBroken(f"a route did {self.action.value} without asking whether it may")
+
+
+def token_text(request: Request) -> str | None:
+    """The bearer token that came with a request."""
+    header = request.headers.get("authorization", "")
+    match = _BEARER.fullmatch(header)
+    return None if match is None else match[1]
+
+
+def _checked(path_params: dict[str, Any]) -> dict[str, str]:
+    """The names in the path; what cannot be one names nothing."""
+    for key, value in path_params.items():
+        if key in _NAMED and (len(value) > 200 or not _NAMED[key][1].fullmatch(value)):
+            raise UnknownName(_NAMED[key][0], "?")
+    return {key: value for key, value in path_params.items() if key in _NAMED}
+
+
+def _tell(request: Request, principal: Principal) -> None:
+    request.state.team, request.state.token_id = principal.team, principal.token_id
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+WhoAsks = Annotated[Caller, Depends(_caller)]

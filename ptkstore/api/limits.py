@@ -1,0 +1,42 @@
+"""How much of anything the API takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptkstore.settings import Settings
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, times in seconds."""
+
+    threads: int = 12
+    json_body: int = MIB
+    ingest_body: int = 64 * MIB
+    ingest_rows: int = 1_000_000
+    ingest_decoded: int = 512 * MIB  # rows as columns in memory
+    ingests_at_once: int = 4
+    answer_within: float = 60.0
+    body_within: float = 60.0  # all of it
+    chunk_within: float = 10.0  # the next part of it
+    event_streams: int = 200
+    event_streams_per_team: int = 50
+    event_heartbeat: float = 15.0
+    event_poll: float = 1.0
+    event_stream_life: float = 3600.0
+    versions_cached: int = 64 * MIB
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """With what an operator may choose."""
+        return cls(
+            threads=settings.api_threads,
+            ingest_body=settings.api_ingest_mib * MIB,
+            ingest_decoded=8 * settings.api_ingest_mib * MIB,
+            answer_within=settings.api_timeout_seconds,
+            event_streams=settings.api_event_streams,
+            event_streams_per_team=max(1, settings.api_event_streams // 4),
+        )

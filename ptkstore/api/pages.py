@@ -1,0 +1,54 @@
+"""Lists in pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Query
+
+from ptkstore.errors import InvalidRequest
+from ptkstore.wire.base import LIST_MAX
+
+_T = TypeVar("_T")
+
+Cursor = Annotated[
+    str | None,
+    Query(max_length=400, pattern=r"^[A-Za-z0-9_-]+$", description="`next_cursor` of the page before"),
+]
+Limit = Annotated[int, Query(ge=1, le=LIST_MAX, description="how many items at most")]
+
+
+def page_of(
+    items: Sequence[_T],
+    key_of: Callable[[_T], str],
+    document_of: Callable[[_T], Any],
+    cursor: str | None,
+    limit: int,
+) -> dict[str, Any]:
+    """The items whose key comes after the cursor's, in order of their keys.
+
+    Keys are unique and never change, so that nothing is left out or comes twice when items come and go.
+    """
+    after = "" if cursor is None else place_in(cursor)
+    rest = sorted((item for item in items if key_of(item) > after), key=key_of)
+    shown = rest[:limit]
+    return {
+        "items": [document_of(item) for item in shown],
+        "next_cursor": cursor_at(key_of(shown[-1])) if len(rest) > limit else None,
+    }
+
+
+def cursor_at(place: str) -> str:
+    """A cursor that goes on after `place`."""
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def place_in(cursor: str) -> str:
+    """The place in a cursor, or `InvalidRequest`."""
+    try:
+        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise InvalidRequest("this cursor was not given by this service") from None

@@ -1,0 +1,50 @@
+"""JSON bodies, read strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from ptkstore.api.problems import Interrupted
+from ptkstore.wire.base import plain
+
+
+class _StrictRequest(Request):
+    """Refuses what json takes beyond JSON, and what no part of the service could store."""
+
+    async def json(self) -> Any:
+        """The body as JSON, or a 400."""
+        try:
+            return plain(
+                json.loads(await self.body(), parse_constant=_no_constant, object_pairs_hook=_distinct)
+            )
+        except (ValueError, RecursionError):  # their texts quote the body
+            raise Interrupted(400, "the body is no JSON document that can be taken") from None
+
+
+class StrictRoute(APIRoute):
+    """A route whose body is read strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, given a strict request."""
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strictly
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError("JSON knows no such number")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("a name stands twice")
+    return document

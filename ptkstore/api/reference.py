@@ -1,0 +1,71 @@
+"""The tables of docs/reference/http.md, made from the OpenAPI document.
+
+`python -m ptkstore.api.reference docs/reference/http.md` writes them into the page anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ptkstore.api.app import create_app
+from ptkstore.api.problems import STATUS
+from ptkstore.domain.identity import UNTRACED, Action
+from ptkstore.settings import Settings
+from ptkstore.wiring import Service
+
+BEGIN, END = "<!-- made from the program: begin -->\n", "<!-- end -->\n"
+
+
+def tables() -> str:
+    """Operations by tag, problems by code."""
+    document = create_app(Service(Settings(home=Path("nowhere")))).openapi()
+    return "\n".join((_operations(document), _problems(), _traced()))
+
+
+def page_with(text: str, page: str) -> str:
+    """A page whose part between the marks is `text`."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def _operations(document: Mapping[str, Any]) -> str:
+    by_tag: dict[str, list[str]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            roles = operation.get("description", "").rpartition("Roles: ")[2].rstrip(".")
+            open_to = roles if "Roles: " in operation.get("description", "") else "anybody, without a token"
+            row = f"| `{method.upper()} {path}` | {operation['summary']} | {open_to} |"
+            by_tag.setdefault(operation["tags"][0], []).append(row)
+    return "\n".join(
+        f"### {tag.capitalize()}\n\n| request | what it does | roles |\n|---|---|---|\n"
+        + "\n".join(rows)
+        + "\n"
+        for tag, rows in by_tag.items()
+    )
+
+
+def _problems() -> str:
+    rows = sorted(
+        (status, kind.code, (kind.__doc__ or "").splitlines()[0]) for kind, status in STATUS.items()
+    )
+    lines = [f"| {status} | `{code}` | {meaning} |" for status, code, meaning in rows if code != "error"]
+    head = "### Problems\n\n| status | code | meaning |\n|---|---|---|\n"
+    return (
+        head
+        + "\n".join(lines)
+        + "\n\nMore codes exist below these; each has the status of the one above it.\n"
+    )
+
+
+def _traced() -> str:
+    names = ", ".join(f"`{action.value}`" for action in Action if action not in UNTRACED)
+    return f"### Actions in the audit trail\n\n{names}, and every refusal by roles.\n"
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    file.write_text(page_with(tables(), file.read_text()))

@@ -1,0 +1,88 @@
+"""Routers on which no route can be made without a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends
+from fastapi.security import HTTPBearer
+
+from ptkstore.api.guard import Guard
+from ptkstore.api.parsing import StrictRoute
+from ptkstore.domain.identity import RULES, Action
+from ptkstore.wire.problems import MEDIA_TYPE, Problem
+
+PREFIX = "/v1"
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+_MEANS = {
+    400: "The request cannot succeed as it is.",
+    401: "No valid token came with the request.",
+    403: "The roles of the token, or a policy, do not allow it.",
+    404: "There is no such thing, or it is not for the caller to see.",
+    408: "The body came too slowly.",
+    409: "It exists with other content, or something changed meanwhile.",
+    413: "The body is too large.",
+    415: "The body is of a type that is not read here.",
+    422: "The document or a parameter is not as declared.",
+    500: "Something that must always hold does not.",
+    503: "A part does not answer; retry.",
+    504: "What became of the request is not known; look before asking again.",
+}
+# Shown in the OpenAPI document; the guard reads the header itself, so that all refusals are problems.
+_SHOWN = HTTPBearer(auto_error=False, scheme_name="token", description="An API token, `ptk_...`.")
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Problem answers for the OpenAPI document."""
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    return {
+        status: {"description": _MEANS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+class Resource:
+    """One kind of thing below /v1; each of its routes names the action that is held against the table of roles."""
+
+    def __init__(self, tag: str) -> None:
+        self.router = APIRouter(prefix=PREFIX, tags=[tag], route_class=StrictRoute, redirect_slashes=False)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        action: Action,
+        *,
+        status: int = 200,
+        problems: Sequence[int] = (),
+        **more: Any,
+    ) -> Callable[[_Endpoint], _Endpoint]:
+        """Declare a route; `problems` are the refusals beyond those that any route may give."""
+        statuses = sorted({400, 401, 403, 422, 500, 503, *problems, *([404] if "{" in path else [])})
+        if method != "GET":
+            statuses = sorted({*statuses, 408, 409, 413, 415, 504})
+        responses = {**refusals(*statuses), **more.pop("responses", {})}
+        roles = ", ".join(role for role in RULES[action].roles)
+
+        def declare(endpoint: _Endpoint) -> _Endpoint:
+            told = (endpoint.__doc__ or "").strip()
+            self.router.add_api_route(
+                path,
+                endpoint,
+                methods=[method],
+                status_code=status,
+                operation_id=endpoint.__name__,
+                summary=told.partition("\n")[0].rstrip("."),
+                description=f"{told}\n\nRoles: {_ordered(roles)}.",
+                responses=responses,
+                dependencies=[Depends(Guard(action, path), scope="function"), Depends(_SHOWN)],
+                **more,
+            )
+            return endpoint
+
+        return declare
+
+
+def _ordered(roles: str) -> str:
+    return ", ".join(sorted(roles.split(", ")))

@@ -1,0 +1,108 @@
+"""Rows over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import pyarrow as pa
+from anyio import to_thread
+from fastapi import Header, Path, Request
+
+from ptkstore.api.guard import Caller, WhoAsks
+from ptkstore.api.resources import Resource
+from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
+from ptkstore.application.ingest_records import IngestReply
+from ptkstore.domain.identity import Action
+from ptkstore.errors import Unavailable
+from ptkstore.wire.base import Name
+from ptkstore.wire.streams import IngestOut
+
+resource = Resource("streams")
+
+_BODY = {
+    "description": "The rows, uncompressed Arrow, Parquet or NDJSON, with exactly the declared columns.",
+    "required": True,
+    "content": {
+        ARROW_STREAM: {"schema": {"type": "string", "format": "binary"}},
+        PARQUET: {"schema": {"type": "string", "format": "binary"}},
+        NDJSON: {
+            "schema": {"type": "string", "format": "binary"},
+            "example": '{"at": "2026-01-05T08:10:00Z", "hour": 8, "speed": 23.5}\n',
+        },
+    },
+}
+
+
+class Slots:
+    """How many ingests may be read, and how many worked on, at once."""
+
+    def __init__(self, working: int) -> None:
+        self.reading = asyncio.Semaphore(4 * working)
+        self.working = asyncio.Semaphore(working)
+
+
+@resource.route(
+    "POST",
+    "/streams/{stream}/ingest",
+    Action.STREAM_INGEST,
+    response_model=IngestOut,
+    openapi_extra={"requestBody": _BODY},
+)
+async def ingest(
+    stream: Annotated[Name, Path(description="the stream's name")],
+    request: Request,
+    caller: WhoAsks,
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=200,
+            pattern=r"^[\x21-\x7e]+$",
+            description="The batch id: a batch that was stored before is not stored again.",
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Store rows of events.
+
+    Rows that may not enter are refused one by one, with reasons and counts; the rest is stored as a whole or not at
+    all. The counts are for the producer alone and are kept nowhere.
+    """
+    slots: Slots = request.app.state.slots
+    async with _slot(slots.reading):
+        body = await request.body()
+        async with _slot(slots.working):
+            media_type = request.headers.get("content-type", "")
+            reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
+    return {
+        "batch_id": reply.batch_id,
+        "accepted": reply.accepted,
+        "refused": reply.refused,
+        "repeated": reply.repeated,
+    }
+
+
+def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str | None) -> IngestReply:
+    with caller.service.begin() as uow:
+        schema = uow.streams.get(stream).schema
+    table: pa.Table = table_in(body, media_type, schema, caller.limits)
+    return caller.service.ingest(stream, table.replace_schema_metadata(None), key)
+
+
+class _slot:  # noqa: N801 - reads as a verb
+    """Waits a while for a semaphore, then says that the service is busy."""
+
+    WAIT_SECONDS = 20.0
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        self._semaphore = semaphore
+
+    async def __aenter__(self) -> None:
+        try:
+            await asyncio.wait_for(self._semaphore.acquire(), self.WAIT_SECONDS)
+        except TimeoutError:
+            raise Unavailable("many batches are being stored; send this one again later") from None
+
+    async def __aexit__(self, *_: object) -> None:
+        self._semaphore.release()

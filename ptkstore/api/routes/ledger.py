@@ -1,0 +1,81 @@
+"""The ledger: budgets, odometers, verification, signed reports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from fastapi.responses import Response
+
+from ptkstore.api.guard import WhoAsks
+from ptkstore.api.resources import Resource
+from ptkstore.domain.identity import Action
+from ptkstore.domain.reports import ALGORITHM
+from ptkstore.sdk.documents import block_document, odometers_document, time_of
+from ptkstore.wire.base import Name, Time
+from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut
+
+resource = Resource("ledger")
+StreamName = Annotated[Name, Path(description="the stream's name")]
+
+
+@resource.route("GET", "/streams/{stream}/budget", Action.BUDGET_READ, response_model=Budget)
+def show_budget(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Show what each block of a stream may lose, has promised and has lost."""
+    blocks = caller.service.budget(stream)
+    return {"stream": stream, "blocks": [block_document(block) for block in blocks]}
+
+
+@resource.route("GET", "/streams/{stream}/odometers", Action.BUDGET_READ, response_model=OdometersOut)
+def show_odometers(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Show what was spent so far per block, line, stream, PTK and team."""
+    return odometers_document(caller.service.odometers(stream))
+
+
+@resource.route(
+    "GET", "/streams/{stream}/ledger/verification", Action.LEDGER_VERIFY, response_model=LedgerCheckOut
+)
+def verify_ledger(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Recompute every sum, sequence and digest of a stream's journal."""
+    check = caller.service.verify_ledger(stream)
+    return {
+        "stream": stream,
+        "entries": check.entries,
+        "blocks": check.blocks,
+        "faults": list(check.faults),
+    }
+
+
+@resource.route(
+    "GET",
+    "/streams/{stream}/ledger/report",
+    Action.LEDGER_EXPORT,
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The report, of which every byte counts: `ptk ledger check` verifies it.",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        }
+    },
+)
+def export_ledger(
+    stream: StreamName,
+    caller: WhoAsks,
+    since: Annotated[Time | None, Query(description="windows from this time on")] = None,
+    until: Annotated[Time | None, Query(description="windows before this time")] = None,
+) -> Response:
+    """Export a signed report for the privacy officer."""
+    made = caller.service.export_ledger(
+        stream, None if since is None else time_of(since), None if until is None else time_of(until)
+    )
+    return Response(made.content, media_type="application/json")
+
+
+@resource.route("GET", "/ledger/key", Action.LEDGER_KEY, response_model=LedgerKey)
+def show_ledger_key(caller: WhoAsks) -> dict[str, Any]:
+    """Show the public key that reports are signed with."""
+    return {
+        "algorithm": ALGORITHM,
+        "public_key": caller.service.signer.public_key().hex(),
+        "ledger_id": caller.service.catalog.journal_view().ledger_id,
+    }

@@ -1,0 +1,77 @@
+"""Online lookups through Feast."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from datetime import datetime
+from typing import Any
+
+from fastapi.responses import Response
+
+from ptkstore.api.guard import WhoAsks
+from ptkstore.api.resources import Resource
+from ptkstore.application.authorize import Named
+from ptkstore.domain.identity import Action
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.errors import InvalidRequest, TooLarge, UnknownName
+from ptkstore.wire.ptks import LookupIn, LookupOut
+
+resource = Resource("lookups")
+
+CELLS_MAX = 200_000
+_STATE_VIEW, _STATE_KEY = "ptk_state", "ptk"
+
+
+@resource.route("POST", "/lookups", Action.FEATURE_LOOK_UP, problems=(404, 413), response_model=LookupOut)
+def look_up(body: LookupIn, caller: WhoAsks) -> Response:
+    """Look features up online.
+
+    All features of one view are of one version. `ptk_state`, by the key `ptk`, tells the newest version of a PTK.
+    """
+    if len(body.features) * len(body.entities) > CELLS_MAX:
+        raise TooLarge(f"at most {CELLS_MAX} values are looked up at once")
+    caller.permit(*_ptks_in(body))
+    results = caller.service.look_up(body.features, body.entities)
+    text = _text({"results": [{name: _plain(value) for name, value in row.items()} for row in results]})
+    return Response(text, media_type="application/json")
+
+
+def _ptks_in(body: LookupIn) -> list[Named]:
+    """The PTKs whose views are asked, and those that `ptk_state` is asked about."""
+    found: set[str] = set()
+    for reference in body.features:
+        view = reference.partition(":")[0].partition("@")[0]
+        if view == _STATE_VIEW:
+            found.update(str(entity.get(_STATE_KEY, "")) for entity in body.entities)
+            continue
+        team, _, rest = view.partition("__")
+        found.add(f"{team}.{rest.partition('__')[0]}")
+    return [Named(ptk_id=_checked(ptk_id)) for ptk_id in sorted(found)]
+
+
+def _checked(ptk_id: str) -> str:
+    try:
+        split_ptk_id(ptk_id)
+    except InvalidRequest:
+        raise UnknownName("feature view of a PTK", "?") from None
+    return ptk_id
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case list():
+            return [_plain(item) for item in value]
+        case _:
+            return value
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,111 @@
+"""PTKs: register, list, show, update, deregister, notify once more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from fastapi.responses import JSONResponse
+
+from ptkstore.api.guard import WhoAsks
+from ptkstore.api.once import IdempotencyKey, created
+from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.resources import Resource
+from ptkstore.application.authorize import Named
+from ptkstore.domain.identity import Action
+from ptkstore.errors import NotAllowed
+from ptkstore.sdk.documents import ptk_document
+from ptkstore.wire.base import Name, Page, PtkId
+from ptkstore.wire.ptks import PtkIn, PtkOut, PtkPatch, Registered, RollbackIn, RolledBack, Told
+
+resource = Resource("ptks")
+PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
+
+
+@resource.route("POST", "/ptks", Action.PTK_REGISTER, status=201, problems=(404,), response_model=Registered)
+def register_ptk(body: PtkIn, caller: WhoAsks, key: IdempotencyKey = None) -> JSONResponse:
+    """Register a PTK for the caller's team.
+
+    Those registered before it are not disturbed; it is refused if the stream's policy has no room for it beside them.
+    """
+    team = body.team or caller.principal.team
+    caller.about("ptk", f"{team}.{body.name}")
+    if team != caller.principal.team:
+        raise NotAllowed("a PTK is registered by a token of the team it belongs to")
+
+    def act() -> Registered:
+        ptk_id = caller.service.register_ptk(
+            team=team,
+            name=body.name,
+            stream=body.stream,
+            estimator=body.estimator.model_dump(),
+            target=body.target,
+            train_frequency=body.train_frequency,
+            config=dict(body.config),
+            description=body.description,
+        )
+        return Registered(ptk_id=ptk_id)
+
+    caller.permit(Named(stream=body.stream))
+    return created(caller, key, "register_ptk", body, act)
+
+
+@resource.route("GET", "/ptks", Action.PTK_LIST, response_model=Page[PtkOut])
+def list_ptks(
+    caller: WhoAsks,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    stream: Annotated[Name | None, Query(description="of this stream alone")] = None,
+    team: Annotated[Name | None, Query(description="of this team alone")] = None,
+) -> dict[str, Any]:
+    """List the PTKs of the streams on which the caller has a role."""
+    seen = caller.identity.visible_streams(caller.principal)
+    specs = [spec for spec in caller.service.ptks(stream=stream, team=team) if spec.stream in seen]
+    return page_of(specs, lambda spec: spec.ptk_id, ptk_document, cursor, limit)
+
+
+@resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)
+def show_ptk(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
+    """Show a registered PTK."""
+    with caller.service.begin() as uow:
+        return ptk_document(uow.ptks.get(ptk_id))
+
+
+@resource.route("PATCH", "/ptks/{ptk_id}", Action.PTK_UPDATE, response_model=PtkOut)
+def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, Any]:
+    """Change a PTK's estimator, target, config or description from the next window on.
+
+    Trainings that are reserved keep their reservation.
+    """
+    spec = caller.service.update_ptk(
+        ptk_id,
+        estimator=None if body.estimator is None else body.estimator.model_dump(),
+        target=body.target,
+        config=body.config,
+        description=body.description,
+    )
+    return ptk_document(spec)
+
+
+@resource.route("DELETE", "/ptks/{ptk_id}", Action.PTK_DEREGISTER, status=204)
+def deregister_ptk(ptk_id: PtkName, caller: WhoAsks) -> None:
+    """Stop training a PTK and take its views away.
+
+    Its published versions stay in the lake, and its name is not used again.
+    """
+    caller.service.deregister_ptk(ptk_id)
+
+
+@resource.route("POST", "/ptks/{ptk_id}/notify", Action.PTK_NOTIFY, response_model=Told)
+def notify(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
+    """Tell subscribers of the newest version once more."""
+    return {"subscriptions": caller.service.notify_new_ptk_state(ptk_id)}
+
+
+@resource.route("POST", "/ptks/{ptk_id}/rollback", Action.PTK_ROLL_BACK, response_model=RolledBack)
+def roll_back(ptk_id: PtkName, body: RollbackIn, caller: WhoAsks) -> dict[str, Any]:
+    """Publish the state of an older version again, as the next version.
+
+    It costs no budget; repeating the request changes nothing.
+    """
+    return {"version": caller.service.rollback_ptk(ptk_id, body.to).number}

@@ -1,0 +1,161 @@
+"""Streams: create, list, show, close, forget, recommend, exposure."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from fastapi.responses import JSONResponse
+
+from ptkstore.api.guard import WhoAsks
+from ptkstore.api.once import IdempotencyKey, created
+from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.resources import Resource
+from ptkstore.application.recommend_rows import recommend_rows
+from ptkstore.domain.allocation import Recommendation
+from ptkstore.domain.identity import Action
+from ptkstore.errors import UnknownName
+from ptkstore.sdk.documents import stream_document, stream_of, time_of
+from ptkstore.wire.base import Name, Page
+from ptkstore.wire.streams import (
+    Advice,
+    Closed,
+    CloseIn,
+    ExposureOut,
+    ForgetIn,
+    Forgotten,
+    StreamIn,
+    StreamOut,
+)
+
+resource = Resource("streams")
+StreamName = Annotated[Name, Path(description="the stream's name")]
+
+
+@resource.route(
+    "POST", "/streams", Action.STREAM_CREATE, status=201, problems=(404,), response_model=StreamOut
+)
+def create_stream(body: StreamIn, caller: WhoAsks, key: IdempotencyKey = None) -> JSONResponse:
+    """Create a stream.
+
+    Repeating it with equal content changes nothing. Without an origin the first window starts with the present UTC day.
+    """
+    caller.about("stream", body.name)
+    document = body.model_dump()
+    if document["origin"] is None:
+        today = caller.service.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        document["origin"] = today.isoformat()
+    stream = stream_of(document)
+    if stream.team not in caller.identity.teams():
+        raise UnknownName("team", stream.team)
+
+    def act() -> StreamOut:
+        caller.service.create_stream(stream)
+        return StreamOut(**stream_document(stream))
+
+    return created(caller, key, "create_stream", body, act)
+
+
+@resource.route("GET", "/streams", Action.STREAM_LIST, response_model=Page[StreamOut])
+def list_streams(caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100) -> dict[str, Any]:
+    """List the streams on which the caller has a role."""
+    seen = caller.identity.visible_streams(caller.principal)
+    streams = [stream for stream in caller.service.streams() if stream.name in seen]
+    return page_of(streams, lambda stream: stream.name, stream_document, cursor, limit)
+
+
+@resource.route("GET", "/streams/{stream}", Action.STREAM_READ, response_model=StreamOut)
+def show_stream(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Show a stream's schema and policy."""
+    with caller.service.begin() as uow:
+        return stream_document(uow.streams.get(stream))
+
+
+@resource.route("POST", "/streams/{stream}/close", Action.STREAM_CLOSE, response_model=Closed)
+def close_windows(stream: StreamName, body: CloseIn, caller: WhoAsks) -> dict[str, Any]:
+    """Close the windows that have ended.
+
+    Final: later rows are refused as late. A stream that its operator closes needs `until`, an event time.
+    """
+    until = None if body.until is None else time_of(body.until)
+    closed = caller.service.close_windows(stream, until, expire_unfinished=body.expire_unfinished)
+    return {"windows": [window.index for window in closed]}
+
+
+@resource.route("POST", "/streams/{stream}/forget", Action.STREAM_FORGET, response_model=Forgotten)
+def forget_unit(stream: StreamName, body: ForgetIn, caller: WhoAsks) -> dict[str, Any]:
+    """Erase a user's rows from all windows that are still kept.
+
+    The answer is the same if there were none. What was spent stays spent, published states stay.
+    """
+    caller.service.forget(stream, body.unit)
+    return {"forgotten": True}
+
+
+@resource.route("GET", "/streams/{stream}/exposure", Action.EXPOSURE_READ, response_model=ExposureOut)
+def show_exposure(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
+    """Say what of a stream is kept that is no DP output, since when and until when."""
+    exposure = caller.service.exposure(stream)
+    return {
+        "stream": stream,
+        "reached": exposure.reached.isoformat(),
+        "since": exposure.since.isoformat(),
+        "allowed_since": exposure.allowed_since.isoformat(),
+        "open_since": exposure.open_since.isoformat(),
+        "kept": [
+            {
+                "window": kept.window.id.index,
+                "start": kept.window.start.isoformat(),
+                "end": kept.window.end.isoformat(),
+                "state": kept.window.state.value,
+                "until": kept.until.isoformat(),
+            }
+            for kept in exposure.kept
+        ],
+        "overdue": list(exposure.overdue),
+        "remains": list(exposure.remains),
+        "holds": exposure.holds,
+    }
+
+
+@resource.route("GET", "/streams/{stream}/recommendation", Action.STREAM_RECOMMEND, response_model=Advice)
+def recommend(
+    stream: StreamName,
+    caller: WhoAsks,
+    partitions: Annotated[
+        int | None, Query(ge=1, le=64, description="the most train partitions; the policy's by default")
+    ] = None,
+) -> dict[str, Any]:
+    """Recommend the rows and the window length that a stream's PTKs need.
+
+    From public numbers alone: the policy, and what PTKs declare.
+    """
+    advice = recommend_rows(stream, partitions=partitions, begin=caller.service.begin)
+    return {
+        "stream": stream,
+        "rows": advice.n_rows,
+        "window_seconds": None if advice.window is None else advice.window.total_seconds(),
+        "rows_per_window": advice.policy.rows_per_window,
+        "lines": {line: _advice(found) for line, found in advice.lines.items()},
+    }
+
+
+def _advice(found: Recommendation) -> dict[str, Any]:
+    def points(several: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "ptks": point.n_ptks,
+                "epsilon": point.capacity.epsilon,
+                "rows": point.n_rows,
+                "partitions": point.partitions,
+                "first_feasible_rows": point.first_feasible_rows,
+            }
+            for point in several
+        ]
+
+    return {
+        "rows": found.n_rows,
+        "refusal": str(found.refusal) if found.refusal else None,
+        "by_ptks": points(found.by_ptks),
+        "by_budget": points(found.by_budget),
+    }

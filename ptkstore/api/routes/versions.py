@@ -1,0 +1,160 @@
+"""Published versions: their list, manifests and files, and events of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import Header, Path, Request
+from fastapi.responses import Response, StreamingResponse
+
+from ptkstore.api.feed import Feed
+from ptkstore.api.guard import WhoAsks, token_text
+from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.resources import Resource
+from ptkstore.api.states import State, States
+from ptkstore.application.authorize import Named
+from ptkstore.domain.identity import Action
+from ptkstore.errors import UnknownName
+from ptkstore.sdk.documents import version_document
+from ptkstore.sdk.evaluations import evaluation_document
+from ptkstore.wire.base import Page, PtkId
+from ptkstore.wire.ptks import EvaluationOut, VersionOut
+
+resource = Resource("versions")
+PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
+Number = Annotated[int, Path(ge=1, le=10**8 - 1, description="the version")]
+IfNoneMatch = Annotated[
+    str | None, Header(alias="If-None-Match", max_length=200, description="an ETag that is known")
+]
+_FOR_EVER = "private, max-age=31536000, immutable"
+
+
+@resource.route("GET", "/ptks/{ptk_id}/versions", Action.STATE_READ, response_model=Page[VersionOut])
+def list_versions(
+    ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List the published versions of a PTK."""
+    versions = caller.service.versions(ptk_id)
+    return page_of(versions, lambda version: f"{version.number:08d}", version_document, cursor, limit)
+
+
+@resource.route("GET", "/ptks/{ptk_id}/evaluations", Action.STATE_READ, response_model=Page[EvaluationOut])
+def list_evaluations(
+    ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List the paid estimates of the losses of a PTK's versions."""
+    found = caller.service.evaluations(ptk_id)
+    return page_of(found, lambda one: f"{one.number:08d}", evaluation_document, cursor, limit)
+
+
+@resource.route(
+    "GET",
+    "/ptks/{ptk_id}/versions/{number}/manifest",
+    Action.STATE_READ,
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The manifest, byte for byte as in the lake; its ETag is its SHA-256.",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        },
+        304: {"description": "It is known."},
+    },
+)
+def show_manifest(
+    ptk_id: PtkName, number: Number, request: Request, caller: WhoAsks, known: IfNoneMatch = None
+) -> Response:
+    """Read the manifest of a published version."""
+    state = _state(request, ptk_id, number)
+    return _immutable(state.manifest, state.sha256, "application/json", known)
+
+
+@resource.route(
+    "GET",
+    "/ptks/{ptk_id}/versions/{number}/files/{name}",
+    Action.STATE_READ,
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file, byte for byte as in the lake; its ETag is its SHA-256.",
+            "content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        304: {"description": "It is known."},
+    },
+)
+def download_file(
+    ptk_id: PtkName,
+    number: Number,
+    name: Annotated[str, Path(max_length=200, description="as the manifest names it")],
+    request: Request,
+    caller: WhoAsks,
+    known: IfNoneMatch = None,
+) -> Response:
+    """Download a file of a published version, verified."""
+    content = _state(request, ptk_id, number).files.get(name)
+    if content is None:
+        raise UnknownName("file of this version", "?")
+    sha256 = name.removesuffix(".parquet").rpartition("-")[2]  # the name carries it, and it was verified
+    return _immutable(content, sha256, "application/vnd.apache.parquet", known)
+
+
+@resource.route(
+    "GET",
+    "/ptks/{ptk_id}/events",
+    Action.EVENT_FOLLOW,
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events `ptk.state.published`; the id of an event is its version.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def follow_events(
+    ptk_id: PtkName,
+    request: Request,
+    caller: WhoAsks,
+    last: Annotated[
+        str | None,
+        Header(
+            alias="Last-Event-ID",
+            pattern=r"^\d{1,9}$",
+            description="The last version heard of; by default only versions to come are told.",
+        ),
+    ] = None,
+) -> StreamingResponse:
+    """Follow new versions as server-sent events.
+
+    A version is told once it is online, in order. The stream ends within the hour, when the server stops or when the
+    token holds no more; clients come back with the last id.
+    """
+    feed: Feed = request.app.state.feed
+    text = token_text(request)
+
+    def still() -> None:
+        caller.identity.authorize(text, Action.EVENT_FOLLOW, Named(ptk_id=ptk_id))
+
+    place = feed.place(caller.principal.team, ptk_id)
+    await place.__aenter__()  # before the answer begins: there may be no place
+
+    async def events() -> AsyncIterator[bytes]:
+        try:
+            async for event in feed.events(ptk_id, None if last is None else int(last), still):
+                yield event
+        finally:
+            await place.__aexit__(None, None, None)
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+def _state(request: Request, ptk_id: str, number: int) -> State:
+    states: States = request.app.state.states
+    return states.get(ptk_id, number)
+
+
+def _immutable(content: bytes, sha256: str, media_type: str, known: str | None) -> Response:
+    tag = f'"{sha256}"'
+    headers = {"ETag": tag, "Cache-Control": _FOR_EVER}
+    if known is not None and tag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=media_type, headers=headers)

@@ -1,0 +1,70 @@
+"""The application served by uvicorn."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from ptkstore.api.app import create_app
+from ptkstore.api.feed import Feed
+from ptkstore.wiring import Service
+
+KEEP_ALIVE_SECONDS = 20
+CONNECTIONS_MAX = 1_000
+HEADER_BYTES_MAX = 32 * 1024
+STOP_WITHIN_SECONDS = 15
+
+
+class Server(uvicorn.Server):
+    """uvicorn waits for open answers before it stops; event streams have no end, so they are ended first."""
+
+    def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End event streams, then all the rest."""
+        feed: Feed | None = getattr(self._app.state, "feed", None)
+        if feed is not None:
+            await feed.close()
+        await super().shutdown(sockets)
+
+
+def configured(
+    app: FastAPI,
+    host: str,
+    port: int,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> uvicorn.Config:
+    """uvicorn, told to log nothing that was sent and to wait for nobody for ever."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        ws="none",
+        http="h11",
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
+        limit_concurrency=CONNECTIONS_MAX,
+        ssl_certfile=None if certificate is None else str(certificate),
+        ssl_keyfile=None if key is None else str(key),
+    )
+
+
+def serve(
+    service: Service, host: str, port: int, *, certificate: Path | None = None, key: Path | None = None
+) -> None:
+    """Serve until a signal comes."""
+    app = create_app(service)
+    Server(app, configured(app, host, port, certificate=certificate, key=key)).run()

@@ -1,0 +1,21 @@
+"""Read the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptkstore.domain.audit import AuditEntry
+from ptkstore.errors import InvalidRequest
+from ptkstore.ports.catalog import Begin
+
+MOST_LINES = 1_000
+
+
+def read_audit_log(
+    after: int = 0, limit: int = 100, *, team: str | None = None, begin: Begin
+) -> Sequence[AuditEntry]:
+    """The next lines after the one of number `after`, oldest first; one line per action."""
+    if not 1 <= limit <= MOST_LINES or after < 0:
+        raise InvalidRequest(f"between 1 and {MOST_LINES} lines are read at once, from a number on")
+    with begin() as uow:
+        return uow.audit.after(after, limit, team=team)

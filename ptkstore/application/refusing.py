@@ -1,0 +1,127 @@
+"""Why a PTK does not fit beside the others, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ptkstore.application.charging import charge_of
+from ptkstore.application.estimators import event_of
+from ptkstore.application.planning import Offer, offers_of, partition_rows, room_of
+from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.allocation import Choice, Demand, Infeasible, Plan, Reason, allocate_partitions, remedies
+from ptkstore.domain.blocks import groups_where
+from ptkstore.domain.losses import LEAST_LOSS, NO_LOSS, Loss
+from ptkstore.domain.ptks import PtkSpec, epsilons_of
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvalidRequest
+
+
+def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: Infeasible) -> str:
+    """Why a PTK does not fit beside others who keep what they have, and what would make it fit."""
+    members = _rivals(spec, others, policy)
+    menus = [menu for menu in (offers_of(one, policy) for one in members) if menu]
+    mine = offers_of(spec, policy)
+    asked = f"{spec.ptk_id} asks for {spec.loss} per window"
+    if (span := epsilons_of(spec.config)) is not None:
+        asked = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
+    if not mine:
+        rows = min(partition_rows(policy), policy.n_max)
+        return f"{asked}; its target needs more than the {rows} rows it can get. Take a looser target"
+    beside = f"{asked}; beside {len(members)} registered PTKs"
+    if refusal.reason is Reason.ROWS:
+        return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
+    capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
+    if policy.accountant is Accountant.BASIC:
+        return f"{beside} {_basic_room(mine, menus, policy, capacity)}"
+    return f"{beside} {_curved_room(spec, mine, menus, policy, capacity)}"
+
+
+def _curved_room(
+    spec: PtkSpec,
+    mine: Sequence[Offer],
+    menus: Sequence[Sequence[Offer]],
+    policy: Policy,
+    capacity: Loss,
+) -> str:
+    """What is left where losses add up as curves: of the PTK's own noise, and of pure noise."""
+    caps = caps_of(policy.accountant, capacity)
+    taken = [min(menu, key=_by_loss).charge for menu in menus]
+    delta = mine[0].loss.delta_atto
+
+    def fits(charge: Charge) -> bool:
+        sums = [sum(amounts) for amounts in zip(*(one.amounts for one in (*taken, charge)), strict=True)]
+        return admits(caps, sums, sum(one.delta_atto for one in (*taken, charge)))
+
+    def of_its_own(epsilon_nano: int) -> bool:
+        loss = Loss(epsilon_nano, delta)
+        try:
+            return fits(charge_of(event_of(spec.estimator, loss), policy.accountant, loss))
+        except InvalidRequest:  # its family has no noise for so small a loss
+            return False
+
+    def pure(epsilon_nano: int) -> bool:
+        return fits(Charge.pure(policy.accountant, Loss(epsilon_nano)))
+
+    most = capacity.epsilon_nano
+    own, plain = Loss(_largest(of_its_own, most), delta), Loss(_largest(pure, most))
+    told = f"with noise of its kind {own} would fit" if own.epsilon_nano else "no noise of its kind fits"
+    if delta:
+        told += f"; a pure {plain} would" if plain.epsilon_nano else "; nor does any pure noise"
+    return f"{told}, under the accountant {policy.accountant.value!r}"
+
+
+def _largest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest nano-epsilon that fits, exact so that it may be asked for; 0 if the least loss does not."""
+    least: int = LEAST_LOSS.epsilon_nano
+    low, high = least - 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low if low >= least else 0
+
+
+def _basic_room(
+    mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], policy: Policy, capacity: Loss
+) -> str:
+    """What is left where epsilons and deltas add up, and other ways."""
+    line = policy.sharing.line_of(mine[0].ptk_id)
+    limits = room_of(policy, line).limits(capacity.delta_atto, capacity.epsilon_nano)
+    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m)) for m in menus]
+    current = allocate_partitions(demands, limits)
+    if not isinstance(current, Plan):
+        return "nothing is left"
+    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine))
+    helps = remedies(demands, current, new, limits)
+    left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
+    ways = [
+        f"the policy has {left} left. " + ("A PTK within these fits" if left.epsilon_nano else "Nothing fits")
+    ]
+    if helps.capacity is not None:
+        ways.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)} it would fit")
+    if helps.n_max is not None and helps.n_max > policy.n_max:
+        ways.append(f"with an n_max of {helps.n_max} all would fit")
+    return "; ".join(ways)
+
+
+def _by_epsilon(loss: Loss) -> int:
+    return loss.epsilon_nano
+
+
+def _by_loss(offer: Offer) -> int:
+    return offer.loss.epsilon_nano
+
+
+def _rivals(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> list[PtkSpec]:
+    """The others that pay from the budget of `spec`, on the group of blocks where they ask for most."""
+    line = policy.sharing.line_of(spec.ptk_id)
+    most: list[PtkSpec] = []
+    for group in groups_where(policy, spec.config.get("where")):
+        here = [
+            one
+            for one in others
+            if policy.sharing.line_of(one.ptk_id) == line
+            and group in groups_where(policy, one.config.get("where"))
+        ]
+        if sum(one.loss.epsilon_nano for one in here) > sum(one.loss.epsilon_nano for one in most):
+            most = here
+    return most

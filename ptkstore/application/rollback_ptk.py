@@ -1,0 +1,63 @@
+"""Publish an older state of a PTK again, as its next version."""
+
+from __future__ import annotations
+
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.snapshots import Version, repeated_version, repeating_manifest
+from ptkstore.errors import Conflict, InvalidRequest, UnknownName
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.world import Clock
+
+
+def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version:
+    """Elect a version that repeats version `to`; it goes to the lake, to Feast and to subscribers as any other.
+
+    No row is read and no budget is spent: the state is public already. Repeating the request changes nothing.
+
+    Raises
+    ------
+    UnknownName
+        No such PTK, or no such version in the lake.
+    InvalidRequest
+        `to` is the newest version.
+    Conflict
+        A training is under way, which may go on from the state that is to be replaced.
+    """
+    with begin() as uow:
+        spec = uow.ptks.lock(ptk_id)
+        if spec is None:
+            raise UnknownName("PTK", ptk_id)
+        newest = uow.versions.latest(ptk_id)
+        placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
+        if newest is not None and to == newest.number:
+            raise InvalidRequest(f"version {to} of {ptk_id} is the newest already")
+        if newest is None or not 1 <= to <= placed:
+            raise UnknownName("published version", f"{ptk_id} v{to}")
+        if repeated_version(newest.content) == to:
+            return newest
+        now = clock.now()
+        if any(_is_training(job) for job in uow.jobs.find(ptk_id=ptk_id)):
+            raise Conflict(f"a training of {ptk_id} is under way; roll back when it has ended")
+        target = uow.versions.get(ptk_id, to)
+        number = newest.number + 1
+        made_by = Job.rollback(spec.stream, ptk_id, number, now)
+        uow.jobs.add(made_by)
+        version = Version(
+            ptk_id,
+            number,
+            made_by.id,
+            f"{spec.stream}.{target.window_index}.rollback-{ptk_id}-{number}",
+            target.window_index,
+            now,
+            repeating_manifest(target, newest, now),
+        )
+        uow.versions.add(version)
+        uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), now)
+        uow.commit()
+    return version
+
+
+def _is_training(job: Job) -> bool:
+    return job.kind is JobKind.TRAIN and (
+        job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)
+    )

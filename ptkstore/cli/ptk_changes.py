@@ -1,0 +1,87 @@
+"""Commands that change a registered PTK: set-config, set-target."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.sdk import Store
+
+
+@answers
+def set_config(
+    ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="JSON or TOML: parameters of the estimator, epsilons, where, profile."),
+    ],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what a file names of a PTK's config, from the next window on; the rest stays.
+
+    JSON null takes epsilons, where or profile away. Refused with the reason, and what would fit, if there is no room;
+    then the PTK stays as it was.
+    """
+    split_ptk_id(ptk_id)
+    config = read_config(file)
+    with opened(home) as store:
+        store.update_ptk_config(ptk_id, config)
+        _tell(store, ptk_id, f"has a new {', '.join(sorted(config))}", as_json=as_json)
+
+
+@answers
+def set_target(
+    ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
+    tau: Annotated[float, typer.Argument(help="The target, in the unit of the PTK's evaluation.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a PTK's target from the next window on; refused with the reason if there is no room."""
+    split_ptk_id(ptk_id)
+    with opened(home) as store:
+        store.update_ptk_performance_target(ptk_id, tau)
+        _tell(store, ptk_id, f"has the target {tau:g}", as_json=as_json)
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """What a JSON or TOML file says; messages name the file and the line, never its content."""
+    if file.suffix.lower() not in (".json", ".toml"):
+        raise InvalidRequest(f"{file.name}: the ending must be .json or .toml")
+    if not file.is_file():
+        raise UnknownName("file", str(file))
+    try:
+        text = file.read_text()
+        config = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        where = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InvalidRequest(f"{file.name} cannot be read as {file.suffix}{where}") from None
+    if not isinstance(config, dict) or not config:
+        raise InvalidRequest(f"{file.name} must name what is to change, as names and values")
+    return config
+
+
+def _tell(store: Store, ptk_id: str, done: str, *, as_json: bool) -> None:
+    spec: PtkSpec = next(one for one in store.service.ptks() if one.ptk_id == ptk_id)
+    if as_json:
+        print_json(
+            {
+                "ptk": ptk_id,
+                "tau": spec.target,
+                "epsilon": spec.loss.epsilon,
+                "delta": spec.loss.delta,
+                "params": spec.estimator["params"],
+                "config": spec.config,
+            }
+        )
+        return
+    console.print(escape(f"{ptk_id} {done} from the next window on; what is reserved stays reserved"))

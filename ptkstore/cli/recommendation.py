@@ -1,0 +1,75 @@
+"""The command that plans a stream's rows: `ptk stream recommend`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows, spoken
+from ptkstore.errors import InvalidRequest
+
+
+@answers
+def recommend(
+    name: str,
+    partitions: Annotated[
+        int | None, typer.Option(help="The most train partitions; the policy's number by default.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Write a chart here: .svg, .png or .pdf.", dir_okay=False)
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend the rows and the window length that a stream's PTKs need, planned as its windows are.
+
+    Only public numbers go in: the policy, what PTKs declare, and what their profiles have released.
+    """
+    from ptkstore.application.recommend_rows import recommend_rows
+
+    if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
+        raise InvalidRequest("--figure must end in .svg, .png or .pdf")
+    with opened(home) as store:
+        advice = recommend_rows(name, partitions=partitions, begin=store.service.begin)
+    if figure is not None:
+        from ptkstore.cli.row_charts import save_rows
+
+        save_rows(advice.lines, advice.policy.rows_per_window, figure)
+    points = [
+        {
+            "line": line,
+            "against": against,
+            "ptks": point.n_ptks,
+            "epsilon": point.capacity.epsilon,
+            "rows": point.n_rows,
+            "partitions": point.partitions,
+            "first_feasible_rows": point.first_feasible_rows,
+        }
+        for line, found in advice.lines.items()
+        for against, points in (("ptks", found.by_ptks), ("budget", found.by_budget))
+        for point in points
+    ]
+    refusals = {line: str(found.refusal) for line, found in advice.lines.items() if found.refusal}
+    if as_json:
+        print_json(
+            {
+                "stream": name,
+                "rows": advice.n_rows,
+                "window_seconds": None if advice.window is None else advice.window.total_seconds(),
+                "rows_per_window": advice.policy.rows_per_window,
+                "refusals": refusals,
+                "points": points,
+            }
+        )
+        return
+    print_rows(points, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
+    for line, reason in refusals.items():
+        console.print(escape(f"{line}: {reason}"))
+    if advice.n_rows and advice.window is not None:
+        console.print(
+            f"N: {advice.n_rows} rows in all train partitions; T: windows of at least {spoken(advice.window)}, at "
+            f"{advice.policy.rows_per_window} rows per {spoken(advice.policy.window)}"
+        )

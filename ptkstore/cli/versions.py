@@ -1,0 +1,69 @@
+"""Commands about published versions: what differs between two, and back to an older one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.errors import InvalidRequest
+
+
+@answers
+def diff(
+    ptk_id: str,
+    one: Annotated[str, typer.Argument(metavar="V1", help="A version, as 1 or v1.")],
+    other: Annotated[str, typer.Argument(metavar="V2", help="Another one.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what differs between two published versions of a PTK."""
+    with opened(home) as store:
+        found = store.diff(ptk_id, _number(one), _number(other))
+    if as_json:
+        print_json(asdict(found))
+        return
+    facts = [
+        {"fact": name, f"v{found.versions[0]}": str(before), f"v{found.versions[1]}": str(after)}
+        for name, (before, after) in found.facts.items()
+    ]
+    print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
+    for table in found.tables:
+        console.print(
+            f"{table.table}: {table.n_added} rows added, {table.n_dropped} dropped, {table.n_kept} kept",
+            highlight=False,
+        )
+        for names, word in ((table.columns_added, "new"), (table.columns_dropped, "dropped")):
+            if names:
+                console.print(f"  {word} columns: {', '.join(names)}", highlight=False)
+        rows = [asdict(column) for column in table.columns]
+        print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
+
+
+@answers
+def rollback(
+    ptk_id: str,
+    to: Annotated[str, typer.Option(help="The version to go back to, as 1 or v1.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish an older version again as the newest one; it costs no budget."""
+    number = _number(to)
+    with opened(home) as store:
+        version = store.rollback(ptk_id, number)
+    if as_json:
+        print_json({"ptk": ptk_id, "version": version, "repeats": number})
+    else:
+        console.print(
+            f"{ptk_id} v{version} repeats v{number}; workers publish it and tell the subscribers",
+            highlight=False,
+        )
+
+
+def _number(text: str) -> int:
+    digits = text.removeprefix("v")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+        raise InvalidRequest(f"{text!r} is no version; write 3 or v3")
+    return int(digits)

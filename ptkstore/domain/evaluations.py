@@ -1,0 +1,48 @@
+"""Evaluations: the paid estimate of a version's loss on its window's test set, the only one that ever leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ptkstore.domain.losses import checked_epsilon
+from ptkstore.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LossMass:
+    """Noisy sums over the privacy units of a test set: of their losses, and of what is missing in each to 1."""
+
+    lost: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What was released of version `number` of a PTK, for `epsilon` on the test block of its window."""
+
+    ptk_id: str
+    number: int
+    job_id: str
+    window_index: int
+    epsilon: float
+    mass: LossMass
+    at: datetime
+
+
+def evaluation_epsilon(config: Mapping[str, Any]) -> float | None:
+    """What a PTK pays for the estimate of each version's loss; None for one that wants none.
+
+    Raises
+    ------
+    InvalidRequest
+        `evaluate` is no mapping of `epsilon` to a number in [1e-6, 10].
+    """
+    given = config.get("evaluate")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or set(given) != {"epsilon"}:
+        raise InvalidRequest('evaluate of a PTK says what an estimate costs, as {"epsilon": 0.1}')
+    return float(checked_epsilon(given["epsilon"], "epsilon of evaluate"))

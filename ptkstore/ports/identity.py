@@ -1,0 +1,102 @@
+"""The catalog's part about who may do what, and who did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.identity import Grant, Token
+
+
+class Identities(Protocol):
+    """Teams, their tokens and their grants."""
+
+    def add_team(self, team: str, at: datetime) -> None:
+        """Create a team; one that exists is left as it is."""
+        ...
+
+    def teams(self) -> tuple[str, ...]:
+        """By name."""
+        ...
+
+    def add_token(self, token: Token) -> None:
+        """Record a token; `UnknownName` if there is no such team."""
+        ...
+
+    def token(self, token_id: str) -> Token | None:
+        """None if there is none of this id."""
+        ...
+
+    def lock_token(self, token_id: str) -> Token:
+        """Until the transaction ends nobody else changes it; `UnknownName` if there is none."""
+        ...
+
+    def replace_token(self, token: Token) -> None:
+        """Write expiry and revocation of a token."""
+        ...
+
+    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """By age, then id."""
+        ...
+
+    def add_grant(self, grant: Grant) -> None:
+        """Give a role; repeating it changes nothing."""
+        ...
+
+    def remove_grant(self, grant: Grant) -> None:
+        """Take a role away; `UnknownName` if it was not given."""
+        ...
+
+    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Those of a team, or on a stream, those for every one included; sorted."""
+        ...
+
+
+class AuditLog(Protocol):
+    """The append-only trail."""
+
+    def append(self, entry: AuditEntry) -> None:
+        """Write one line."""
+        ...
+
+    def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
+        """The next lines after a place; a `started` only where its end is missing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request that carried an idempotency key was answered.
+
+    `asked` is the SHA-256 of what was asked for. `status` is 0 while the first request is at work; it may not hold a
+    secret or a count of rows.
+    """
+
+    team: str
+    key: str
+    asked: str
+    at: datetime
+    status: int = 0
+    content: str = ""
+
+
+class Answers(Protocol):
+    """Stored answers, per team and idempotency key."""
+
+    def claim(self, answer: Answer, *, stale_before: datetime, expired_before: datetime) -> Answer | None:
+        """Take a key that is free, or was left at work before `stale_before`; else what is known of it.
+
+        Answers older than `expired_before` are forgotten.
+        """
+        ...
+
+    def keep(self, answer: Answer) -> None:
+        """Store the answer of a key that was claimed."""
+        ...
+
+    def drop(self, team: str, key: str) -> None:
+        """Free a key whose request failed."""
+        ...

@@ -1,0 +1,55 @@
+"""Paid estimates of losses as people read them, and as documents of the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ptkstore.domain.evaluations import Evaluation, LossMass
+
+
+def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
+    """What an estimate says of its version: all of it follows from the two noisy sums.
+
+    `loss` is the estimated mean loss of a privacy unit of the window's test set, in [0, 1], `standard_error` that of
+    noise and sample together; both are None when the noise is as large as what there was to measure.
+    """
+    from ptklib.profiling.estimates import LossEstimate
+
+    estimate = LossEstimate(evaluation.epsilon, evaluation.mass.lost, evaluation.mass.kept)
+    return {
+        "version": evaluation.number,
+        "window": evaluation.window_index,
+        "loss": estimate.loss,
+        "standard_error": estimate.standard_error,
+        "units": estimate.n_units,
+        "epsilon": evaluation.epsilon,
+        "at": evaluation.at.isoformat(),
+    }
+
+
+def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
+    """One estimate in a list."""
+    return {
+        "ptk_id": evaluation.ptk_id,
+        "version": evaluation.number,
+        "window": evaluation.window_index,
+        "epsilon": evaluation.epsilon,
+        "lost": evaluation.mass.lost,
+        "kept": evaluation.mass.kept,
+        "at": evaluation.at.isoformat(),
+    }
+
+
+def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
+    """The estimate that `evaluation_document` wrote."""
+    return Evaluation(
+        ptk_id=document["ptk_id"],
+        number=document["version"],
+        job_id="",
+        window_index=document["window"],
+        epsilon=document["epsilon"],
+        mass=LossMass(document["lost"], document["kept"]),
+        at=datetime.fromisoformat(document["at"]),
+    )

@@ -1,0 +1,45 @@
+"""Problems of the HTTP API as the errors they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptkstore import errors as e
+
+BY_CODE: Mapping[str, type[e.PtkStoreError]] = {
+    kind.code: kind
+    for kind in vars(e).values()
+    if isinstance(kind, type) and issubclass(kind, e.PtkStoreError)
+}
+# What an answer without a code of ours means.
+_BY_STATUS: Mapping[int, type[e.PtkStoreError]] = {
+    401: e.Unauthenticated,
+    403: e.NotAllowed,
+    409: e.Conflict,
+    413: e.TooLarge,
+    415: e.UnknownFormat,
+    429: e.Unavailable,
+    502: e.Unavailable,
+    503: e.Unavailable,
+    504: e.OutcomeUnknown,
+}
+
+
+def error_of(status: int, document: Any) -> e.PtkStoreError:
+    """The error that a refusal stands for; `document` is its body, None if that is no JSON."""
+    problem = document if isinstance(document, dict) else {}
+    kind = BY_CODE.get(str(problem.get("code")))
+    if kind is None:
+        kind = _BY_STATUS.get(status, e.InvalidRequest if status < 500 else e.InvariantBroken)
+    message = str(problem.get("detail") or f"the server answered {status}")
+    faults = [
+        f"{fault.get('where')}: {fault.get('reason')}"
+        for fault in problem.get("faults") or ()
+        if isinstance(fault, dict)
+    ]
+    if kind is e.UnknownName:
+        return e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", "?")))
+    if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
+        message = f"{message} {problem['request_id']}"
+    return kind("; ".join([message, *faults]))

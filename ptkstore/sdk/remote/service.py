@@ -1,0 +1,301 @@
+"""The use cases of a store behind the HTTP API, called as those of one on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ptkstore.application.diff_versions import VersionDiff, difference
+from ptkstore.application.export_ledger import Export
+from ptkstore.application.ingest_records import IngestReply
+from ptkstore.application.read_ledger import LedgerCheck
+from ptkstore.domain.evaluations import Evaluation
+from ptkstore.domain.filters import BlockLedger
+from ptkstore.domain.odometers import Odometers
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import CorruptObject, InvalidRequest
+from ptkstore.sdk.documents import (
+    block_of,
+    odometers_of,
+    ptk_of,
+    stream_document,
+    stream_of,
+)
+from ptkstore.sdk.evaluations import evaluation_of
+from ptkstore.sdk.remote.transport import Transport, path_of
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+PART_BYTES = 32 * 2**20
+PART_ROWS = 500_000
+ENTITIES_MAX = 10_000
+
+
+def is_url(target: object) -> bool:
+    """Whether a store is named by a URL, not by a directory."""
+    return isinstance(target, str) and "://" in target
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedVersion:
+    """A version in a list; `content` is what lists tell of its manifest."""
+
+    ptk_id: str
+    number: int
+    sha256: str
+    content: Mapping[str, Any]
+
+
+class _Clock:
+    """The clock of the client's machine."""
+
+    def now(self) -> datetime:
+        """The present in UTC."""
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Signer:
+    """Knows the key that the server signs reports with."""
+
+    transport: Transport
+
+    def public_key(self) -> bytes:
+        """32 bytes."""
+        return bytes.fromhex(self.transport.get(path_of("ledger", "key"))["public_key"])
+
+
+class RemoteService:
+    """The part of `wiring.Service` that a client uses, over HTTP."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._http = Transport(url, token)
+        self.clock = _Clock()
+        self.signer = _Signer(self._http)
+
+    # streams
+
+    def create_stream(self, stream: Stream) -> None:
+        """Sent again until it is answered: the server does it once."""
+        self._http.create(path_of("streams"), stream_document(stream))
+
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams on which the token's team has a role."""
+        return tuple(map(stream_of, self._http.pages(path_of("streams"))))
+
+    def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
+        """Store rows; a large table goes in parts, each of which is stored as a whole or not at all."""
+        batch_id = secrets.token_hex(16) if batch_id is None else batch_id
+        table = _without_dictionaries(table)
+        rows = max(1, min(PART_ROWS, int(PART_BYTES * table.num_rows / max(table.nbytes, 1))))
+        accepted, refused, repeated = 0, dict[str, int](), True
+        for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
+            part_id = batch_id if number == 0 else f"{batch_id}.{number}"
+            reply = self._ingest(stream, table.slice(start, rows), part_id)
+            accepted += reply["accepted"]
+            repeated &= reply["repeated"]
+            for reason, count in reply["refused"].items():
+                refused[reason] = refused.get(reason, 0) + count
+        return IngestReply(batch_id, accepted, refused, repeated)
+
+    def _ingest(self, stream: str, table: pa.Table, batch_id: str) -> Any:
+        if not 1 <= len(batch_id) <= 200 or not all("!" <= c <= "~" for c in batch_id):
+            raise InvalidRequest("over HTTP a batch id has 1 to 200 printable ASCII characters, no space")
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return self._http.send(
+            "POST",
+            path_of("streams", stream, "ingest"),
+            content=sink.getvalue().to_pybytes(),
+            headers={"Content-Type": ARROW_STREAM, "Idempotency-Key": batch_id},
+            repeatable=True,
+        ).json()
+
+    def close_windows(
+        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+    ) -> tuple[WindowId, ...]:
+        """Close the windows that have ended."""
+        asked = {
+            "until": None if until is None else until.isoformat(),
+            "expire_unfinished": expire_unfinished,
+        }
+        closed = self._http.send("POST", path_of("streams", stream, "close"), json=asked, repeatable=False)
+        return tuple(WindowId(stream, index) for index in closed.json()["windows"])
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """Erase a user's rows; repeatable."""
+        self._http.send("POST", path_of("streams", stream, "forget"), json={"unit": unit}, repeatable=True)
+
+    # PTKs
+
+    def register_ptk(
+        self,
+        *,
+        team: str,
+        name: str,
+        stream: str,
+        estimator: Mapping[str, Any],
+        target: float,
+        train_frequency: str,
+        config: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> str:
+        """The id of the new PTK; sent again until it is answered, done once."""
+        asked = {
+            "team": team,
+            "name": name,
+            "stream": stream,
+            "estimator": dict(estimator),
+            "target": target,
+            "train_frequency": train_frequency,
+            "config": dict(config or {}),
+            "description": description,
+        }
+        return str(self._http.create(path_of("ptks"), _plain(asked))["ptk_id"])
+
+    def update_ptk(self, ptk_id: str, **changes: Any) -> PtkSpec:
+        """Change a PTK from the next window on; repeatable."""
+        asked = {name: value for name, value in changes.items() if value is not None}
+        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=_plain(asked), repeatable=True)
+        return ptk_of(changed.json())
+
+    def deregister_ptk(self, ptk_id: str) -> None:
+        """Stop training a PTK."""
+        self._http.send("DELETE", path_of("ptks", ptk_id), repeatable=False)
+
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs."""
+        return tuple(map(ptk_of, self._http.pages(path_of("ptks"), {"stream": stream, "team": team})))
+
+    def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
+        """Published versions."""
+        return tuple(
+            PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one)
+            for one in self._http.pages(path_of("ptks", ptk_id, "versions"))
+        )
+
+    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """Paid estimates of the losses of published versions."""
+        return tuple(map(evaluation_of, self._http.pages(path_of("ptks", ptk_id, "evaluations"))))
+
+    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Manifest and files of a published version, every file held against its hash."""
+        manifest = json.loads(self._http.get_bytes(path_of("ptks", ptk_id, "versions", number, "manifest")))
+        files = {}
+        for file in manifest["files"]:
+            content = self._http.get_bytes(path_of("ptks", ptk_id, "versions", number, "files", file["name"]))
+            if hashlib.sha256(content).hexdigest() != file["sha256"]:
+                raise CorruptObject(f"a file of version {number} of {ptk_id} is not the published one")
+            files[file["name"]] = content
+        return manifest, files
+
+    def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
+        """Subscribe an endpoint. Not sent again when the answer is lost: the secret would be lost with it."""
+        asked = {"ptk_id": ptk_id, "endpoint": endpoint}
+        made = self._http.send("POST", path_of("subscriptions"), json=asked, repeatable=False).json()
+        return Subscription(made["id"], made["ptk_id"], made["endpoint"]), made["secret"]
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription."""
+        self._http.send("DELETE", path_of("subscriptions", subscription_id), repeatable=False)
+
+    def rollback_ptk(self, ptk_id: str, to: int) -> PublishedVersion:
+        """Publish the state of an older version again; repeatable."""
+        if not isinstance(to, int) or isinstance(to, bool):
+            raise InvalidRequest("a version is a whole number")
+        made = self._http.send("POST", path_of("ptks", ptk_id, "rollback"), json={"to": to}, repeatable=True)
+        number = int(made.json()["version"])
+        return PublishedVersion(ptk_id, number, "", {})
+
+    def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
+        """What differs between two published versions, compared here."""
+        return difference(
+            ptk_id, (one, other), self.ptk_version(ptk_id, one), self.ptk_version(ptk_id, other)
+        )
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """Tell subscribers of the newest version once more."""
+        told = self._http.send("POST", path_of("ptks", ptk_id, "notify"), repeatable=False)
+        return int(told.json()["subscriptions"])
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Look features up, in parts where there are many entities; reading may be repeated."""
+        if isinstance(features, str):
+            raise InvalidRequest("name at least one feature, as a list of 'view:feature'")
+        found: list[dict[str, Any]] = []
+        most = max(1, min(ENTITIES_MAX, 200_000 // max(1, len(features))))
+        for start in range(0, max(len(entities), 1), most):
+            asked = {"features": list(features), "entities": list(entities[start : start + most])}
+            answer = self._http.send("POST", path_of("lookups"), json=_plain(asked), repeatable=True)
+            found.extend(answer.json()["results"])
+        return found
+
+    # reports
+
+    def budget(self, stream: str) -> tuple[BlockLedger, ...]:
+        """Every block of a stream."""
+        return tuple(map(block_of, self._http.get(path_of("streams", stream, "budget"))["blocks"]))
+
+    def odometers(self, stream: str) -> Odometers:
+        """What was spent so far."""
+        return odometers_of(self._http.get(path_of("streams", stream, "odometers")))
+
+    def verify_ledger(self, stream: str) -> LedgerCheck:
+        """The journal, recomputed by the server."""
+        found = self._http.get(path_of("streams", stream, "ledger", "verification"))
+        return LedgerCheck(stream, found["entries"], found["blocks"], tuple(found["faults"]))
+
+    def export_ledger(
+        self, stream: str, since: datetime | None = None, until: datetime | None = None
+    ) -> Export:
+        """A signed report, byte for byte."""
+        period = {"since": since, "until": until}
+        params = {name: time.isoformat() for name, time in period.items() if time is not None}
+        path = path_of("streams", stream, "ledger", "report")
+        content = self._http.send("GET", path, params=params, repeatable=True).content
+        return Export(content, tuple(json.loads(content)["report"]["verification"]["faults"]))
+
+    def work_until_idle(self, at_once: int = 1) -> int:
+        """Nothing a client can do: the workers of a remote store do its work."""
+        raise InvalidRequest("a remote store is worked on by its own workers")
+
+    def close(self) -> None:
+        """Give connections back."""
+        self._http.close()
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it: numbers of numpy become Python's, tuples lists."""
+    match value:
+        case None | bool() | str():
+            return value
+        case dict() | Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float():
+            return float(value)
+        case int():
+            return int(value)
+        case _ if hasattr(value, "item"):
+            return _plain(value.item())
+        case _:
+            raise InvalidRequest(f"{type(value).__name__} is nothing that can be sent as JSON")
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = table.column(index).cast(field.type.value_type)
+            table = table.set_column(index, field.name, plain)
+    return table

@@ -1,0 +1,33 @@
+"""Problems as of RFC 9457."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ptkstore.wire.base import Wire
+
+MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "urn:ptkstore:problem:"
+
+
+class Fault(Wire):
+    """One thing that is wrong with a request: where, as the path of a declared field, and a fixed code."""
+
+    where: str
+    reason: str
+
+
+class Problem(Wire):
+    """Why a request was not done. `code` is fixed, the rest is for people; no value that was sent is repeated."""
+
+    type: Annotated[str, Field(examples=["urn:ptkstore:problem:unknown-name"])]
+    title: str
+    status: int
+    code: Annotated[str, Field(examples=["unknown-name"])]
+    detail: str
+    request_id: str
+    kind: Annotated[str | None, Field(description="of what there is none of this name")] = None
+    name: str | None = None
+    faults: list[Fault] = Field(default_factory=list)

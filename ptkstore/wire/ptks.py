@@ -1,0 +1,163 @@
+"""PTKs, their versions, lookups of their features."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from ptkstore.wire.base import Instant, JsonObject, Loss, Name, Text, Wire
+
+Duration = Annotated[str, StringConstraints(pattern=r"^\d{1,9}\s*[smhdSMHD]$", max_length=16)]
+
+ESTIMATOR: dict[str, JsonValue] = {
+    "family": "HistoricalStatistics",
+    "params": {
+        "keys": ["hour"],
+        "values": ["speed"],
+        "domains": {"hour": list(range(24))},
+        "bounds": {"speed": [0.0, 60.0]},
+        "statistics": ["count", "mean"],
+        "epsilon": 0.1,
+        "delta": 0.0,
+    },
+}
+EXAMPLE: dict[str, JsonValue] = {
+    "name": "speed",
+    "stream": "trips",
+    "estimator": ESTIMATOR,
+    "target": 0.1,
+    "train_frequency": "1d",
+    "description": "Mean speed by hour.",
+}
+
+
+class EstimatorIn(Wire, json_schema_extra={"examples": [ESTIMATOR]}):
+    """One of ptklib's families as data: `estimator.to_spec()` writes it."""
+
+    family: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{1,64}$")]
+    params: JsonObject
+
+
+class PtkIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
+    """A PTK to register for the caller's team."""
+
+    name: Name
+    team: Annotated[Name | None, Field(description="the caller's own team, which is the default")] = None
+    stream: Name
+    estimator: EstimatorIn
+    target: float
+    train_frequency: Duration = "1d"
+    config: JsonObject = Field(default_factory=dict)
+    description: Text = ""
+
+
+class PtkPatch(Wire, json_schema_extra={"examples": [{"target": 0.2}]}):
+    """What is to change from the next window on; what is left out stays."""
+
+    estimator: EstimatorIn | None = None
+    target: float | None = None
+    config: JsonObject | None = None
+    description: Text | None = None
+
+
+class PtkOut(Wire):
+    """A registered PTK: what it is, what one training of it costs, what it releases."""
+
+    ptk_id: str
+    team: str
+    name: str
+    stream: str
+    family: str
+    estimator: dict[str, Any]
+    loss: Loss
+    event: dict[str, Any]
+    tables: dict[str, Any]
+    target: float
+    every: Annotated[int, Field(description="windows between two trainings")]
+    assurance: str
+    config: dict[str, Any]
+    description: str
+    menu: list[list[float]]
+
+
+class Registered(Wire):
+    """The id of a new PTK."""
+
+    ptk_id: str
+
+
+class VersionOut(Wire):
+    """A published version; `manifest_sha256` is the hash of its manifest's bytes."""
+
+    ptk_id: str
+    version: int
+    published_at: Instant
+    newest_contributing_window: dict[str, Any]
+    guarantee: dict[str, Any]
+    manifest_sha256: str
+
+
+class EvaluationOut(Wire):
+    """The paid estimate of a version's loss.
+
+    Noisy sums over the privacy units of a test set, in 2**-20 of a loss of 1: of their losses, and of what is missing
+    in each to 1.
+    """
+
+    ptk_id: str
+    version: int
+    window: int
+    epsilon: float
+    lost: int
+    kept: int
+    at: Instant
+
+
+class RollbackIn(Wire, json_schema_extra={"examples": [{"to": 3}]}):
+    """The version whose state is to be published again."""
+
+    to: Annotated[int, Field(ge=1, le=10**8 - 1)]
+
+
+class RolledBack(Wire):
+    """The new version, which repeats the older one."""
+
+    version: int
+
+
+class Told(Wire):
+    """How many subscriptions will hear of the newest version once more."""
+
+    subscriptions: int
+
+
+KeyValue = Annotated[str, StringConstraints(max_length=1_000)] | int
+Reference = Annotated[
+    str,
+    StringConstraints(min_length=3, max_length=300),
+    Field(description="`view:feature` for the newest version, `view@vN:feature` for a pinned one"),
+]
+
+
+class LookupIn(
+    Wire,
+    json_schema_extra={
+        "examples": [{"features": ["taxi__speed:speed_mean"], "entities": [{"hour": 8}, {"hour": 9}]}]
+    },
+):
+    """Features to look up, and the join keys of each row."""
+
+    features: Annotated[list[Reference], Field(min_length=1, max_length=500)]
+    entities: Annotated[
+        list[
+            Annotated[dict[Annotated[str, StringConstraints(max_length=200)], KeyValue], Field(max_length=50)]
+        ],
+        Field(max_length=10_000),
+    ]
+
+
+class LookupOut(Wire):
+    """One object per entity, in order; null where nothing was released, and for a number that is not finite."""
+
+    results: list[dict[str, JsonValue]]

@@ -1,0 +1,266 @@
+"""Streams, their policies, what is stored of them and what it costs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from ptkstore.wire.base import Amount, Exact, Instant, Loss, Name, PtkId, Text, Time, Wire
+
+ColumnKind = Literal["int64", "float64", "string", "bool", "timestamp"]
+AccountantName = Literal["renyi", "zcdp", "basic"]
+UnitName = Literal["record", "user-in-window", "user"]
+AssuranceName = Literal["asserted", "composed", "library"]
+ClosingName = Literal["clock", "operator"]
+BlockStateName = Literal["active", "retired", "erased"]
+Seconds = Annotated[float, Field(ge=0, le=3650 * 86_400)]
+Value = Annotated[str, StringConstraints(max_length=200)] | int | bool
+
+EXAMPLE: dict[str, JsonValue] = {
+    "name": "trips",
+    "team": "taxi",
+    "columns": {"at": "timestamp", "hour": "int64", "speed": "float64"},
+    "time_column": "at",
+    "epsilon": "1",
+    "delta": "0.000001",
+    "window_seconds": 86400,
+    "origin": "2026-01-05T00:00:00Z",
+    "closing": "clock",
+}
+
+
+class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
+    """A stream to create. Schema and policy are fixed from then on; what is left out gets its default."""
+
+    name: Name
+    team: Name
+    columns: Annotated[dict[Name, ColumnKind], Field(min_length=1, max_length=500)]
+    time_column: Name
+    epsilon: Amount
+    delta: Amount = 0.0
+    window_seconds: Annotated[int, Field(ge=1, le=3650 * 86_400)] = 86_400
+    origin: Time | None = None
+    lateness_seconds: Seconds = 0.0
+    future_skew_seconds: Seconds = 300.0
+    retention_windows: Annotated[int, Field(ge=1, le=10_000)] = 1
+    n_max: Annotated[int, Field(ge=1, le=10**12)] = 1_000_000
+    rows_per_window: Annotated[int, Field(ge=1, le=10**12)] = 10_000
+    profile_max_age: Annotated[int, Field(ge=1, le=10_000)] = 30
+    train_partitions: Annotated[int, Field(ge=1, le=64)] = 1
+    max_rows_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 1
+    user_shards: Annotated[int, Field(ge=1, le=256)] = 1
+    accountant: AccountantName = "renyi"
+    privacy_unit: UnitName = "record"
+    relation: Literal["add_remove"] = "add_remove"
+    minimum_assurance: AssuranceName = "library"
+    closing: ClosingName = "clock"
+    unit_column: Name | None = None
+    block_by: Annotated[
+        dict[Name, Annotated[list[Value], Field(min_length=1, max_length=256)]], Field(max_length=1)
+    ] = Field(default_factory=dict)
+    profile_share: Amount = "0.1"
+    test_share: Amount = "0.1"
+    contexts: Annotated[dict[Name, Annotated[list[Name], Field(max_length=200)]], Field(max_length=64)] = (
+        Field(default_factory=dict)
+    )
+    no_collusion: Text = ""
+    reserve: Annotated[dict[PtkId, Amount], Field(max_length=200)] = Field(default_factory=dict)
+    retire_below: Amount = "0.000001"
+
+
+class StreamOut(Wire):
+    """A stream: its schema and its whole policy."""
+
+    name: str
+    team: str
+    columns: dict[str, ColumnKind]
+    time_column: str
+    epsilon: Exact
+    delta: Exact
+    window_seconds: int
+    origin: Instant
+    lateness_seconds: float
+    future_skew_seconds: float
+    retention_windows: int
+    n_max: int
+    rows_per_window: int
+    profile_max_age: int
+    train_partitions: int
+    max_rows_per_unit: int
+    user_shards: int
+    accountant: AccountantName
+    privacy_unit: UnitName
+    relation: str
+    minimum_assurance: AssuranceName
+    closing: ClosingName
+    unit_column: str | None
+    block_by: dict[str, list[str | int | bool]]
+    profile_share: Exact
+    test_share: Exact
+    contexts: dict[str, list[str]]
+    no_collusion: str
+    reserve: dict[str, Exact]
+    retire_below: Exact
+
+
+class CloseIn(Wire, json_schema_extra={"examples": [{"until": "2026-01-06T00:00:00Z"}]}):
+    """Until which event time windows are closed; now by default."""
+
+    until: Time | None = None
+    expire_unfinished: bool = False
+
+
+class Closed(Wire):
+    """The windows that were closed by this call."""
+
+    windows: list[int]
+
+
+class ForgetIn(Wire, json_schema_extra={"examples": [{"unit": "user-17"}]}):
+    """The user whose rows are to be erased; it is kept nowhere."""
+
+    unit: Annotated[str, StringConstraints(min_length=1, max_length=1_000)] | int
+
+
+class Forgotten(Wire):
+    """No kept window holds rows of the unit; the answer is the same if there were none."""
+
+    forgotten: Literal[True] = True
+
+
+class IngestOut(Wire):
+    """What became of a batch. The counts are for its producer and kept nowhere."""
+
+    batch_id: str
+    accepted: int
+    refused: Annotated[dict[str, int], Field(description="rows by the reason they were refused for")]
+    repeated: Annotated[bool, Field(description="the batch was stored before; nothing was stored now")]
+
+
+class BlockOut(Wire):
+    """One line of one block: what it may lose, has promised and has lost."""
+
+    block: int
+    line: str
+    state: BlockStateName
+    capacity: Loss
+    reserved: Loss
+    spent: Loss
+    committed: Loss
+
+
+class Budget(Wire):
+    """Every block of a stream."""
+
+    stream: str
+    blocks: list[BlockOut]
+
+
+class SpentOut(Wire):
+    """What some releases cost together, three ways; admission rests on none but the filter's `guarantee`."""
+
+    releases: int
+    guarantee: Loss
+    basic: Loss
+    tight: Loss
+
+
+class LineOdometerOut(Wire):
+    """One line of one block."""
+
+    block: int
+    line: str
+    state: BlockStateName
+    capacity: Loss
+    reserved: Loss
+    spent: SpentOut
+    in_doubt: bool
+
+
+class PartyOdometerOut(Wire):
+    """What a PTK or a team spent on the block where it is most."""
+
+    name: str
+    spent: SpentOut
+    reserved: Loss
+
+
+class OdometersOut(Wire):
+    """All odometers of a stream."""
+
+    blocks: list[LineOdometerOut]
+    lines: dict[str, SpentOut]
+    stream: SpentOut
+    ptks: list[PartyOdometerOut]
+    teams: list[PartyOdometerOut]
+
+
+class KeptWindow(Wire):
+    """A closed window whose rows may exist until event time reaches `until`."""
+
+    window: int
+    start: Instant
+    end: Instant
+    state: str
+    until: Instant
+
+
+class ExposureOut(Wire):
+    """What is kept of a stream that is no DP output, since when and until when."""
+
+    stream: str
+    reached: Instant
+    since: Instant
+    allowed_since: Instant
+    open_since: Instant
+    kept: list[KeptWindow]
+    overdue: list[int]
+    remains: list[int]
+    holds: bool
+
+
+class Point(Wire):
+    """Rows that so many PTKs would need at a budget."""
+
+    ptks: int
+    epsilon: float
+    rows: int | None
+    partitions: int | None
+    first_feasible_rows: int | None
+
+
+class LineAdvice(Wire):
+    """A recommendation for one line of the budget."""
+
+    rows: int | None
+    refusal: str | None
+    by_ptks: list[Point]
+    by_budget: list[Point]
+
+
+class Advice(Wire):
+    """The rows and the window length that a stream's PTKs need, from public numbers alone."""
+
+    stream: str
+    rows: int | None
+    window_seconds: float | None
+    rows_per_window: int
+    lines: dict[str, LineAdvice]
+
+
+class LedgerCheckOut(Wire):
+    """The journal of a stream, recomputed; `faults` is empty when all is well."""
+
+    stream: str
+    entries: int
+    blocks: int
+    faults: list[str]
+
+
+class LedgerKey(Wire):
+    """The public key that reports are signed with, in hexadecimal."""
+
+    algorithm: str
+    public_key: str
+    ledger_id: str

@@ -1,0 +1,156 @@
+"""The adapters that the settings name."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
+from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
+from ptkstore.adapters.objects import FsspecLake, FsspecRawZone, FsspecStaging
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.sandbox import (
+    ProcessEraser,
+    ProcessEvaluator,
+    ProcessPreparer,
+    ProcessProfiler,
+    ProcessTrainer,
+    Program,
+)
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.webhooks import HttpMessenger
+from ptkstore.adapters.world import SilentSteps, SystemClock
+from ptkstore.application.group_commit import GroupCommit
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.world import Clock, Steps
+from ptkstore.settings import Settings
+
+
+class Adapters:
+    """What use cases are bound to.
+
+    Adapters are made at first use, so that a process pays only for what it does. Not shared between processes: after a
+    fork, make new ones.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, steps: Steps | None = None) -> None:
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        self.steps: Steps = steps or SilentSteps()
+
+    @cached_property
+    def catalog(self) -> SqlCatalog:
+        """SQL of everything but rows and keys."""
+        return SqlCatalog(self.settings.catalog_url)
+
+    @cached_property
+    def keys(self) -> FileKeyStore:
+        """Keys, apart from what they open."""
+        return FileKeyStore(self.settings.root / "keys")
+
+    @cached_property
+    def signer(self) -> FileSigner:
+        """The key that reports are signed with."""
+        return FileSigner(self.settings.root / "keys")
+
+    @cached_property
+    def raw(self) -> FsspecRawZone:
+        """Encrypted rows."""
+        return FsspecRawZone(self.settings.raw, AesGcmSealer())
+
+    @cached_property
+    def staging(self) -> FsspecStaging:
+        """Encrypted drafts."""
+        return FsspecStaging(self.settings.raw, AesGcmSealer())
+
+    @cached_property
+    def lake(self) -> FsspecLake:
+        """Published states."""
+        return FsspecLake(self.settings.lake)
+
+    @cached_property
+    def trainer(self) -> ProcessTrainer:
+        """One process per run."""
+        return ProcessTrainer(self._program, staging=self.staging)
+
+    @cached_property
+    def profiler(self) -> ProcessProfiler:
+        """One process per profile."""
+        return ProcessProfiler(replace(self._program, timeout_seconds=self.settings.profile_timeout_seconds))
+
+    @cached_property
+    def evaluator(self) -> ProcessEvaluator:
+        """One process per evaluation."""
+        return ProcessEvaluator(self._program)
+
+    @cached_property
+    def preparer(self) -> ProcessPreparer:
+        """One process per window."""
+        return ProcessPreparer(self._program)
+
+    @cached_property
+    def eraser(self) -> ProcessEraser:
+        """One process per window."""
+        return ProcessEraser(self._program)
+
+    @property
+    def _program(self) -> Program:
+        return Program(
+            raw_url=self.raw.url,
+            staging_url=self.staging.url,
+            timeout_seconds=self.settings.train_timeout_seconds,
+            memory_bytes=self.settings.train_memory_mib * 2**20,
+            python=sys.executable,
+        )
+
+    @cached_property
+    def features(self) -> FeatureStore:
+        """Feast, which its room imports at first use because that takes seconds."""
+        return FeastFeatureStore(
+            self.feast_repo,
+            keep_versions=self.settings.keep_versions,
+            keep_seconds=self.settings.keep_superseded_seconds,
+        )
+
+    @cached_property
+    def messenger(self) -> HttpMessenger:
+        """Signed webhooks."""
+        return HttpMessenger(allowed_networks=self.settings.webhook_networks)
+
+    @property
+    def begin(self) -> Begin:
+        """Starts a transaction on the catalog."""
+        return self.catalog.begin
+
+    @cached_property
+    def charges(self) -> GroupCommit:
+        """Where the threads of this process that charge one stream meet."""
+        return GroupCommit(self.begin)
+
+    @property
+    def broker_url(self) -> str:
+        """The broker's URL as Celery takes it."""
+        return self.settings.redis_url or RedisServer(self.settings.root).celery_url
+
+    @property
+    def redis_url(self) -> str:
+        """The URL of Redis as its own client takes it."""
+        return self.settings.redis_url or RedisServer(self.settings.root).client_url
+
+    @cached_property
+    def feast_repo(self) -> Path:
+        """A plain Feast repository, written from the settings."""
+        repo = self.settings.root / "feast"
+        online: RedisOnline | SqliteOnline = SqliteOnline()
+        if self.settings.online_in_redis:
+            online = RedisOnline.from_url(self.redis_url, packed=self.settings.online_store == "packed")
+        write_repo(repo, self.settings.database_url or f"sqlite:///{repo / 'registry.db'}", online)
+        return repo
+
+    def close(self) -> None:
+        """Give connections back."""
+        if "catalog" in self.__dict__:
+            self.catalog.close()

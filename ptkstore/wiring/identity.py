@@ -1,0 +1,136 @@
+"""Use cases of identity, bound to the adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+from ptkstore.application import (
+    answer_once,
+    authorize,
+    create_team,
+    grant_role,
+    issue_token,
+    read_audit_log,
+    record_action,
+    revoke_token,
+    rotate_token,
+)
+from ptkstore.application.authorize import Named
+from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.identity import Action, Grant, Principal, Role, Token
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.identity import Answer
+from ptkstore.ports.world import Clock
+from ptkstore.wiring.adapters import Adapters
+
+
+class Identity:
+    """Who may do what, and who did; on the adapters of one process."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters = adapters
+
+    @property
+    def _begin(self) -> Begin:
+        return self._adapters.begin
+
+    @property
+    def _clock(self) -> Clock:
+        return self._adapters.clock
+
+    def create_team(self, team: str) -> None:
+        """See `application.create_team`."""
+        create_team.create_team(team, begin=self._begin, clock=self._clock)
+
+    def teams(self) -> tuple[str, ...]:
+        """All teams."""
+        with self._begin() as uow:
+            return uow.identities.teams()
+
+    def issue_token(
+        self,
+        team: str,
+        scopes: Iterable[Role],
+        *,
+        label: str = "",
+        life: timedelta = issue_token.USUAL_LIFE,
+    ) -> tuple[Token, str]:
+        """See `application.issue_token`."""
+        return issue_token.issue_token(
+            team, scopes, label=label, life=life, begin=self._begin, clock=self._clock
+        )
+
+    def rotate_token(
+        self, token_id: str, overlap: timedelta = rotate_token.USUAL_OVERLAP
+    ) -> tuple[Token, str]:
+        """See `application.rotate_token`."""
+        return rotate_token.rotate_token(token_id, overlap, begin=self._begin, clock=self._clock)
+
+    def revoke_token(self, token_id: str) -> None:
+        """See `application.revoke_token`."""
+        revoke_token.revoke_token(token_id, begin=self._begin, clock=self._clock)
+
+    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """Tokens without their secrets."""
+        with self._begin() as uow:
+            return uow.identities.tokens(team)
+
+    def grant(self, grant: Grant) -> None:
+        """See `application.grant_role`."""
+        grant_role.grant_role(grant, begin=self._begin)
+
+    def withdraw(self, grant: Grant) -> None:
+        """See `application.grant_role`."""
+        grant_role.withdraw_role(grant, begin=self._begin)
+
+    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Roles that were given."""
+        with self._begin() as uow:
+            return uow.identities.grants(team, stream)
+
+    def identify(self, text: str | None) -> Principal:
+        """See `application.authorize`."""
+        return authorize.identify(text, begin=self._begin, clock=self._clock)
+
+    def authorize(self, text: str | None, action: Action, named: Named | None) -> Principal:
+        """See `application.authorize`."""
+        return authorize.authorize(text, action, named, begin=self._begin, clock=self._clock)
+
+    def permit(self, principal: Principal, action: Action, *named: Named) -> None:
+        """See `application.authorize`; for all that a request names."""
+        with self._begin() as uow:
+            for one in named:
+                authorize.permit(principal, action, one, uow)
+
+    def visible_streams(self, principal: Principal) -> frozenset[str]:
+        """See `application.authorize`."""
+        with self._begin() as uow:
+            return authorize.visible_streams(principal, uow)
+
+    def recorded(
+        self, action: Action, subject: str, request_id: str, principal: Principal | None
+    ) -> AbstractContextManager[record_action.Trace]:
+        """See `application.record_action`."""
+        return record_action.recorded(
+            action, subject, request_id, principal, begin=self._begin, clock=self._clock
+        )
+
+    def record(
+        self, action: Action, subject: str, request_id: str, principal: Principal | None, outcome: str
+    ) -> None:
+        """See `application.record_action`."""
+        record_action.record(
+            action, subject, request_id, principal, outcome, begin=self._begin, clock=self._clock
+        )
+
+    def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
+        """See `application.read_audit_log`."""
+        return read_audit_log.read_audit_log(after, limit, team=team, begin=self._begin)
+
+    def answer_once(
+        self, team: str, key: str, asked: object, act: Callable[[], tuple[int, str]]
+    ) -> tuple[Answer, bool]:
+        """See `application.answer_once`."""
+        return answer_once.answer_once(team, key, asked, act, begin=self._begin, clock=self._clock)

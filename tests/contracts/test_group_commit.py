@@ -1,0 +1,143 @@
+"""Threads that charge one stream at once share a commit, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.application.charging import reserve
+from ptkstore.application.group_commit import GroupCommit
+from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.errors import Conflict, Unavailable
+from ptkstore.ports.catalog import UnitOfWork
+from tests.contracts.builders import STREAM, request, with_blocks
+
+PATIENCE_SECONDS = 30.0
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+class Counted:
+    """A catalog's transactions, counted; commits fail as `breaks` says."""
+
+    def __init__(self, catalog: SqlCatalog, breaks: type[Exception] | None = None) -> None:
+        self.catalog, self.breaks, self.begun = catalog, breaks, 0
+
+    @contextmanager
+    def begin(self) -> Iterator[UnitOfWork]:
+        self.begun += 1
+        with self.catalog.begin() as uow:
+            yield uow
+            if self.breaks is not None:
+                raise self.breaks("the catalog is gone")
+
+
+def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Granted | Denied]:
+    return lambda uow: reserve(uow, one, {})
+
+
+def while_one_commits(queue: GroupCommit, wishes: dict[str, BudgetRequest]) -> dict[str, object]:
+    """What each caller is told, all of them waiting for the same transaction behind a first one."""
+    found: dict[str, object] = {}
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(_: UnitOfWork) -> None:
+        begun.set()
+        go_on.wait(PATIENCE_SECONDS)
+
+    def ask(name: str, one: BudgetRequest) -> None:
+        try:
+            found[name] = queue.together(STREAM, wish(one))
+        except (Conflict, Unavailable) as error:
+            found[name] = type(error)
+
+    threads = [threading.Thread(target=queue.together, args=(STREAM, slow))]
+    threads[0].start()
+    assert begun.wait(PATIENCE_SECONDS)
+    threads += [threading.Thread(target=ask, args=item) for item in wishes.items()]
+    for thread in threads[1:]:
+        thread.start()
+    while len(queue._lines[STREAM].waiting) < len(wishes):
+        time.sleep(0.001)
+    go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    return found
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[SqlCatalog]:
+    with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as made:
+        yield with_blocks(made)
+
+
+def test_those_who_wait_together_cost_one_transaction(catalog: SqlCatalog) -> None:
+    counted = Counted(catalog)
+    wishes = {f"k{n}": request(f"k{n}") for n in range(5)}
+    found = while_one_commits(GroupCommit(counted.begin), wishes)
+    assert found == {key: Granted(key) for key in wishes}
+    assert counted.begun == 2  # the slow one, and one for all five
+    with catalog.begin() as uow:
+        assert all(len(uow.ledger.history(key)) == 1 for key in wishes)
+
+
+def test_each_is_decided_beside_those_before_it(catalog: SqlCatalog) -> None:
+    wishes = {f"k{n}": request(f"k{n}", 0.4) for n in range(5)}
+    found = while_one_commits(GroupCommit(catalog.begin), wishes)
+    assert sorted(type(answer).__name__ for answer in found.values()) == ["Denied"] * 3 + ["Granted"] * 2
+
+
+def test_a_step_that_fails_is_for_its_own_caller_alone(catalog: SqlCatalog) -> None:
+    queue = GroupCommit(catalog.begin)
+    queue.together(STREAM, wish(request("known")))
+    wrong = replace(request("known"), blocks=BlockRange(2, 3))
+    found = while_one_commits(queue, {"wrong": wrong, **{f"k{n}": request(f"k{n}") for n in range(3)}})
+    assert found == {"wrong": Conflict, **{f"k{n}": Granted(f"k{n}") for n in range(3)}}
+
+
+def test_when_the_catalog_does_not_answer_nobody_is_charged_on_top(catalog: SqlCatalog) -> None:
+    counted = Counted(catalog)
+    queue = GroupCommit(counted.begin)
+    queue.together(STREAM, wish(request("known")))
+    counted.breaks = Unavailable
+    with pytest.raises(Unavailable):
+        queue.together(STREAM, wish(request("new")))
+    assert counted.begun == 2  # asked once: whether it was written is for the caller to find out
+    counted.breaks = None
+    assert queue.together(STREAM, wish(request("new"))) == Granted("new")
+    with catalog.begin() as uow:
+        assert len(uow.ledger.history("new")) == 1
+
+
+def test_an_interrupted_caller_leaves_the_line_to_the_others(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = GroupCommit(catalog.begin)
+    assert queue.together(STREAM, wish(request("first"))) == Granted("first")
+    waiting = queue._arrivals.wait_for
+
+    def interrupted(*_: object) -> bool:
+        monkeypatch.setattr(queue._arrivals, "wait_for", waiting)
+        raise Interrupted
+
+    monkeypatch.setattr(queue._arrivals, "wait_for", interrupted)
+    with pytest.raises(Interrupted):
+        queue.together(STREAM, wish(request("second")))
+    answers: list[Granted | Denied] = []
+    thread = threading.Thread(target=lambda: answers.append(queue.together(STREAM, wish(request("third")))))
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    assert answers == [Granted("third")]
+    with catalog.begin() as uow:
+        assert uow.ledger.history("second") == ()

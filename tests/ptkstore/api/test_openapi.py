@@ -1,0 +1,194 @@
+"""The OpenAPI document is complete, and the server behaves as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET
+from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.streams import Assurance, Closing, ColumnType, PrivacyUnit
+from ptkstore.wire import identity, ptks, streams, subscriptions
+from ptkstore.wire.base import Wire
+from tests.ptkstore.api.server import Api
+
+CALLS = 200
+SOAK_CALLS = 10_000
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        api.world.stream(retention_windows=20)
+        api.world.register()
+        api.world.publish(0)
+        api.world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/", team="taxi")
+        api.identity.create_team("taxi")
+        yield api
+
+
+@pytest.fixture(scope="module")
+def document(api: Api) -> dict[str, Any]:
+    found: dict[str, Any] = api.client().get("/openapi.json").json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_every_operation_is_described_and_says_how_it_is_refused(document: dict[str, Any]) -> None:
+    problem = {"$ref": "#/components/schemas/Problem"}
+    for name, operation in operations(document):
+        assert operation["summary"], name
+        assert operation["operationId"], name
+        for status, answer in operation["responses"].items():
+            assert answer["description"], (name, status)
+            if int(status) >= 400 and not name.endswith("/readyz"):
+                assert answer["content"] == {"application/problem+json": {"schema": problem}}, (name, status)
+        if " /v1/" in name:
+            assert operation["security"] == [{"token": []}], name
+            assert {"401", "403", "422", "500", "503"} <= set(operation["responses"]), name
+
+
+def test_operations_have_names_of_their_own(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+
+
+def test_every_body_is_closed_and_has_an_example(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name, operation in operations(document):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+        if content is None:
+            continue
+        schema = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+        assert schema["additionalProperties"] is False, name
+        assert schema["examples"], name
+
+
+@pytest.mark.parametrize("module", [identity, ptks, streams, subscriptions])
+def test_an_example_is_what_it_is_an_example_of(module: Any) -> None:
+    found = [
+        (kind, example)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Wire)
+        for example in (kind.model_config.get("json_schema_extra") or {}).get("examples", [])  # type: ignore[union-attr]
+    ]
+    assert found
+    for kind, example in found:
+        kind.model_validate(example)
+
+
+def test_every_text_and_list_that_is_sent_has_a_limit(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    sent = [
+        schemas[operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]]
+        for _, operation in operations(document)
+        if "application/json" in operation.get("requestBody", {}).get("content", {})
+    ]
+
+    def unlimited(schema: Any, place: str) -> Iterator[str]:
+        if isinstance(schema, dict):
+            if "$ref" in schema:
+                yield from unlimited(schemas[schema["$ref"].rpartition("/")[2]], place)
+            kind = schema.get("type")
+            if kind == "string" and not {"maxLength", "pattern", "enum", "const"} & set(schema):
+                yield place
+            if kind == "array" and "maxItems" not in schema:
+                yield place
+            for name, item in schema.items():
+                if name not in ("examples", "default"):
+                    yield from unlimited(item, f"{place}.{name}")
+        elif isinstance(schema, list):
+            for item in schema:
+                yield from unlimited(item, place)
+
+    assert [place for schema in sent for place in unlimited(schema, schema["title"])] == []
+
+
+@pytest.mark.parametrize(
+    ("literal", "members"),
+    [
+        (streams.ColumnKind, ColumnType),
+        (streams.AccountantName, Accountant),
+        (streams.UnitName, PrivacyUnit),
+        (streams.AssuranceName, Assurance),
+        (streams.ClosingName, Closing),
+        (streams.BlockStateName, BlockState),
+        (identity.RoleName, Role),
+        (identity.StreamRoleName, STREAM_ROLES),
+    ],
+)
+def test_the_words_of_the_wire_are_those_of_the_domain(literal: Any, members: Any) -> None:
+    assert sorted(get_args(literal)) == sorted(member.value for member in members)
+
+
+ENDLESS = re.compile(r"/events$")
+schemathesis.serializer.alias([ARROW_STREAM, PARQUET, NDJSON], "application/octet-stream")
+
+
+def hammer(api: Api, calls: int) -> None:
+    """Call every operation, `calls` times in all, as somebody who may do everything."""
+    headers = {"Authorization": f"Bearer {api.token(*Role)}"}
+    schema = schemathesis.openapi.from_url(f"{api.url}/openapi.json", wait_for_schema=None)
+    chosen = [found.ok() for found in schema.get_all_operations() if not ENDLESS.search(found.ok().path)]
+    each = max(1, calls // len(chosen))
+    failures: list[str] = []
+    for operation in chosen:
+
+        @settings(
+            max_examples=each,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.generate],
+        )
+        @operation_given(operation)
+        def call(case: schemathesis.Case) -> None:
+            case.call_and_validate(
+                headers=headers,
+                checks=[
+                    not_a_server_error,
+                    status_code_conformance,
+                    content_type_conformance,
+                    response_schema_conformance,
+                ],
+                timeout=60,
+            )
+
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - every operation is to be looked at
+            failures.append(f"{operation.label}: {type(error).__name__}: {error}"[:2_000])
+    assert failures == []
+
+
+def operation_given(operation: Any) -> Any:
+    from hypothesis import given
+
+    return given(case=operation.as_strategy())
+
+
+def test_no_call_that_the_document_allows_or_forbids_is_a_server_error(api: Api) -> None:
+    hammer(api, CALLS)
+
+
+@pytest.mark.soak
+def test_ten_thousand_calls_end_without_a_server_error(api: Api) -> None:
+    hammer(api, SOAK_CALLS)

@@ -1,0 +1,112 @@
+"""The API on a real PostgreSQL, and as the process that an operator starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ptkstore.domain.identity import Role
+from tests.ptkstore.api.server import Api, all_items, arrow, ingest, problem, until
+from tests.ptkstore.application.world import STREAM, speed, trips
+
+
+@pytest.fixture
+def on_postgres(tmp_path: Path, fresh_postgres_url: str) -> Iterator[Api]:
+    with Api(tmp_path / "home", database_url=fresh_postgres_url) as api:
+        api.world.stream()
+        yield api
+
+
+def test_a_day_over_http_on_postgresql(on_postgres: Api) -> None:
+    api = on_postgres
+    client, admin = api.acting(), api.acting(Role.ADMINISTRATOR, team="administrators")
+    body = {"name": "speed", "stream": STREAM, "estimator": speed(), "target": 0.1}
+    for _ in range(2):
+        made = client.post("/v1/ptks", json=body, headers={"Idempotency-Key": "k"})
+        assert made.json() == {"ptk_id": "taxi.speed"}
+    assert ingest(client, arrow(trips([0.5])), **{"Idempotency-Key": "b"}).json()["accepted"] == 1
+    closed = client.post(f"/v1/streams/{STREAM}/close", json={"until": "2026-01-06T00:00:00Z"})
+    assert closed.json() == {"windows": [0]}
+    api.world.work("prepare", "allocate", "train", "place", "flip")
+    assert [v["version"] for v in all_items(client, "/v1/ptks/taxi.speed/versions")] == [1]
+    assert client.get(f"/v1/streams/{STREAM}/ledger/verification").json()["faults"] == []
+    assert problem(client.get("/v1/streams/%00")) == (404, "unknown-name")
+    assert problem(client.post("/v1/ptks", json={**body, "description": "\x00"}))[1] == "invalid-request"
+    actions = [e["action"] for e in all_items(admin, "/v1/audit-log", team="taxi")]
+    assert actions[:2] == ["ptk.register", "ptk.register"]
+    assert api.client().get("/readyz").json()["ready"] is True
+
+
+def test_many_at_once_on_postgresql(on_postgres: Api) -> None:
+    api = on_postgres
+    client = api.acting()
+    statuses: list[int] = []
+
+    def ask(number: int) -> None:
+        body = {"name": f"p{number}", "stream": STREAM, "estimator": speed(0.001), "target": 0.1}
+        statuses.append(client.post("/v1/ptks", json=body).status_code)
+        statuses.append(client.get("/v1/streams").status_code)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(set(statuses)) == [200, 201]
+    assert len(all_items(client, "/v1/ptks", limit=5)) == 12
+
+
+@pytest.mark.real
+def test_the_process_serves_logs_in_json_and_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    env = {**os.environ, "PTK_HOME": str(home)}
+    command = [str(Path(sys.executable).with_name("ptk"))]
+    made = subprocess.run(
+        [*command, "token", "create", "--admin", "--json"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    token = json.loads(made.stdout)["text"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    log = (tmp_path / "log").open("w+")
+    process = subprocess.Popen([*command, "api", "--port", str(port)], env=env, stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+
+        def answers() -> bool:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            try:
+                return httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(answers, seconds=120)
+        headers = {"Authorization": f"Bearer {token}"}
+        teams = httpx.get(f"{url}/v1/teams", headers=headers, trust_env=False).json()
+        assert teams["items"] == [{"name": "administrators"}]
+        assert "server" not in httpx.get(f"{url}/healthz", trust_env=False).headers
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+    lines = (tmp_path / "log").read_text().splitlines()
+    requests = [json.loads(line) for line in lines if line.startswith("{")]
+    assert {"/readyz", "/v1/teams"} <= {one.get("route") for one in requests}
+    assert not any(token[20:] in line for line in lines)
+    assert all(re.fullmatch("[0-9a-f]{16}", one["request"]) for one in requests if "request" in one)

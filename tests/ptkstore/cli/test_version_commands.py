@@ -1,0 +1,60 @@
+"""`ptk diff` and `ptk rollback`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.ptkstore.application.world import World, speed
+from tests.ptkstore.cli.test_commands import Line
+
+PTK = "taxi.speed"
+
+
+@pytest.fixture
+def ptk(tmp_path: Path) -> Line:
+    """The command line of a home with two published versions; the second promises something else."""
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register()
+    world.publish(0)
+    world.service.update_ptk(PTK, target=0.05, estimator=speed(0.2))
+    world.publish(1)
+    world.service.close()
+    return Line(tmp_path / "home")
+
+
+def test_diff_shows_facts_and_changes(ptk: Line) -> None:
+    found = ptk.json("diff", PTK, "v1", "2")
+    assert found["versions"] == [1, 2]
+    assert found["facts"]["tau"] == [0.1, 0.05]
+    (table,) = found["tables"]
+    assert (table["table"], table["n_added"], table["n_kept"]) == ("statistics", 0, 24)
+    output = ptk.run("diff", PTK, "1", "2").output
+    for words in ("tau", "0.05", "0 rows added, 0 dropped, 24 kept", "speed_mean"):
+        assert words in output
+    assert "the manifests promise the same" in ptk.run("diff", PTK, "2", "2").output
+
+
+def test_rollback_elects_a_new_version(ptk: Line) -> None:
+    assert ptk.json("rollback", PTK, "--to", "v1") == {"ptk": PTK, "version": 3, "repeats": 1}
+    assert "v3 repeats v1" in ptk.run("rollback", PTK, "--to", "1").output
+    assert "newest already" in ptk.refused("rollback", PTK, "--to", "3", code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("diff", PTK, "one", "2"), 2, "no version"),
+        (("diff", PTK, "1", "9"), 2, "v9"),
+        (("diff", "taxi", "1", "2"), 2, "PTK id"),
+        (("rollback", PTK, "--to", "9"), 2, "v9"),
+        (("rollback", PTK, "--to", "-1"), 2, "no version"),
+        (("rollback", "taxi.nobody", "--to", "1"), 2, "taxi.nobody"),
+    ],
+)
+def test_what_is_unknown_or_malformed_is_named(
+    ptk: Line, words: tuple[str, ...], code: int, message: str
+) -> None:
+    assert message in ptk.refused(*words, code=code)

@@ -1,0 +1,538 @@
+"""One suite for the store in its home and the same store behind HTTP: same answers, same errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from ptklib import HistoricalStatistics
+from ptkstore import PTK, check_report, connect, featurize
+from ptkstore import errors as e
+from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.identity import Role
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.sharing import Sharing
+from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.sdk import Repository, Store
+from ptkstore.sdk.documents import stream_document, stream_of
+from ptkstore.sdk.remote import RemoteService, transport
+from ptkstore.sdk.remote.errors import BY_CODE, error_of
+from ptkstore.sdk.remote.transport import Transport
+from ptkstore.wire.streams import StreamIn, StreamOut
+from tests.ptkstore.api.server import Api
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
+
+SCHEMA = {"at": "timestamp", "hour": "int64"}
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    with Api(tmp_path / "home") as api:
+        api.identity.create_team("taxi")
+        yield api
+
+
+@pytest.fixture
+def world(api: Api) -> World:
+    return api.world
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
+    if request.param == "embedded":
+        yield Store(api.world.service)
+        return
+    with connect(api.url, token=api.token(*Role)) as store:
+        yield store
+
+
+def speeds(name: str = "speed", epsilon: Any = 0.1, **more: Any) -> PTK:
+    estimator = HistoricalStatistics(
+        keys=["hour"],
+        values=["speed"],
+        domains={"hour": [0, 1]},
+        bounds={"speed": (0.0, 60.0)},
+        epsilon=epsilon,
+    )
+    return PTK(name=name, estimator=estimator, **{"stream": STREAM, "target": 0.1, **more})
+
+
+def create(store: Store, **changes: Any) -> None:
+    base = {"team": "taxi", "schema": SCHEMA, "time_column": "at", "epsilon": 1.0, "origin": ORIGIN}
+    store.create_stream("taxi", **{**base, **changes})
+
+
+def refusals(*acts: Callable[[], object]) -> list[type[Exception]]:
+    """The kind of error that each of them ends with, as the taxonomy knows it."""
+    found = []
+    for act in acts:
+        with pytest.raises(e.PtkStoreError) as error:
+            act()
+        found.append(next(kind for kind in type(error.value).__mro__ if kind.__module__ == e.__name__))
+    return found
+
+
+# streams
+
+
+def test_a_stream_comes_back_as_it_was_created(store: Store, world: World) -> None:
+    create(store, delta=1e-9, accountant="basic", retention=3, lateness="1h", closing="operator")
+    create(store, delta=1e-9, accountant="basic", retention=3, lateness="1h", closing="operator")
+    assert store.service.streams() == world.service.streams()
+    (made,) = world.service.streams()
+    assert (made.policy.capacity, made.policy.origin) == (Loss.capacity(1, 1e-9), ORIGIN)
+    assert refusals(
+        lambda: create(store, epsilon=2.0),
+        lambda: create(store, epsilon=11),
+        lambda: create(store, closing="never"),
+        lambda: create(store, schema={"at": "date"}),
+    ) == [e.NameTaken, e.InvalidRequest, e.InvalidRequest, e.InvalidRequest]
+
+
+def test_a_batch_is_stored_once_and_its_producer_told_why_rows_were_refused(
+    store: Store, world: World
+) -> None:
+    create(store)
+    frame = pd.DataFrame({"at": pd.to_datetime(["2026-01-05 12:00", None]), "hour": [1, 2]})
+    first, second = store.ingest(STREAM, frame, "b1"), store.ingest(STREAM, frame, "b1")
+    assert (first.accepted, first.refused, first.repeated) == (1, {"time-missing": 1}, False)
+    assert (second.accepted, second.refused, second.repeated) == (0, {}, True)
+    with world.service.begin() as uow:
+        assert uow.streams.knows_batch(STREAM, "b1")
+
+
+def test_a_frame_with_categories_is_taken(store: Store, world: World) -> None:
+    world.stream()
+    frame = trips([0.1, 0.2]).to_pandas()
+    frame["zone"] = frame["zone"].astype("category")
+    assert store.ingest(STREAM, frame).accepted == 2
+
+
+def test_what_does_not_fit_a_stream_is_refused(store: Store, world: World) -> None:
+    create(store)
+    assert refusals(
+        lambda: store.ingest("bikes", pa.table({"at": [1]})),
+        lambda: store.ingest(STREAM, pa.table({"hour": [1]})),
+        lambda: store.ingest(STREAM, pa.table({"at": ["x"], "hour": [1]})),
+        lambda: store.ingest(STREAM, trips(), "a\nb"),
+    ) == [e.UnknownName, e.SchemaMismatch, e.SchemaMismatch, e.InvalidRequest]
+
+
+def test_windows_are_closed_until_a_time(store: Store, world: World) -> None:
+    create(store, closing="operator", retention=3)
+    assert store.close_windows(STREAM, ORIGIN + 2 * DAY) == 2
+    assert store.close_windows(STREAM, "2026-01-07") == 0
+    assert refusals(
+        lambda: store.close_windows(STREAM),
+        lambda: store.close_windows(STREAM, "soon"),
+        lambda: store.close_windows(STREAM, "2100-01-01"),
+        lambda: store.close_windows("bikes", ORIGIN),
+    ) == [e.InvalidRequest, e.InvalidRequest, e.InvalidRequest, e.UnknownName]
+
+
+def test_a_user_is_forgotten_where_the_unit_is_the_user(store: Store, world: World) -> None:
+    create(store, privacy_unit="user-in-window", unit_column="hour")
+    store.ingest(STREAM, pa.table({"at": pa.array([ORIGIN], pa.timestamp("us", "UTC")), "hour": [7]}))
+    store.forget(STREAM, 7)
+    store.forget(STREAM, 8)
+    assert refusals(lambda: store.forget(STREAM, "seven")) == [e.InvalidRequest]
+    assert refusals(lambda: store.forget("bikes", 7)) == [e.UnknownName]
+
+
+# PTKs
+
+
+def test_a_ptk_is_registered_changed_and_deregistered(store: Store, world: World) -> None:
+    world.stream()
+    ptk_id = store.register_ptk(speeds().estimator, name="speed", stream=STREAM, target=0.1)
+    store.update_ptk_config(ptk_id, {"epsilon": 0.2})
+    store.update_ptk_performance_target(ptk_id, 0.3)
+    (spec,) = store.service.ptks()
+    assert (spec,) == world.service.ptks()
+    assert (spec.loss, spec.target) == (Loss.charge(0.2), 0.3)
+    assert refusals(
+        lambda: store.register_ptk(speeds().estimator, name="speed", stream=STREAM, target=0.1),
+        lambda: store.register_ptk(speeds().estimator, name="Speed", stream=STREAM, target=0.1),
+        lambda: store.register_ptk(speeds().estimator, name="two", stream="bikes", target=0.1),
+        lambda: store.register_ptk(speeds(epsilon=0.9).estimator, name="two", stream=STREAM, target=0.1),
+        lambda: store.update_ptk_config(ptk_id, {"colour": "red"}),
+        lambda: store.update_ptk_performance_target("taxi.other", 1.0),
+    ) == [
+        e.NameTaken,
+        e.InvalidRequest,
+        e.UnknownName,
+        e.PtkRejected,
+        e.InvalidRequest,
+        e.UnknownName,
+    ]
+    store.deregister_ptk(ptk_id)
+    assert store.service.ptks() == ()
+    assert refusals(lambda: store.deregister_ptk(ptk_id)) == [e.UnknownName]
+
+
+def test_a_repository_is_planned_and_applied(store: Store, world: World) -> None:
+    world.stream()
+    team = Repository("taxi", (speeds(), speeds("fast", 0.2)))
+    planned = store.plan(team)
+    assert [(c.action, c.ptk_id) for c in planned] == [("register", "taxi.speed"), ("register", "taxi.fast")]
+    assert store.apply(team) == planned
+    assert [c.action for c in store.apply(team)] == ["keep", "keep"]
+    changed = Repository("taxi", (speeds(), replace(speeds("fast", 0.3), description="new")))
+    assert [c.action for c in store.apply(changed)] == ["keep", "update"]
+    assert [c.action for c in store.plan(changed)] == ["keep", "keep"]
+    assert refusals(lambda: store.plan(Repository("taxi", (speeds(every="2d"),)))) == [e.InvalidRequest]
+
+
+def test_a_published_state_is_had_verified_and_applied(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    world.publish(0)
+    world.publish(1)
+    newest = store.ptk("taxi.speed")
+    embedded = Store(world.service).ptk("taxi.speed")
+    assert (newest.version, newest.tau, newest.config) == (2, 0.1, embedded.config)
+    assert newest.guarantee == embedded.guarantee
+    assert newest.model_state.tables == embedded.model_state.tables
+    (table,) = featurize([trips([0.1])], [newest])
+    assert "taxi__speed__speed_mean" in table.column_names
+    assert [v.number for v in store.service.versions("taxi.speed")] == [1, 2]
+    assert store.service.versions("taxi.speed")[0].sha256 == world.service.versions("taxi.speed")[0].sha256
+    assert refusals(
+        lambda: store.ptk("taxi.speed", 3), lambda: store.ptk("taxi.other"), lambda: store.ptk("../x")
+    ) == [e.UnknownName, e.UnknownName, e.InvalidRequest]
+
+
+def test_a_version_is_compared_and_published_again(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    world.publish(0)
+    world.publish(1)
+    diff = store.diff("taxi.speed", 1, 2)
+    assert diff == Store(world.service).diff("taxi.speed", 1, 2)
+    assert diff.tables
+    assert store.rollback("taxi.speed", 1) == 3
+    assert store.rollback("taxi.speed", 1) == 3
+    assert refusals(
+        lambda: store.rollback("taxi.speed", 9),
+        lambda: store.rollback("taxi.other", 1),
+        lambda: store.diff("taxi.speed", 1, 9),
+    ) == [e.UnknownName, e.UnknownName, e.UnknownName]
+
+
+def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    made = store.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/hook")
+    assert (made.ptk_id, made.secret[:6]) == ("taxi.speed", "whsec_")
+    world.publish(0)
+    assert store.notify_new_ptk_state("taxi.speed") == 0  # it has not heard of the first yet
+    store.unsubscribe(made.id)
+    assert refusals(
+        lambda: store.unsubscribe(made.id),
+        lambda: store.subscribe_to_ptk("taxi.speed", "ftp://example.org"),
+        lambda: store.subscribe_to_ptk("taxi.speed", "http://10.0.0.1/"),
+        lambda: store.subscribe_to_ptk("taxi.other", "http://127.0.0.1:9/"),
+    ) == [e.UnknownName, e.InvalidRequest, e.InvalidRequest, e.UnknownName]
+
+
+def test_features_are_looked_up(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    features = ["taxi__speed:count", "taxi__speed:speed_mean"]
+    assert store.look_up(features, [{"hour": 1}, {"hour": 2}]) == [dict.fromkeys(features)] * 2
+    assert store.look_up(features, []) == []
+
+
+def test_the_ledger_is_read_verified_and_exported(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    world.publish(0)
+    embedded = Store(world.service)
+    assert store.budget(STREAM) == embedded.budget(STREAM)
+    assert store.budget(STREAM, tight=True) == embedded.budget(STREAM, tight=True)
+    assert store.odometers(STREAM) == embedded.odometers(STREAM)
+    export = store.export_ledger(STREAM, ORIGIN, ORIGIN + DAY)
+    assert export == embedded.export_ledger(STREAM, ORIGIN, ORIGIN + DAY)
+    assert check_report(export.content, store.report_key()).fault == ""
+    assert store.service.verify_ledger(STREAM) == world.service.verify_ledger(STREAM)
+    assert refusals(
+        lambda: store.budget("bikes"),
+        lambda: store.odometers("bikes"),
+        lambda: store.export_ledger(STREAM, ORIGIN, ORIGIN),
+    ) == [e.UnknownName, e.UnknownName, e.InvalidRequest]
+
+
+# what only a remote store has
+
+
+@pytest.fixture
+def remote(api: Api) -> Iterator[Store]:
+    with connect(api.url, token=api.token(*Role)) as store:
+        yield store
+
+
+def test_whatever_the_client_asks_of_a_service_a_remote_one_has() -> None:
+    folder = Path(inspect.getfile(Store)).parent
+    asked = {
+        name
+        for file in folder.glob("*.py")
+        for name in re.findall(r"\b_?service\.([a-z_]+)", file.read_text())
+    }
+    assert {"create_stream", "ptks", "budget"} <= asked
+    there = {*vars(RemoteService), "clock", "signer"}
+    assert asked - there == set()
+
+
+def test_lists_are_read_to_their_end(remote: Store, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PAGE", 3)
+    for number in range(7):
+        world.stream(f"s{number}")
+    assert remote.service.streams() == world.service.streams()
+
+
+def test_a_large_table_goes_in_parts_each_of_them_once(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
+    world.stream()
+    table = trips([0.1] * 8)
+    first, second = remote.ingest(STREAM, table, "b"), remote.ingest(STREAM, table, "b")
+    assert (first.accepted, first.repeated) == (8, False)
+    assert (second.accepted, second.repeated) == (0, True)
+    with world.service.begin() as uow:
+        assert all(uow.streams.knows_batch(STREAM, name) for name in ("b", "b.1", "b.2"))
+
+
+def test_a_remote_store_is_worked_on_by_others(remote: Store) -> None:
+    with pytest.raises(e.InvalidRequest, match="workers"):
+        remote.work_until_idle()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org", "ftp://example.org", "https://user:x@example.org", "https://", "https://x?y=1"],
+)
+def test_a_token_is_sent_only_where_it_is_safe(url: str) -> None:
+    with pytest.raises(e.InvalidRequest):
+        connect(url, token="ptk_x")
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\nb", "é"])
+def test_a_remote_store_needs_a_token(token: str) -> None:
+    with pytest.raises(e.InvalidRequest, match="token"):
+        connect("https://example.org", token=token)
+
+
+def test_the_token_may_stand_in_the_environment(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTK_TOKEN", api.token(Role.CONSUMER))
+    with connect(api.url) as store:
+        assert store.service.streams() == ()
+
+
+def test_a_wrong_token_and_a_narrow_one_are_told_apart(api: Api) -> None:
+    api.world.stream()
+    with connect(api.url, token="ptk_" + "0" * 16 + "_" + "s" * 43) as store:
+        assert refusals(store.service.streams) == [e.Unauthenticated]
+    with connect(api.url, token=api.token(Role.CONSUMER)) as store:
+        assert refusals(lambda: store.ingest(STREAM, trips())) == [e.NotAllowed]
+
+
+def test_every_error_comes_back_as_what_it_was() -> None:
+    assert len(set(BY_CODE)) == len(set(BY_CODE.values()))
+    for code, kind in BY_CODE.items():
+        back = error_of(400, {"code": code, "detail": "why", "kind": "stream", "name": "x"})
+        assert type(back) is kind
+        if kind is not e.UnknownName:
+            assert str(back) == "why"
+    unknown = error_of(404, {"code": "unknown-name", "kind": "stream", "name": "x"})
+    assert isinstance(unknown, e.UnknownName)
+    assert (unknown.kind, unknown.name, str(unknown)) == ("stream", "x", "there is no stream 'x'")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, e.InvalidRequest), (401, e.Unauthenticated), (502, e.Unavailable), (500, e.InvariantBroken)],
+)
+@pytest.mark.parametrize("body", [None, [], {}, {"code": 5}, {"faults": "x"}, "text"])
+def test_an_answer_of_something_in_between_is_an_error_too(
+    status: int, kind: type[Exception], body: Any
+) -> None:
+    assert type(error_of(status, body)) is kind
+
+
+class Flaky:
+    """A server on loopback that answers connections one by one as it was told, each with one request."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self._answers = answers
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.seen: list[bytes] = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        for answer in self._answers:
+            connection, _ = self._socket.accept()
+            with connection:
+                self.seen.append(connection.recv(65_536))
+                if answer is not None:
+                    connection.sendall(answer)
+
+
+def answered(status: str, body: bytes = b"{}") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(transport, "LONGEST_WAIT_SECONDS", 0.002)
+
+
+BUSY = answered("503 Service Unavailable")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_may_be_repeated_is_sent_until_it_is_answered() -> None:
+    flaky = Flaky(None, BUSY, answered("200 OK", b'{"a": 1}'))
+    with flaky as url, Transport(url, "t") as http:
+        assert http.create("v1/x", {"b": 2}) == {"a": 1}
+    keys = {line for seen in flaky.seen for line in seen.split(b"\r\n") if b"idempotency-key" in line.lower()}
+    assert (len(flaky.seen), len(keys)) == (3, 1)  # the same request, by its key
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_may_not_be_repeated_is_sent_once_and_its_outcome_is_not_known() -> None:
+    flaky = Flaky(None, answered("200 OK"))
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.OutcomeUnknown):
+        http.send("POST", "v1/x", repeatable=False)
+    assert len(flaky.seen) == 1
+    flaky = Flaky(BUSY, answered("200 OK"))
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.Unavailable):
+        http.send("POST", "v1/x", repeatable=False)
+    assert len(flaky.seen) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_patience_ends() -> None:
+    flaky = Flaky(*[None] * 2 * transport.TRIES)
+    with flaky as url, Transport(url, "t") as http:
+        with pytest.raises(e.Unavailable):
+            http.get("v1/x")
+        with pytest.raises(e.OutcomeUnknown):
+            http.create("v1/x", {})
+    assert len(flaky.seen) == 2 * transport.TRIES
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_cannot_be_reached_did_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with Transport(f"http://127.0.0.1:{port}", "t") as http, pytest.raises(e.Unavailable):
+        http.send("POST", "v1/x", repeatable=False)
+
+
+def test_a_redirect_takes_no_token_elsewhere() -> None:
+    moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    flaky = Flaky(moved)
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.InvalidRequest):
+        http.get("v1/x")
+
+
+def test_a_file_that_is_not_the_published_one_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.world.stream()
+    api.world.register()
+    api.world.publish(0)
+    right = Transport.get_bytes
+
+    def changed(self: Transport, path: str) -> bytes:
+        content = right(self, path)
+        return content[:-1] + b"x" if "/files/" in path else content
+
+    monkeypatch.setattr(Transport, "get_bytes", changed)
+    with connect(api.url, token=api.token()) as store, pytest.raises(e.CorruptObject):
+        store.ptk("taxi.speed")
+
+
+# documents
+
+
+def every_field_set() -> Stream:
+    policy = Policy(
+        capacity=Loss.capacity(Decimal("3.000000001"), Decimal("0.000001000000000001")),
+        window=timedelta(hours=6),
+        origin=ORIGIN,
+        lateness=timedelta(milliseconds=1500),
+        retention_windows=7,
+        n_max=10**9,
+        rows_per_window=12_345,
+        accountant=Accountant.ZCDP,
+        sharing=Sharing(
+            (("east", ("ads", "taxi")), ("west", ("web",))),
+            "the contexts are run by companies that share nothing",
+            (("taxi.speed", Decimal("0.25")),),
+        ),
+        retire_below=Loss.capacity(Decimal("0.001")),
+        privacy_unit=PrivacyUnit.USER_IN_WINDOW,
+        minimum_assurance=Assurance.COMPOSED,
+        closing=Closing.OPERATOR,
+        future_skew=timedelta(seconds=7),
+        profile_share=Decimal("0.125"),
+        test_share=Decimal("0.2"),
+        profile_max_age=17,
+        train_partitions=3,
+        unit_column="rider",
+        max_rows_per_unit=4,
+        attribute="city",
+        attribute_values=("rome", "oslo"),
+    )
+    columns = (("at", ColumnType.TIMESTAMP), ("rider", ColumnType.INT64), ("city", ColumnType.STRING))
+    return Stream("rides", "taxi", Schema(columns, "at"), policy)
+
+
+def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
+    stream = every_field_set()
+    plain = Policy(Loss.capacity(1), timedelta(days=1), datetime(2026, 1, 1, tzinfo=UTC))
+    same = {f.name for f in fields(Policy) if getattr(stream.policy, f.name) == getattr(plain, f.name)}
+    assert same == {"relation", "user_shards"}  # one value; and shards do not go with blocks by attribute
+    document = stream_document(stream)
+    assert stream_of(document) == stream
+    assert StreamOut(**document).model_dump() == document
+    assert stream_of(StreamIn(**document).model_dump()) == stream
+    sharded = replace(
+        stream,
+        policy=replace(
+            stream.policy,
+            privacy_unit=PrivacyUnit.USER,
+            user_shards=5,
+            attribute=None,
+            attribute_values=(),
+        ),
+    )
+    assert stream_of(stream_document(sharded)) == sharded
+
+
+def test_the_client_speaks_to_nobody_but_its_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    with connect(api.url, token=api.token()) as store:
+        assert store.service.streams() == ()
