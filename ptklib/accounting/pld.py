@@ -113,7 +113,9 @@ def pld_advantage(loss: PrivacyLoss) -> float:
     parts, composed = _together(known, 1e-9)
     if not parts.leaves:
         return min(parts.delta, 1.0)
-    reach = min(_EPSILON_MAX, max(sum(leaf.reach * count for leaf, count in parts.leaves), 1e-9))
+    reach = max(sum(leaf.reach * count for leaf, count in parts.leaves), 1e-9)
+    if reach > _EPSILON_MAX:
+        return 1.0
     step = 2.0 ** math.floor(math.log2(reach / _STEPS))
     top = math.ceil((4 * reach + 1) / step)
     removed, added = _composed(_grouped(parts.leaves), step, top).deltas(np.zeros(1))

@@ -13,6 +13,8 @@ from ptklib.privacy import PrivacyLoss
 _DIVISOR, _DIVISORS = 1.02, 150
 """Noise is divided by powers of the first, from a twentieth to twenty times it."""
 
+_UNCLAIMED = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -74,22 +76,30 @@ class ProfileTest:
 
 @lru_cache(maxsize=1024)
 def _greatest_share(event: str) -> float:
-    return (1 + pld_advantage(PrivacyLoss(1.0, 0.0, json.loads(event)))) / 2
+    # Only the event speaks: no epsilon is claimed for it.
+    return (1 + pld_advantage(PrivacyLoss(_UNCLAIMED, 0.0, json.loads(event)))) / 2
 
 
 def _with_less_noise(loss: PrivacyLoss, divisor: float) -> PrivacyLoss:
-    """Return a loss with all scales of its event divided."""
-    if divisor == 1:
-        return loss
+    """Return a loss with the noise of all parts of its event divided.
+
+    Notes
+    -----
+    For Gaussian noise the sensitivity is multiplied instead: what the noise of a small scale lacks of continuous noise
+    would count for more at a smaller one.
+    """
 
     def divided(event: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: _value(key, value) for key, value in event.items()}
+        gaussian = "l2_sensitivity" in event
+        return {key: value_of(key, value, gaussian) for key, value in event.items()}
 
-    def _value(key: str, value: Any) -> Any:
+    def value_of(key: str, value: Any, gaussian: bool) -> Any:
         if key == "events":
             return [divided(part) for part in value]
         if key == "event":
             return divided(value)
-        return value / divisor if "scale" in key else value
+        if key == "l2_sensitivity":
+            return value * divisor
+        return value / divisor if "scale" in key and not gaussian else value
 
-    return replace(loss, event=divided(loss.event))
+    return loss if divisor == 1 else replace(loss, event=divided(loss.event))

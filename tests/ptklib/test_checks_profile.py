@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from ptklib import PrivacyLoss
-from ptklib.accounting import discrete_scale, pld_advantage, profile_epsilon
+from ptklib.accounting import discrete_scale, joint_multiplier, pld_advantage, profile_epsilon
+from ptklib.accounting.profiles import parts_of
 from ptklib.checks import epsilon_lower_bound
 from ptklib.checks.bounds import GaussianTest
 from ptklib.checks.profile import ProfileTest
@@ -50,6 +51,33 @@ def test_the_advantage_is_the_total_variation_of_the_worst_pair(
 ) -> None:
     found = pld_advantage(loss(*events, delta=1e-3))
     assert advantage * (1 - 1e-9) <= found <= advantage * 1.001
+
+
+def test_what_hides_next_to_nothing_has_an_advantage_of_one() -> None:
+    assert pld_advantage(loss({**LAPLACE, "l1_sensitivity": 100})) == 1.0
+
+
+def test_a_bound_is_no_larger_than_what_is_lost() -> None:
+    """Of noise with a small scale too, and of shares that only next to no noise explains."""
+    small = {**GAUSS, "scale": 3.6, "l2_sensitivity": 1}
+    multiplier = joint_multiplier([small])
+    assert multiplier is not None
+    declared = PrivacyLoss(profile_epsilon(multiplier, 1e-3), 1e-3, {"name": "Composed", "events": [small]})
+    for divisor in (0.7, 1.5, 2.0, 3.0):
+        share = float(stats.norm.cdf(divisor / multiplier / 2))
+        found = ProfileTest(declared).bound(share).epsilon
+        lost = profile_epsilon(multiplier / divisor, 1e-3)
+        assert 0.93 * lost < found < 1.001 * lost
+    assert ProfileTest(declared).bound(1 - 1e-9).epsilon < math.inf
+
+
+def test_an_event_without_a_profile_is_held_against_its_curve() -> None:
+    """Noise of so small a scale that nothing is proven of it but a Rényi curve: less may be told than is declared."""
+    tiny = {"name": "DiscreteGaussian", "scale": 1.6, "l2_sensitivity": 1, "shape": [1]}
+    assert parts_of(tiny) is None
+    declared = PrivacyLoss(1.0, 1e-3, tiny)
+    truly = 0.5 + 0.5 * (1 - 2 * stats.norm.sf(0.5 / 1.6))  # about: the noise is discrete
+    assert not ProfileTest(declared).bound(truly + 0.1).exceeds
 
 
 def test_a_unit_meets_one_of_parallel_parts() -> None:

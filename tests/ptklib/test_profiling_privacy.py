@@ -250,6 +250,17 @@ def test_missing_columns_and_small_populations_are_told_without_rows() -> None:
     assert "50" not in str(told.value)
 
 
+def test_one_round_is_the_least_that_can_be_run() -> None:
+    asked = profiler(ShareOfOnes().ptk(SquaredRisk()), budget=1.25)
+    least = asked.population_of_one_round()
+    assert least < asked.population_needed()
+    with pytest.raises(InvalidParameterError, match="too small"):
+        asked.run(hashed_bits(10, 0.5, 1, population=least - 1))
+    assert {answer for _, answer in asked.run(hashed_bits(10, 0.5, 1, population=least)).points} == {
+        NeedsMore(64)
+    }
+
+
 def test_rounds_without_room_are_left_out_and_said_to_be_untried() -> None:
     asked = profiler(ShareOfOnes().ptk(SquaredRisk()), budget=1.25, n_max=2**15)
     rows = hashed_bits(POPULATION, 0.5, 1)

@@ -465,6 +465,22 @@ def test_runs_that_fail_are_given_up_after_the_declared_number(world: World) -> 
     assert len(world.profiler.requests) == 2
 
 
+def test_a_worker_that_was_overtaken_keeps_nothing(world: World) -> None:
+    register(world)
+    run(world, 0, None, "prepare", "allocate")
+
+    def overtaken() -> None:
+        world.clock.pass_(minutes=2)
+        assert world.service.work_on("profile/taxi.centre/0")
+        world.profiler.failing = TrainFailed("killed")  # what the slow one would tell
+
+    world.profiler.meanwhile = overtaken
+    world.work("profile")
+    assert len(world.profiler.requests) == 2
+    assert (world.job("profile/taxi.centre/0").outcome, codes(world)) == (Outcome.DONE, ["profiled"])
+    assert (view(world).menu, view(world).tries, spent(world, 0)) == (FOUND, 1, (0, HALF))
+
+
 def test_a_ptk_that_changed_before_its_profile_was_opened_gets_the_reservation_back(world: World) -> None:
     ptk_id = register(world)
     run(world, 0, None, "prepare", "allocate")
@@ -480,8 +496,8 @@ def test_who_shares_a_profile_goes_on_with_it_when_the_one_who_paid_is_deregiste
     register(world, "b")
     run(world, 0, None, "prepare", "allocate")
     world.service.deregister_ptk("taxi.a")
-    world.work("profile")
     assert spent(world, 0) == (0, 0)
+    assert world.work("profile") == []
     assert profiles_of(run(world, 1)) == ["profile/taxi.b/1"]
     assert view(world, "taxi.b").menu == FOUND
 
