@@ -33,7 +33,7 @@ from tests.contracts.builders import stream_named  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
-STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 4
+STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 8
 CHARGES = 40_000
 CAPACITY, LOSS = Loss.capacity(10, 1e-6), Loss.charge(1e-5)
 EVENT = {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 1e5, "count": 1}
@@ -49,7 +49,7 @@ def _reserved(wishes: list[tuple[BudgetRequest, dict[str, object]]], uow: UnitOf
 
 
 def charges(url: str) -> tuple[float, float]:
-    """Charges per second of 16 writers that ask for four at a time, and the 99th percentile of their waits."""
+    """Charges per second of 16 writers that ask for eight at a time, and the 99th percentile of their waits."""
     with SqlCatalog(url) as catalog:
         with catalog.begin() as uow:
             uow.streams.add(stream_named(STREAM))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -10,6 +12,7 @@ from fastapi import FastAPI
 
 from ptkstore.api.app import create_app
 from ptkstore.api.feed import Feed
+from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 
 KEEP_ALIVE_SECONDS = 20
@@ -67,4 +70,11 @@ def serve(
 ) -> None:
     """Serve until a signal comes."""
     app = create_app(service)
+    # Feast takes seconds to import: the first lookup should not wait for all of them.
+    threading.Thread(target=_open_features, args=(service,), name="features", daemon=True).start()
     Server(app, configured(app, host, port, certificate=certificate, key=key)).run()
+
+
+def _open_features(service: Service) -> None:
+    with suppress(PtkStoreError):  # nothing is published yet, or Redis is away: lookups will say so
+        service.features.look_up(["ptk_state:ptk_version"], [])

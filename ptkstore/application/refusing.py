@@ -27,7 +27,7 @@ def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: I
     if not mine:
         rows = min(partition_rows(policy), policy.n_max)
         return f"{asked}; its target needs more than the {rows} rows it can get. Take a looser target"
-    beside = f"{asked}; beside {len(members)} registered PTKs"
+    beside = f"{asked}; beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}"
     if refusal.reason is Reason.ROWS:
         return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
     capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
@@ -64,9 +64,9 @@ def _curved_room(
 
     most = capacity.epsilon_nano
     own, plain = Loss(_largest(of_its_own, most), delta), Loss(_largest(pure, most))
-    told = f"with noise of its kind {own} would fit" if own.epsilon_nano else "no noise of its kind fits"
+    told = f"{own} would fit with its kind of noise" if own.epsilon_nano else "no noise of its kind fits"
     if delta:
-        told += f"; a pure {plain} would" if plain.epsilon_nano else "; nor does any pure noise"
+        told += f"; a pure {plain} would" if plain.epsilon_nano else "; no pure noise does"
     return f"{told}, under the accountant {policy.accountant.value!r}"
 
 

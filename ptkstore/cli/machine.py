@@ -14,18 +14,22 @@ PROCESSES = ("worker", "relay", "schedule")
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Supervisor]:
-    """A real redis-server unless `PTK_REDIS_URL` names one, workers, relay and schedule; all end with this block."""
+def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supervisor]:
+    """A real redis-server unless `PTK_REDIS_URL` names one, workers, relay and schedule; all end with this block.
+
+    With `api_port` also the HTTP API, on loopback.
+    """
+    modules: dict[str, tuple[str, ...]] = {name: (f"workers.{name}",) for name in PROCESSES}
+    if api_port is not None:
+        modules["api"] = ("ptkstore.api", "--port", str(api_port))
     with Supervisor(settings.root) as supervisor:
         redis = None if settings.redis_url else RedisServer(settings.root, supervisor=supervisor).start()
-        for name in PROCESSES:
-            supervisor.run(
-                Command(name, (sys.executable, "-m", f"workers.{name}"), env=environment(settings), tier=2)
-            )
+        for name, module in modules.items():
+            supervisor.run(Command(name, (sys.executable, "-m", *module), env=environment(settings), tier=2))
         try:
             yield supervisor
         finally:
-            for name in PROCESSES:
+            for name in modules:
                 supervisor.remove(name)
             if redis is not None:
                 redis.stop()

@@ -84,7 +84,12 @@ def demo(
 
 @app.command()
 @answers
-def up(home: Home = None) -> None:
+def up(
+    api_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Also serve the HTTP API on this port of loopback.")
+    ] = None,
+    home: Home = None,
+) -> None:
     """Run every process of the service on this machine until interrupted."""
     from ptkstore.cli.machine import running
 
@@ -92,7 +97,7 @@ def up(home: Home = None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with running(settings) as supervisor:
+    with running(settings, api_port=api_port) as supervisor:
         names = ", ".join(status.name for status in supervisor.status())
         console.print(
             f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C"

@@ -14,8 +14,8 @@ import pyarrow as pa
 class PublishedState:
     """One version as the feature store shows it.
 
-    `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end of
-    the newest contributing window (`window_end`), or later for a version that repeats an older one.
+    `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
+    of the newest contributing window (`window_end`), or later for a version that repeats an older one.
     """
 
     ptk_id: str

@@ -27,7 +27,7 @@ NOISE = {"cryptography"}  # the stream that exact noise is drawn from
 ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn", "threadpoolctl"}
 HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
 LOGS = {"structlog", "rich"}  # as structlog's console renderer does
-# Feast drags its servers in; only the module that its room imports on first use may load it.
+# Feast drags its servers in; only what its room imports on first use may load it.
 FEAST = FRAMES | {"cryptography", "fastapi", "feast", "prometheus_client", "redis", "sqlalchemy", "uvicorn"}
 
 ADAPTERS: dict[str, set[str]] = {
@@ -89,6 +89,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.application": TABLES,
     **ADAPTERS,
     "ptkstore.adapters.feast.backends": FEAST,
+    "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
     "ptkstore.settings": {"pydantic_settings"},
     "ptkstore.wiring": WIRED,
     "ptkstore.sdk": TABLES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,18 +29,18 @@ class Interrupted(BaseException):
 
 
 class Counted:
-    """A catalog's transactions, counted; commits fail as `breaks` says."""
+    """A catalog's transactions, counted; those of `unsure` commit, and the answer gets lost."""
 
-    def __init__(self, catalog: SqlCatalog, breaks: type[Exception] | None = None) -> None:
-        self.catalog, self.breaks, self.begun = catalog, breaks, 0
+    def __init__(self, catalog: SqlCatalog, unsure: Collection[int] = ()) -> None:
+        self.catalog, self.unsure, self.begun = catalog, unsure, 0
 
     @contextmanager
     def begin(self) -> Iterator[UnitOfWork]:
         self.begun += 1
         with self.catalog.begin() as uow:
             yield uow
-            if self.breaks is not None:
-                raise self.breaks("the catalog is gone")
+            if self.begun in self.unsure:
+                raise Unavailable("the catalog is gone")
 
 
 def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Granted | Denied]:
@@ -106,18 +106,15 @@ def test_a_step_that_fails_is_for_its_own_caller_alone(catalog: SqlCatalog) -> N
     assert found == {"wrong": Conflict, **{f"k{n}": Granted(f"k{n}") for n in range(3)}}
 
 
-def test_when_the_catalog_does_not_answer_nobody_is_charged_on_top(catalog: SqlCatalog) -> None:
-    counted = Counted(catalog)
+def test_when_the_catalogs_answer_is_lost_no_step_is_taken_on_top_of_itself(catalog: SqlCatalog) -> None:
+    counted = Counted(catalog, unsure=[2])
     queue = GroupCommit(counted.begin)
-    queue.together(STREAM, wish(request("known")))
-    counted.breaks = Unavailable
-    with pytest.raises(Unavailable):
-        queue.together(STREAM, wish(request("new")))
-    assert counted.begun == 2  # asked once: whether it was written is for the caller to find out
-    counted.breaks = None
-    assert queue.together(STREAM, wish(request("new"))) == Granted("new")
+    wishes = {f"k{n}": request(f"k{n}") for n in range(3)}
+    assert while_one_commits(queue, wishes) == dict.fromkeys(wishes, Unavailable)
+    assert counted.begun == 2  # whether it was written is for each caller to find out, with the same key
+    assert [queue.together(STREAM, wish(one)) for one in wishes.values()] == [Granted(key) for key in wishes]
     with catalog.begin() as uow:
-        assert len(uow.ledger.history("new")) == 1
+        assert all(len(uow.ledger.history(key)) == 1 for key in wishes)
 
 
 def test_an_interrupted_caller_leaves_the_line_to_the_others(

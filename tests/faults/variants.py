@@ -80,7 +80,8 @@ def check_then_act(database: str) -> Iterator[None]:
     room: dict[int, Filters] = {}
 
     def earlier(filters: Filters, requests: list[BudgetRequest]) -> list[Granted | Denied]:
-        return decide_all(room.setdefault(len(filters.views()), filters.copy()), requests)
+        seen = room.setdefault(len(filters.views()), filters.copy())
+        return [answer for request in requests for answer in decide_all(seen, [request])]
 
     with _instead(charging, "decide_all", earlier):
         yield

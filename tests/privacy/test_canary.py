@@ -105,9 +105,13 @@ def create(store: Store) -> None:
         COUNTS: CountFeaturizer(["zone"], "ring", classes=[0, 1], domains=zones, epsilon=0.3),
         BAD: HistoricalStatistics(["zone"], ["ring"], domains=zones, bounds={"ring": (0, 1)}, epsilon=0.3),
     }
+    configs = {COUNTS: {"epsilons": [0.3, 0.3]}, GOOD: {"evaluate": {"epsilon": 0.3}}}
     for ptk_id, estimator in trained.items():
-        few = {"target": 0.03, "config": {"epsilons": [0.3, 0.3]}} if ptk_id == COUNTS else {"target": 0.5}
-        store.register_ptk(estimator, name=ptk_id.partition(".")[2], stream=STREAM, **few)
+        target = (
+            0.03 if ptk_id == COUNTS else 0.5
+        )  # fewer rows than a partial takes, and yet some marked ones
+        name, config = ptk_id.partition(".")[2], configs.get(ptk_id)
+        store.register_ptk(estimator, name=name, stream=STREAM, target=target, config=config)
     with (
         store.service.begin() as uow
     ):  # past registration: a training that meets a text where it wants a number
@@ -215,6 +219,7 @@ def test_the_run_did_what_it_should_and_failed_where_it_should(run: Run):
     assert run.outcomes[f"train{BAD}"] == [Outcome.FAILED] * WINDOWS
     assert run.outcomes[f"partial{GOOD}"] == [Outcome.DONE] * 2 * WINDOWS
     assert f"partial{COUNTS}" not in run.outcomes
+    assert run.outcomes[f"evaluate{GOOD}"] == [Outcome.DONE] * WINDOWS
     assert run.outcomes[f"partial{BAD}"] == [Outcome.WITHDRAWN] * 2 * WINDOWS
     assert len(run.parts) == 5 * WINDOWS
     assert run.looks > WINDOWS

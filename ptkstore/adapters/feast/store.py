@@ -19,7 +19,7 @@ from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
     from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
-    from ptkstore.adapters.feast.packed.direct import DirectReads
+    from ptkstore.adapters.feast.packed.direct import DirectReads, Part
 
 
 class FeastFeatureStore:
@@ -96,20 +96,13 @@ class FeastFeatureStore:
         features: Sequence[str],
         entities: Sequence[Mapping[str, Any]],
     ) -> list[dict[str, Any]] | None:
-        from ptkstore.adapters.feast.packed.direct import DirectReads, Part, part_of
-
         if self._direct is None:
+            from ptkstore.adapters.feast.packed.direct import DirectReads
+
             self._direct = DirectReads()
-
-        def resolve() -> tuple[Part, ...] | None:
-            parts = []
-            for (name, version), wanted in grouped(features).items():
-                view = resolved(session, name, version, wanted)
-                key = packed.hash_key(session.config, view)
-                parts.append(part_of(key, view, wanted, newest=version is None))
-            return None if None in parts else tuple(part for part in parts if part is not None)
-
-        return self._direct.look_up(packed, session.config, features, entities, resolve)
+        return self._direct.look_up(
+            packed, session.config, features, entities, lambda: _parts(session, packed, features)
+        )
 
     def withdraw(self, ptk_id: str) -> None:
         """Take the views of a PTK away, rows and history too; repeatable."""
@@ -186,3 +179,19 @@ class FeastFeatureStore:
         table = self._history.read_version(view, version)
         online.drop_rows(session, bare_view(table, version, self._history), table)
         self._history.delete(view, version)
+
+
+def _parts(
+    session: Session, packed: PackedRedisOnlineStore, features: Sequence[str]
+) -> tuple[Part, ...] | None:
+    """A request as the registry resolves it now; None if one of its views is not to be read directly."""
+    from ptkstore.adapters.feast.packed.direct import part_of
+
+    parts = []
+    for (name, version), wanted in grouped(features).items():
+        view = resolved(session, name, version, wanted)
+        part = part_of(packed.hash_key(session.config, view), view, wanted, newest=version is None)
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)

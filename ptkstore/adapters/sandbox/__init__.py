@@ -7,4 +7,11 @@ from ptkstore.adapters.sandbox.profiler import ProcessProfiler
 from ptkstore.adapters.sandbox.program import Program
 from ptkstore.adapters.sandbox.trainer import ProcessTrainer
 
-__all__ = ["ProcessEraser", "ProcessEvaluator", "ProcessPreparer", "ProcessProfiler", "ProcessTrainer", "Program"]
+__all__ = [
+    "ProcessEraser",
+    "ProcessEvaluator",
+    "ProcessPreparer",
+    "ProcessProfiler",
+    "ProcessTrainer",
+    "Program",
+]

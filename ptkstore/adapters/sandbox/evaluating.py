@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ptklib.profiling.estimation import LossEstimator
-from ptklib.profiling.samples import HASHES, HashedRows
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.domain.columns import HASH
@@ -16,6 +14,9 @@ from ptkstore.ports.objects import RawZone
 
 def evaluate(request: EvaluateRequest, raw: RawZone) -> LossMass:
     """Open the test set and estimate the loss of the state on it."""
+    from ptklib.profiling.estimation import LossEstimator  # loads every family
+    from ptklib.profiling.samples import HashedRows
+
     estimator = LossEstimator(request.estimator, request.epsilon)
     estimator.declared_loss()
     state = ReleasedState.from_files(request.state)
@@ -23,6 +24,6 @@ def evaluate(request: EvaluateRequest, raw: RawZone) -> LossMass:
     hashes = (request.hash_low, request.hash_high)
     pieces = [raw.read_part(url, request.window_key, (*columns, HASH), hashes) for url in request.part_urls]
     rows = pa.concat_tables(pieces).combine_chunks()
-    test_set = HashedRows(rows.select(list(columns)), rows[HASH].to_numpy(), population=1, within=(0, HASHES))
+    test_set = HashedRows(rows.select(list(columns)), rows[HASH].to_numpy(), population=1)
     found = estimator.run(state, test_set)
     return LossMass(found.lost, found.kept)

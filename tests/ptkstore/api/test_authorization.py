@@ -198,6 +198,8 @@ def test_every_route_by_every_team_in_this_role(api: Api, role: Role) -> None:
     for team in (OWNER, GRANTED, EVERYWHERE, STRANGER):
         client = api.acting(role, team=team)
         for method, path in EXPECTED:
+            if team == EVERYWHERE and EXPECTED[(method, path)][1] != STORE:
+                continue  # on one stream a grant on all is as one on it
             place, arguments = requests.arguments(method, path)
             status, code = ask(client, method, place, arguments)
             wanted = expected(method, path, role, team)

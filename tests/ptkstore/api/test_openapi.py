@@ -143,6 +143,16 @@ ENDLESS = re.compile(r"/events$")
 schemathesis.serializer.alias([ARROW_STREAM, PARQUET, NDJSON], "application/octet-stream")
 
 
+EXISTING = {"stream": "taxi", "ptk_id": "taxi.speed", "number": 1}
+
+
+def name_what_exists(case: schemathesis.Case) -> None:
+    """In half of the calls: a name that is drawn is nobody's, and the call ends there."""
+    for name, drawn in (case.path_parameters or {}).items():
+        if name in EXISTING and case.method != "DELETE" and len(str(drawn)) % 2:
+            case.path_parameters[name] = EXISTING[name]
+
+
 def hammer(api: Api, calls: int) -> None:
     """Call every operation, `calls` times in all, as somebody who may do everything."""
     headers = {"Authorization": f"Bearer {api.token(*Role)}"}
@@ -161,6 +171,7 @@ def hammer(api: Api, calls: int) -> None:
         )
         @operation_given(operation)
         def call(case: schemathesis.Case) -> None:
+            name_what_exists(case)
             case.call_and_validate(
                 headers=headers,
                 checks=[

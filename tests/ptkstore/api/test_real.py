@@ -16,7 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ptkstore.cli.machine import running
 from ptkstore.domain.identity import Role
+from ptkstore.settings import Settings
 from tests.ptkstore.api.server import Api, all_items, arrow, ingest, problem, until
 from tests.ptkstore.application.world import STREAM, speed, trips
 
@@ -68,6 +70,34 @@ def test_many_at_once_on_postgresql(on_postgres: Api) -> None:
 
 
 @pytest.mark.real
+def test_features_are_looked_up_through_feast(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        del api.world.service.__dict__["features"]  # Feast itself, in the place of what stands in for it
+        api.world.stream(epsilon=10)
+        api.world.register(epsilon=9)
+        api.world.publish(0)
+        client = api.acting(Role.CONSUMER)
+
+        def ask(*features: str, **entity: int | str) -> httpx.Response:
+            return client.post("/v1/lookups", json={"features": list(features), "entities": [entity]})
+
+        newest = ask("taxi__speed:count", "taxi__speed:speed_mean", hour=1).json()["results"]
+        assert set(newest[0]) == {"count", "speed_mean"}
+        assert all(isinstance(value, int | float) for value in newest[0].values())
+        assert ask("taxi__speed@v1:count", hour=1).json()["results"] == [{"count": newest[0]["count"]}]
+        assert ask("taxi__speed:count", hour=99).json()["results"] == [{"count": None}]
+        (state,) = ask("ptk_state:manifest", ptk="taxi.speed").json()["results"]
+        assert "v00000001" in state["manifest"]
+        for features, entity in (
+            (["taxi__speed:nothing"], {"hour": 1}),
+            (["taxi__speed@v9:count"], {"hour": 1}),
+        ):
+            assert problem(ask(*features, **entity)) == (404, "unknown-name")
+        for entity in ({}, {"hour": "one"}, {"hour": 2**70}):
+            assert problem(ask("taxi__speed:count", **entity))[1] == "invalid-request"
+
+
+@pytest.mark.real
 def test_the_process_serves_logs_in_json_and_stops_when_it_is_told_to(tmp_path: Path) -> None:
     home = tmp_path / "home"
     env = {**os.environ, "PTK_HOME": str(home)}
@@ -110,3 +140,21 @@ def test_the_process_serves_logs_in_json_and_stops_when_it_is_told_to(tmp_path: 
     assert {"/readyz", "/v1/teams"} <= {one.get("route") for one in requests}
     assert not any(token[20:] in line for line in lines)
     assert all(re.fullmatch("[0-9a-f]{16}", one["request"]) for one in requests if "request" in one)
+
+
+@pytest.mark.real
+def test_all_processes_of_a_machine_serve_the_api_too(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = Settings(home=tmp_path / "home")
+    with running(settings, api_port=port) as supervisor:
+
+        def ready() -> bool:
+            try:
+                return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(ready, seconds=120)
+        assert [one.name for one in supervisor.status()] == ["redis", "worker", "relay", "schedule", "api"]
+    assert not ready()

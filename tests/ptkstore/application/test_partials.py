@@ -405,6 +405,7 @@ def test_a_partial_that_ends_after_another_failed_clears_itself_away(large: Worl
     large.trainer.meanwhile = another_fails
     assert large.service.work_on(PARTIALS[0])
     assert large.drafts() == []
+    assert [job.outcome for job in partials(large)[:2]] == [Outcome.WITHDRAWN] * 2
     large.work()
     assert large.notices() == [("taxi.speed window 0", "timeout")]
     nothing_is_left(large, versions=0)

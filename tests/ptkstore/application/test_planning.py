@@ -71,13 +71,13 @@ def test_under_basic_composition_the_sixth_of_them_is_rejected(bare: World) -> N
         bare.register("cov5", estimator=gaussian())
 
 
-def test_a_rejection_under_curves_names_a_pure_epsilon_that_fits(bare: World) -> None:
+def test_a_rejection_under_curves_names_an_epsilon_that_fits(bare: World) -> None:
     bare.stream(accountant=Accountant.RENYI, capacity_delta=1e-6)
     for n in range(4):
         bare.register(f"cov{n}", estimator=gaussian())
     with pytest.raises(PtkRejected) as rejection:
         bare.register("pure", 1.0)
-    left = float(str(rejection.value).split("a pure epsilon ")[1].split(",")[0])
+    left = float(str(rejection.value).split("PTKs epsilon ")[1].split(",")[0])
     assert 0.05 < left < 1
     bare.register("pure", left)
     with pytest.raises(PtkRejected):
@@ -89,7 +89,7 @@ def test_gaussian_noise_beyond_its_curve_is_rejected_without_a_promise_that_does
 ) -> None:
     bare.stream(accountant=Accountant.RENYI, capacity_delta=1e-6)
     whole = {**gaussian(), "params": {**gaussian()["params"], "epsilon": 1.0, "delta": 1e-6}}
-    with pytest.raises(PtkRejected, match="a pure epsilon 1, delta 0 fits") as rejection:
+    with pytest.raises(PtkRejected, match="; a pure epsilon 1, delta 0 would") as rejection:
         bare.register("whole", estimator=whole)
     assert "within these" not in str(rejection.value)
 
@@ -128,7 +128,7 @@ def test_profiled_ptks_share_a_budget_that_none_of_them_could_have_alone(world: 
         ({"epsilons": [0.5, 0.1]}, "the least first"),
         ({"epsilons": [0, 1]}, r"\[1e-6, 10\]"),
         ({"epsilons": [0.1, "1"]}, "must be a number"),
-        ({"epsilon": [0.1, 1]}, "it may have epsilons, profile, where"),
+        ({"epsilon": [0.1, 1]}, "it may have epsilons, evaluate, profile, where"),
     ],
 )
 def test_a_range_of_epsilons_is_checked_at_registration(
@@ -154,7 +154,7 @@ def test_reserved_shares_and_contexts_pay_from_lines_of_their_own(bare: World) -
     )
     bare.register("vip", 0.3)
     bare.register("speed", 0.7)
-    with pytest.raises(PtkRejected, match="no pure loss fits"):
+    with pytest.raises(PtkRejected, match="no noise of its kind fits"):
         bare.register("more", 0.1)
     fares = {"target": 0.1, "train_frequency": "1d", "estimator": speed(1.0)}
     bare.service.register_ptk(team="fares", name="all", stream=STREAM, **fares)
@@ -218,9 +218,9 @@ def test_a_gaussian_ptk_without_room_is_told_the_largest_epsilon_of_its_noise_th
         spec = gaussian(epsilon)
         return {**spec, "params": {**spec["params"], "delta": 1e-6}}
 
-    with pytest.raises(PtkRejected, match="with noise of its kind epsilon") as refused:
+    with pytest.raises(PtkRejected, match="would fit with its kind of noise") as refused:
         bare.register("cov", estimator=of(1.0))  # its curve takes more than (1, 1e-6) at every order
-    largest = float(re.findall(r"noise of its kind epsilon ([0-9.]+), delta", str(refused.value))[0])
+    largest = float(re.findall(r"PTKs epsilon ([0-9.]+), delta", str(refused.value))[0])
     assert 0.1 < largest < 1
     with pytest.raises(PtkRejected):
         bare.register("cov", estimator=of(round(largest + 1e-6, 9)))

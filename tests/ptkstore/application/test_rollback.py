@@ -77,6 +77,8 @@ def test_a_repeated_request_changes_nothing(published: World) -> None:
 def test_going_forward_again_is_a_rollback_too(published: World) -> None:
     published.service.rollback_ptk(PTK, 1)
     published.work("place", "flip")
+    back = content(published, 4)
+    assert event_time_of(back) == window_end_of(content(published, 3)) > window_end_of(back)
     assert published.service.rollback_ptk(PTK, 3).number == 5
     published.work("place", "flip")
     last = content(published, 5)

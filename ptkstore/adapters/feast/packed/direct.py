@@ -41,6 +41,13 @@ class Reader:
             return [self._converted(values) for _, values in unpacked]
         return [dict(zip(features, pick(values), strict=False)) for _, values in unpacked]
 
+    def read_one(self, row: bytes) -> dict[str, Any]:
+        """As `read`, of one row."""
+        _, values = self._layout.unpack(row)
+        if self._pick is None:
+            return self._converted(values)
+        return dict(zip(self._features, self._pick(values), strict=False))
+
     def _converted(self, values: Sequence[Any]) -> dict[str, Any]:
         answer = {}
         for feature, place in zip(self._features, self._places, strict=True):
@@ -149,6 +156,8 @@ def _answer(
 def _named(
     part: Part, rows: Sequence[bytes | None], online: PackedRedisOnlineStore, client: Any
 ) -> list[dict[str, Any]]:
+    if len(rows) == 1 and rows[0] is not None and (known := part.readers.get(rows[0][:HEAD])) is not None:
+        return [known.read_one(rows[0])]
     heads = {row[:HEAD] for row in rows if row is not None}
     for head in heads - part.readers.keys():
         online.run(client, writing.learn(part.hash_key, [head], online.layouts))
@@ -156,7 +165,7 @@ def _named(
     if len(heads) == 1 and None not in rows:
         return part.readers[heads.pop()].read(cast("Sequence[bytes]", rows))
     return [
-        dict.fromkeys(part.features) if row is None else part.readers[row[:HEAD]].read([row])[0]
+        dict.fromkeys(part.features) if row is None else part.readers[row[:HEAD]].read_one(row)
         for row in rows
     ]
 

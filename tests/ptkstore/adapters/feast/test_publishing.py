@@ -18,6 +18,7 @@ pytestmark = pytest.mark.real
 
 VIEW = "taxi__speed_by_hour"
 PTK = "taxi.speed_by_hour"
+FEASTS_OWN = ["sqlite+sqlite", "sqlite+redis", "postgres+redis"]  # where the online store makes no difference
 FEATURES = [f"{VIEW}:value", f"{VIEW}:ptk_version"]
 
 
@@ -211,6 +212,7 @@ def test_readers_see_no_mixed_version_in_a_hundred_publishes(repo, store, make, 
     assert len(set(versions)) > 50
 
 
+@pytest.mark.parametrize("repo", FEASTS_OWN, indirect=True)
 def test_many_processes_publish_at_once(repo, make):
     """From an empty registry on, so that they also race for its tables; two of them publish the same PTK."""
     ids = ["taxi.a", "taxi.b", "ads.a", "ads.a"]
@@ -253,6 +255,7 @@ def test_a_rollback_is_what_joins_in_time_answer_from_then_on(repo, store, make,
     assert told == [{"version": 3, "window_end": make.day(1)}]
 
 
+@pytest.mark.parametrize("repo", FEASTS_OWN, indirect=True)
 def test_the_write_lock_is_exclusive_and_ends_with_a_killed_holder(repo, store, make, tmp_path):
     make.publish(store, make.state(1))  # opened: from here on only the lock can make it wait
     holding = tmp_path / "holding"
@@ -282,6 +285,7 @@ def test_the_write_lock_is_exclusive_and_ends_with_a_killed_holder(repo, store, 
     child.join(20)
 
 
+@pytest.mark.parametrize("repo", FEASTS_OWN, indirect=True)
 def test_a_forked_worker_opens_connections_of_its_own(store, make):
     make.publish(store, make.state(1))
     with store._sessions.use() as session:

@@ -9,10 +9,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ptkstore.adapters.sandbox.protocol import Order, decode_answer, decode_order, encode_answer, encode_order
+from ptkstore.adapters.sandbox.protocol import (
+    Order,
+    decode_answer,
+    decode_mass,
+    decode_order,
+    encode_answer,
+    encode_order,
+)
 from ptkstore.adapters.sandbox.training import train
 from ptkstore.adapters.sandbox.verify import is_sound
+from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
+from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
 from tests.ptkstore.adapters.sandbox.world import SPEC, World
 
@@ -140,3 +149,29 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     order = replace(order, request=CollectRequest(**asked))
     assert decode_order(encode_order(order)) == order
     assert all(name not in repr(order.request) for name in ("window_key", "draft_key"))
+    state = {"a.parquet": b"\0\xff", "state.json": b"{}"}
+    request = EvaluateRequest(SPEC, 0.1, state, ("/raw/1",), 0, 2**64, b"key" * 8)
+    order = replace(order, request=request)
+    assert decode_order(encode_order(order)) == order
+    assert "keykey" not in repr(order)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b'{"lost": -7, "kept": 9}\n', LossMass(-7, 9)),
+        (b'{"failed": "rows-gone"}\n', TrainFailed("rows-gone")),
+        (b'{"failed": "canary-77"}\n', TrainFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2.0}\n', TrainFailed("bad-output")),
+        (b'{"lost": true, "kept": 2}\n', TrainFailed("bad-output")),
+        (b'{"lost": 1, "kept": 9223372036854775808}\n', TrainFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2, "rows": 3}\n', TrainFailed("bad-output")),
+        (b'{"lost": 1, "kept": 2}', TrainFailed("bad-output")),
+        (b"[1, 2]\n", TrainFailed("bad-output")),
+        (b"", TrainFailed("bad-output")),
+    ],
+)
+def test_an_estimate_is_two_whole_numbers_or_a_fixed_code(line: bytes, told: LossMass | TrainFailed) -> None:
+    assert decode_mass(line) == told
+    if isinstance(told, LossMass):
+        assert decode_mass(encode_answer(told)) == told
