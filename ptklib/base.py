@@ -184,7 +184,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return merge_all(empty, parts, self._joined)
 
     def condenses(self) -> bool:
-        """Return whether partial statistics condense the rows: none of their vectors is the rows one after the other."""
+        """Return whether partial statistics condense the rows: no vector of theirs is the rows one by one."""
         return not set(self._joined) & set(self._empty())
 
     def finalize(
