@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from ptkstore.adapters.world import RequestLog
 from ptkstore.api.app import create_app
 from ptkstore.api.feed import Feed
 from ptkstore.errors import PtkStoreError
@@ -27,6 +28,14 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say where requests may come: the port may have been chosen by the system."""
+        await super().startup(sockets)
+        for server in self.servers if self.started else ():
+            for one in server.sockets:
+                host, port, *_ = one.getsockname()
+                RequestLog().serving(host, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, then all the rest."""

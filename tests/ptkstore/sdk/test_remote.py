@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -390,11 +391,12 @@ class Flaky:
 
     def _serve(self) -> None:
         for answer in self._answers:
-            connection, _ = self._socket.accept()
-            with connection:
-                self.seen.append(connection.recv(65_536))
-                if answer is not None:
-                    connection.sendall(answer)
+            with suppress(OSError):  # the test has ended, or the client went away
+                connection, _ = self._socket.accept()
+                with connection:
+                    self.seen.append(connection.recv(65_536))
+                    if answer is not None:
+                        connection.sendall(answer)
 
 
 def answered(status: str, body: bytes = b"{}") -> bytes:
