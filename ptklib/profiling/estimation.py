@@ -36,7 +36,8 @@ class LossEstimator:
     :Neighbours: add or remove one unit.
     :Mechanism: discrete Laplace on the sums of losses and of what is missing to 1.
     :Sensitivity: L1, `UNITS`: the loss of each unit is clipped to [0, 1] and rounded to whole steps before it is
-        added, and the two sums move by `UNITS` together.
+        added, and the two sums move by `UNITS` together. A row whose loss cannot be computed has the largest, and no
+        other row changes.
 
     The state must not have been trained on rows of the test set; it is a released state, so its own loss was paid.
     """

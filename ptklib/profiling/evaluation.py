@@ -1,6 +1,8 @@
 """Private losses of a released state on a set no model was trained on."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,11 +36,15 @@ class RowValidation:
         self._examples = Examples.of(hashes, examples_of(risk, self._table))
 
     def losses(self, state: Any) -> Floats:
-        """Return the loss of each unit; a loss that cannot be computed makes all of them the largest."""
+        """Return the loss of each unit; a row whose loss cannot be computed has the largest, and it alone.
+
+        A state that fails on no row at all is the worst model for everybody.
+        """
         try:
-            return self._examples.per_unit(self._risk.losses(state, self._table))
-        except Exception:  # noqa: BLE001 - an error would tell of a row
+            self._risk.losses(state, self._table[:0])
+        except Exception:  # noqa: BLE001 - the state is released, so this tells of no row
             return self.worst()
+        return self._examples.per_unit(row_by_row(partial(self._risk.losses, state), self._table, 1.0))
 
     def worst(self) -> Floats:
         """Return a loss of 1 for each unit."""
@@ -83,12 +89,29 @@ class BatchValidation:
 
 
 def examples_of(risk: RowRisk, table: Any) -> npt.NDArray[np.bool_]:
-    """Return which rows count; none where that cannot be told, and none show anything."""
+    """Return which rows count; one of which that cannot be told does not, and it alone."""
+    return np.asarray(row_by_row(risk.examples, table, 0.0) != 0)
+
+
+def row_by_row(function: Callable[[Any], Any], table: Any, failed: float) -> Floats:
+    """Return a function of single rows for a whole table, `failed` for each row that it raises on.
+
+    Notes
+    -----
+    One row that raises must not change what is said of others: no sensitivity would hold. So a table that raises is
+    taken in halves, down to its rows; that takes a few calls for a few such rows, and two calls a row if all raise.
+    """
+    n = len(table)
     try:
-        kept = np.asarray(risk.examples(table))
+        found = np.asarray(function(table), dtype=np.float64)
+        if found.shape == (n,):
+            return found
     except Exception:  # noqa: BLE001 - an error would tell of a row
-        return np.zeros(len(table), dtype=np.bool_)
-    return kept.astype(np.bool_) if kept.shape == (len(table),) else np.zeros(len(table), dtype=np.bool_)
+        pass
+    if n <= 1:
+        return np.full(n, failed)
+    halves = (table[: n // 2], table[n // 2 :])
+    return np.concatenate([row_by_row(function, half, failed) for half in halves])
 
 
 def validation_of(

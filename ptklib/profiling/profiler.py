@@ -80,7 +80,8 @@ class Profiler:
     How long a run takes depends on rows: publish its answers on ticks, and no durations.
 
     Nothing but the answers leaves: no loss, no size, no exception of a training or an evaluation. A training that fails
-    is a model of the largest loss, and so is an evaluation that fails or sees no row.
+    is a model of the largest loss, and so is an evaluation that fails or sees no row. Of losses of rows, a row whose
+    loss cannot be computed has the largest, and it alone.
 
     References
     ----------

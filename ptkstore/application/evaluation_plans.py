@@ -42,10 +42,10 @@ def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[
 
 
 def price_of(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> EvaluationPrice:
-    """The price of an estimate of `epsilon` under the stream's accountant."""
-    declared = _declared(estimator, epsilon)
-    loss = Loss.charge(declared.epsilon, declared.delta)
-    return EvaluationPrice(loss, charge_of(declared.event, policy.accountant, loss), declared.event)
+    """The price of an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
+    loss = Loss.charge(epsilon)
+    event = _declared(estimator, loss.spendable_epsilon).event
+    return EvaluationPrice(loss, charge_of(event, policy.accountant, loss), event)
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
@@ -58,7 +58,10 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     if evaluation_epsilon(new.config) is None:
         return
     line = policy.sharing.line_of(new.ptk_id)
-    caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[line])
+    lines = policy.sharing.lines(policy.capacity)
+    if line not in lines:
+        raise PtkRejected(f"{new.ptk_id}: the whole budget of its line is reserved for other PTKs")
+    caps = caps_of(policy.accountant, lines[line])
     for group in groups_where(policy, new.config.get("where")):
         charges = [
             price_of(spec.estimator, epsilon, policy).charge
@@ -76,8 +79,12 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
 
 
 def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: str, now: datetime) -> None:
-    """Have a version that is just elected evaluated once it is in the lake, if its PTK pays for that."""
-    if evaluation_epsilon(spec.config) is None:
+    """Have a version that is just elected evaluated once it is in the lake, if its PTK pays for that.
+
+    A PTK that changed while it was trained may ask for what its last version has not got: that one goes without.
+    """
+    epsilon = evaluation_epsilon(spec.config)
+    if epsilon is None or not _can_be_evaluated(version.content["config"], epsilon):
         return
     name = job_id(JobKind.EVALUATE, spec.ptk_id, version.number)
     uow.jobs.add(
@@ -93,6 +100,14 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
             position=version.number,
         )
     )
+
+
+def _can_be_evaluated(estimator: Mapping[str, Any], epsilon: float) -> bool:
+    try:
+        _declared(estimator, epsilon)
+    except PtklibError:
+        return False
+    return True
 
 
 def _declared(estimator: Mapping[str, Any], epsilon: float) -> Any:

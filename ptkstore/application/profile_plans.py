@@ -133,6 +133,7 @@ def ask_of(
             drift=None,
         )
         profiler_of(estimator, ask, ask.epsilons, ask.n_min, ask.confidence).declared_loss()
+        attempt_of(estimator, ask, None, policy)  # raises here, not when a window is planned
         return _watched(estimator, ask, given["drift"], capacity, policy)
     except (PtklibError, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot be profiled: {error}") from error
@@ -277,7 +278,7 @@ def _settings(ptk_id: str, wanted: object) -> dict[str, Any]:
         raise InvalidRequest(
             f"PTK {ptk_id}: profile has {unknown[0]!r}; it may have {', '.join(sorted(SETTINGS))}"
         )
-    given = {**SETTINGS, **wanted}
+    given = {**SETTINGS, **{name: value for name, value in wanted.items() if value is not None}}
     for name, (least, most) in _WHOLE_NUMBERS.items():
         value = given[name]
         if value is not None and (type(value) is not int or not least <= value <= most):

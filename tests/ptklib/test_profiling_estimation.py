@@ -80,6 +80,36 @@ def test_one_unit_more_moves_the_two_sums_by_one_loss_in_all(
     assert (other.lost - one.lost) + (other.kept - one.kept) in (0, UNITS)  # dropped rows are no example
 
 
+@pytest.mark.parametrize("where", ["losses", "examples", "shape"])
+@pytest.mark.parametrize("rows_a_unit", [1, 10])
+def test_a_row_that_cannot_be_evaluated_moves_the_two_sums_by_one_loss_and_no_other_units(
+    state: Any, exact: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, where: str, rows_a_unit: int
+):
+    real = risk_of(MEANS)
+
+    class Breaks:
+        def examples(self, table: Any) -> Any:
+            if where == "examples" and (table["speed"] == -1.0).any():
+                raise ValueError("secret")
+            return real.examples(table)
+
+        def losses(self, state: Any, table: Any) -> Any:
+            poison = (table["speed"] == -1.0).any()
+            if where == "losses" and poison:
+                raise ValueError("secret")
+            return real.losses(state, table)[: -1 if where == "shape" and poison else None]
+
+    monkeypatch.setattr("ptklib.profiling.estimation.risk_of", lambda _: Breaks())
+    rows = trips(50, seed=2)
+    more = pd.concat([rows, pd.DataFrame({"hour": [1], "speed": [-1.0]})], ignore_index=True)
+    units = np.arange(51) // rows_a_unit
+    one, other = (
+        LossEstimator(MEANS, 0.5).run(state, held_out(table, units[: len(table)])) for table in (rows, more)
+    )
+    counts = where != "examples"  # of which it cannot be told whether it counts does not
+    assert (other.lost - one.lost, other.kept - one.kept) == (UNITS * counts, 0)
+
+
 def test_a_loss_that_cannot_be_computed_is_the_largest(exact: list[dict[str, Any]]):
     estimate = LossEstimator(MEANS, 0.5).run(object(), held_out(trips(20)))
     assert (estimate.lost, estimate.kept) == (20 * UNITS, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,19 @@ import pyarrow as pa
 import pytest
 
 from ptklib import CovarianceMatrix, HistoricalStatistics
-from ptklib.profiling import LossEstimate
+from ptklib.profiling import LossEstimate, LossEstimator
 from ptklib.profiling.estimation import UNITS
 from ptkstore.domain.blocks import TEST, evaluation_blocks, place_of, rows_behind
 from ptkstore.domain.evaluations import Evaluation, LossMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.journal import EntryKind
+from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.streams import PrivacyUnit
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.contracts.builders import request
-from tests.ptkstore.application.world import CHAIN, DAY, ORIGIN, STREAM, World, trips
+from tests.ptkstore.application.world import CHAIN, DAY, ORIGIN, STREAM, World, speed, trips
 
 TENTH = 10**8
 EVALUATE = "evaluate/taxi.speed/1"
@@ -126,6 +128,19 @@ def test_the_event_of_the_estimate_is_recorded(ready: World):
     assert entries[-1].event["name"] == "DiscreteLaplace"
     assert entries[-1].event["l1_sensitivity"] == UNITS
     assert entries[-1].loss.epsilon == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("epsilon", [1.0000001e-6, 0.1, 0.2000000001])
+def test_the_recorded_event_is_the_one_that_is_drawn(world: World, epsilon: float):
+    world.register(config={"evaluate": {"epsilon": epsilon}})
+    world.publish(0)
+    world.work("evaluate")
+    (asked,) = world.evaluator.requests
+    drawn = LossEstimator(asked.estimator, asked.epsilon).declared_loss()
+    with world.service.begin() as uow:
+        entries = uow.ledger.history(EVALUATE)
+    assert [dict(entry.event) for entry in entries] == [drawn.event] * 2  # it is what a curve is charged for
+    assert epsilon <= entries[-1].loss.epsilon <= epsilon + 1e-9
 
 
 def test_a_ptk_that_does_not_ask_is_never_evaluated(world: World):
@@ -250,6 +265,33 @@ def test_a_test_block_that_cannot_pay_for_all_refuses_the_last(world: World):
         world.service.update_ptk("taxi.a", config={"evaluate": {"epsilon": 0.7}})
     world.service.update_ptk("taxi.a", config={})
     world.service.update_ptk("taxi.b", config={"evaluate": {"epsilon": 1.0}})
+
+
+def test_where_all_is_reserved_nobody_else_is_evaluated(tmp_path: Path):
+    world = World(tmp_path / "home")
+    world.stream(sharing=Sharing(reserved=(("taxi.vip", Decimal(1)),)))
+    with pytest.raises(PtkRejected, match="reserved for other PTKs"):
+        world.register("speed", config=PAID)
+    world.register("vip", config=PAID)
+    world.service.close()
+
+
+def test_a_version_of_a_family_without_a_loss_of_rows_is_not_evaluated(tmp_path: Path):
+    world = World(tmp_path / "home")
+    world.stream(capacity_delta=1e-5)
+    estimator = CovarianceMatrix(["speed"], bounds={"speed": (0, 60)}, epsilon=0.1, delta=1e-6)
+    world.register(estimator=estimator.to_spec())
+
+    def is_changed() -> None:  # while it is trained
+        world.service.update_ptk("taxi.speed", estimator=speed(0.1), config=PAID)
+
+    world.trainer.meanwhile = is_changed
+    world.publish(0)
+    world.work("evaluate")
+    assert [version.number for version in world.service.versions("taxi.speed")] == [1]
+    with world.service.begin() as uow:
+        assert not [job for job in uow.jobs.find() if job.kind == "evaluate"]
+    world.service.close()
 
 
 # ends

@@ -381,6 +381,7 @@ def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alo
         (asked(budget="all"), "must be a number"),
         (asked(growth=1), "growth above 1"),
         (asked(confidence=2), "confidence must lie in"),
+        (asked(confidence=1 - 2**-53), "confidence must lie in"),  # divided by the tries none is left
         (asked(evaluation="mine"), "evaluation must be"),
         (asked(loss_bounds=[0, 1, 2]), "cannot be profiled"),
         (asked(drift=1e-4), "could never tell"),
@@ -392,6 +393,11 @@ def test_the_settings_of_a_profile_are_checked_at_registration(
     with pytest.raises(InvalidRequest, match=says):
         register(world, config=config)
     assert world.service.ptks() == ()
+
+
+def test_a_setting_of_a_profile_that_says_nothing_is_the_default(world: World) -> None:
+    register(world, config=asked(tries=None, models=None, max_age=None))
+    assert (view(world).most_tries, view(world).max_age) == (3, 30)
 
 
 # what goes wrong
