@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ sys.path[0] = str(ROOT)  # this file's directory would hide the package of the s
 
 from benchmarks.measuring import Row, measured, table  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
-from ptkstore.application.charging import charge_of, reserve_all  # noqa: E402
-from ptkstore.application.group_commit import GroupCommit  # noqa: E402
+from ptkstore.application.charging import charge_of  # noqa: E402
+from ptkstore.application.group_commit import Asked, GroupCommit  # noqa: E402
 from ptkstore.domain.accountants import Accountant  # noqa: E402
 from ptkstore.domain.blocks import BlockRange  # noqa: E402
 from ptkstore.domain.filters import BlockRecord, Filters  # noqa: E402
@@ -33,7 +34,7 @@ from tests.contracts.builders import stream_named  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
-STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 8
+STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 4
 CHARGES = 40_000
 CAPACITY, LOSS = Loss.capacity(10, 1e-6), Loss.charge(1e-5)
 EVENT = {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 1e5, "count": 1}
@@ -44,12 +45,12 @@ def request(key: str, blocks: BlockRange = BLOCKS) -> BudgetRequest:
     return BudgetRequest(STREAM, key, "bench.ptk", blocks, LOSS, CHARGE)
 
 
-def _reserved(wishes: list[tuple[BudgetRequest, dict[str, object]]], uow: UnitOfWork) -> list[object]:
-    return list(reserve_all(uow, STREAM, wishes))
+def _asked(wishes: list[tuple[BudgetRequest, dict[str, object]]], _: UnitOfWork) -> Asked[list[Any]]:
+    return wishes, list
 
 
 def charges(url: str) -> tuple[float, float]:
-    """Charges per second of 16 writers that ask for eight at a time, and the 99th percentile of their waits."""
+    """Charges per second of 16 writers that ask for four at a time, and the 99th percentile of their waits."""
     with SqlCatalog(url) as catalog:
         with catalog.begin() as uow:
             uow.streams.add(stream_named(STREAM))
@@ -61,7 +62,7 @@ def charges(url: str) -> tuple[float, float]:
             for first in range(0, CHARGES // WRITERS, AT_ONCE):
                 wishes = [(request(f"{writer}.{first + n}"), EVENT) for n in range(AT_ONCE)]
                 start = time.perf_counter()
-                answers = queue.together(STREAM, partial(_reserved, wishes))
+                answers = queue.reserve(STREAM, partial(_asked, wishes))
                 granted.extend(isinstance(answer, Granted) for answer in answers)
                 waits.append(time.perf_counter() - start)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ptkstore.application.charging import reserve_all
-from ptkstore.application.group_commit import GroupCommit
+from ptkstore.application.group_commit import Asked, GroupCommit
 from ptkstore.application.planning import Planned, first_offers, on_all_rows, plan_window
 from ptkstore.application.profile_requests import request_profiles
 from ptkstore.domain.allocation import Infeasible
@@ -27,22 +26,29 @@ def allocate_window(job: Job, *, charges: GroupCommit, clock: Clock, steps: Step
     The key of a reservation is the training's id and is looked up before the decision, so that a repeated run finds
     its own answer. A PTK that does not fit is refused, its owner told; the others are not disturbed.
     """
-    charges.together(job.stream, lambda uow: _allocate(uow, job, clock.now()))
+    charges.reserve(job.stream, lambda uow: _allocate(uow, job, clock.now()))
     steps.reached("reserved", job.id)
 
 
-def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> None:
+def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
     stream, window = uow.streams.lock(job.stream), job.window
     held = uow.jobs.held(job)
-    if uow.windows.get(window).state is WindowState.PREPARED:
+    prepared = uow.windows.get(window).state is WindowState.PREPARED
+    plans: tuple[Planned, ...] = ()
+    requests: list[BudgetRequest] = []
+    if prepared:
         due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
         plans = _plan(tuple(due.values()), stream.policy)
         requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
-        wishes = [(request, plan.offer.event) for request, plan in zip(requests, plans, strict=True)]
-        for request, plan, answer in zip(requests, plans, reserve_all(uow, stream.name, wishes), strict=True):
+
+    def go_on(answers: list[Granted | Denied]) -> None:
+        for request, plan, answer in zip(requests, plans, answers, strict=True):
             _queue(uow, request, window, plan, answer, now)
-        request_profiles(uow, stream, window, now)
-    uow.jobs.save(held.ended(Outcome.DONE))
+        if prepared:
+            request_profiles(uow, stream, window, now)
+        uow.jobs.save(held.ended(Outcome.DONE))
+
+    return [(request, plan.offer.event) for request, plan in zip(requests, plans, strict=True)], go_on
 
 
 def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
+from ptkstore.application.charging import Event, reserve_all
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied, Granted
 from ptkstore.errors import Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 
 _T = TypeVar("_T")
+
+Asked = tuple[Sequence[tuple[BudgetRequest, Event]], Callable[[list[Granted | Denied]], _T]]
+"""What a step wants reserved, and what it does with the answers."""
 
 LINGER_SECONDS = 0.001
 """How long a transaction waits for as many callers as shared the last one; far less than a commit takes."""
@@ -20,7 +27,7 @@ LINGER_SECONDS = 0.001
 class _Ticket:
     """What one caller waits for."""
 
-    step: Callable[[UnitOfWork], Any]
+    step: Callable[[UnitOfWork], Asked[Any]]
     called: threading.Event = field(default_factory=threading.Event)
     served: bool = False
     """Whether it was answered or refused; a ticket that is called and not served is to serve the others."""
@@ -65,6 +72,13 @@ class GroupCommit:
         ------
         Unavailable
             The catalog did not answer. Whether it committed is not known: look before acting again.
+        """
+        return self.reserve(stream, lambda uow: ((), lambda _: step(uow)))
+
+    def reserve(self, stream: str, step: Callable[[UnitOfWork], Asked[_T]]) -> _T:
+        """Like `together`, for a step that says what it wants reserved and goes on with the answers.
+
+        Requests of all who wait are read, decided and written at once, in the order in which they came.
         """
         ticket = _Ticket(step)
         with self._arrivals:
@@ -119,7 +133,7 @@ class GroupCommit:
         try:
             with self._begin() as uow:
                 uow.streams.lock(stream)
-                answers = [ticket.step(uow) for ticket in batch]
+                answers = _taken(uow, stream, [ticket.step for ticket in batch])
                 uow.commit()
         except Unavailable as error:  # it may have committed: no step is taken on top of itself
             for ticket in batch:
@@ -134,3 +148,10 @@ class GroupCommit:
             return
         for ticket, answer in zip(batch, answers, strict=True):
             ticket.answer, ticket.served = answer, True
+
+
+def _taken(uow: UnitOfWork, stream: str, steps: Sequence[Callable[[UnitOfWork], Asked[Any]]]) -> list[Any]:
+    asked = [step(uow) for step in steps]
+    requests = [request for wishes, _ in asked for request in wishes]
+    answers = iter(reserve_all(uow, stream, requests) if requests else ())
+    return [go_on(list(islice(answers, len(wishes)))) for wishes, go_on in asked]

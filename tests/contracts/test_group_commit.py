@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.charging import reserve
-from ptkstore.application.group_commit import GroupCommit
+from ptkstore.application.group_commit import Asked, GroupCommit
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Denied, Granted
@@ -43,8 +42,8 @@ class Counted:
                 raise Unavailable("the catalog is gone")
 
 
-def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Granted | Denied]:
-    return lambda uow: reserve(uow, one, {})
+def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Asked[Granted | Denied]]:
+    return lambda _: ([(one, {})], lambda answers: answers[0])
 
 
 def while_one_commits(queue: GroupCommit, wishes: dict[str, BudgetRequest]) -> dict[str, object]:
@@ -58,7 +57,7 @@ def while_one_commits(queue: GroupCommit, wishes: dict[str, BudgetRequest]) -> d
 
     def ask(name: str, one: BudgetRequest) -> None:
         try:
-            found[name] = queue.together(STREAM, wish(one))
+            found[name] = queue.reserve(STREAM, wish(one))
         except (Conflict, Unavailable) as error:
             found[name] = type(error)
 
@@ -100,7 +99,7 @@ def test_each_is_decided_beside_those_before_it(catalog: SqlCatalog) -> None:
 
 def test_a_step_that_fails_is_for_its_own_caller_alone(catalog: SqlCatalog) -> None:
     queue = GroupCommit(catalog.begin)
-    queue.together(STREAM, wish(request("known")))
+    queue.reserve(STREAM, wish(request("known")))
     wrong = replace(request("known"), blocks=BlockRange(2, 3))
     found = while_one_commits(queue, {"wrong": wrong, **{f"k{n}": request(f"k{n}") for n in range(3)}})
     assert found == {"wrong": Conflict, **{f"k{n}": Granted(f"k{n}") for n in range(3)}}
@@ -112,7 +111,7 @@ def test_when_the_catalogs_answer_is_lost_no_step_is_taken_on_top_of_itself(cata
     wishes = {f"k{n}": request(f"k{n}") for n in range(3)}
     assert while_one_commits(queue, wishes) == dict.fromkeys(wishes, Unavailable)
     assert counted.begun == 2  # whether it was written is for each caller to find out, with the same key
-    assert [queue.together(STREAM, wish(one)) for one in wishes.values()] == [Granted(key) for key in wishes]
+    assert [queue.reserve(STREAM, wish(one)) for one in wishes.values()] == [Granted(key) for key in wishes]
     with catalog.begin() as uow:
         assert all(len(uow.ledger.history(key)) == 1 for key in wishes)
 
@@ -121,7 +120,7 @@ def test_an_interrupted_caller_leaves_the_line_to_the_others(
     catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = GroupCommit(catalog.begin)
-    assert queue.together(STREAM, wish(request("first"))) == Granted("first")
+    assert queue.reserve(STREAM, wish(request("first"))) == Granted("first")
     waiting = queue._arrivals.wait_for
 
     def interrupted(*_: object) -> bool:
@@ -130,9 +129,9 @@ def test_an_interrupted_caller_leaves_the_line_to_the_others(
 
     monkeypatch.setattr(queue._arrivals, "wait_for", interrupted)
     with pytest.raises(Interrupted):
-        queue.together(STREAM, wish(request("second")))
+        queue.reserve(STREAM, wish(request("second")))
     answers: list[Granted | Denied] = []
-    thread = threading.Thread(target=lambda: answers.append(queue.together(STREAM, wish(request("third")))))
+    thread = threading.Thread(target=lambda: answers.append(queue.reserve(STREAM, wish(request("third")))))
     thread.start()
     thread.join(PATIENCE_SECONDS)
     assert answers == [Granted("third")]

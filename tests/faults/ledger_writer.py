@@ -75,7 +75,7 @@ class Writer:
         """New requests, requests made before, in any order."""
         wishes = [self._wish() for _ in range(AT_ONCE)]
         requests = [(wish, {"n": 1}) for wish in wishes]
-        answers = self.queue.together(self.stream, lambda uow: reserve_all(uow, self.stream, requests))
+        answers = self.queue.reserve(self.stream, lambda _: (requests, list))
         for wish, answer in zip(wishes, answers, strict=True):
             granted = isinstance(answer, Granted)
             if wish.key in self.ever and granted == (wish.key in self.released):

@@ -11,7 +11,7 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore import PTK
-from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.errors import PtkRejected
 from ptkstore.sdk import Repository, Store, featurize
 from tests.ptkstore.application.world import ORIGIN, World
 
@@ -158,8 +158,12 @@ def test_cities_have_budgets_of_their_own(store: Store) -> None:
     }
     with pytest.raises(PtkRejected):
         store.apply(Repository("taxi", (*PTKS, fares("more", "cities", 0.5, where={"city": "rome"}))))
-    with pytest.raises(InvalidRequest, match="trained on is fixed"):
-        store.plan(Repository("taxi", (fares("in_rome", "cities", 8.0, where={"city": "paris"}),)))
+    moved = Repository("taxi", (fares("in_rome", "cities", 8.0, where={"city": "paris"}),))
+    assert [change.action for change in store.plan(moved)] == ["update"]
+    with pytest.raises(PtkRejected):  # paris is full
+        store.apply(moved)
+    same = Repository("taxi", (fares("in_rome", "cities", 8.0, where={"city": ["rome"]}),))
+    assert [change.action for change in store.plan(same)] == ["keep"]
     store.apply(Repository("taxi", (*PTKS, fares("less", "cities", 0.5, where={"city": "berlin"}))))
 
 

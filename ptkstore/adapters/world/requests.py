@@ -14,6 +14,10 @@ class RequestLog:
     def __init__(self) -> None:
         self._log = structlog.get_logger("ptkstore.api")
 
+    def serving(self, host: str, port: int) -> None:
+        """Where requests may come from now on."""
+        self._log.info("serving", host=host, port=port)
+
     def answered(
         self,
         *,
