@@ -77,6 +77,18 @@ def test_the_key_is_the_batch_and_a_batch_is_stored_once(api: Api) -> None:
     assert stored(api) == 1
 
 
+def test_batches_of_two_teams_share_no_key(api: Api) -> None:
+    api.grant("ads", STREAM, Role.PRODUCER)
+    owner, other = api.acting(Role.PRODUCER), api.acting(Role.PRODUCER, team="ads")
+    body, key = arrow(trips([0.1])), {"Idempotency-Key": "batch-1"}
+    for repeated in (False, True):
+        for client in (other, owner):
+            reply = ingest(client, body, **key).json()
+            assert (reply["batch_id"], reply["repeated"]) == ("batch-1", repeated)
+    assert ingest(other, body, **{"Idempotency-Key": "k" * 200}).status_code == 200
+    assert stored(api) == 3
+
+
 def test_rows_are_refused_one_by_one_with_reasons(api: Api) -> None:
     body = ndjson(ROW, {**ROW, "speed": None}, {**ROW, "at": "1999-01-01T00:00:00Z"})
     reply = ingest(api.acting(Role.PRODUCER), body, **{"Content-Type": NDJSON}).json()
@@ -192,7 +204,9 @@ def test_columns_of_other_kinds_are_refused(write: Any, strange: pa.Array) -> No
 
 @pytest.mark.parametrize("media_type", [ARROW_STREAM, PARQUET])
 @pytest.mark.parametrize(
-    "change", [{"more": pa.array([1])}, {"zone": None}, {"ZONE": pa.array(["z"]), "zone": None}], ids=str
+    "change",
+    [{"more": pa.array([1])}, {"zone": None}, {"ZONE": pa.array(["z"]), "zone": None}],
+    ids=["one more", "one less", "another case"],
 )
 def test_the_columns_are_exactly_the_declared(media_type: str, change: dict[str, Any]) -> None:
     columns = dict(zip(trips([0.1]).column_names, trips([0.1]).columns, strict=True))
