@@ -65,12 +65,12 @@ class Feed:
         yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
         while not self._closing and loop.time() < until:
             while last < (head := max(head, self._heads.get(ptk_id, 0))):
+                if not await _holds(still):
+                    return
                 last += 1
                 yield await to_thread.run_sync(self._event, ptk_id, last)
             if not await self._news_of(ptk_id, last):
-                try:
-                    await to_thread.run_sync(still)
-                except PtkStoreError:
+                if not await _holds(still):
                     return
                 yield b": still here\n\n"
 
@@ -126,3 +126,11 @@ class Feed:
         url = self._service.lake.manifest_url(ptk_id, number)
         data: Any = event_of(version, url, version.elected_at)
         return f"id: {number}\nevent: {EVENT_TYPE}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+async def _holds(still: Callable[[], None]) -> bool:
+    try:
+        await to_thread.run_sync(still)
+    except PtkStoreError:
+        return False
+    return True

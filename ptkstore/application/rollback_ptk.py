@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.snapshots import Version, repeated_version, repeating_manifest
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.world import Clock
 
 
@@ -36,7 +36,7 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
         if repeated_version(newest.content) == to:
             return newest
         now = clock.now()
-        if any(_is_training(job) for job in uow.jobs.find(ptk_id=ptk_id)):
+        if _is_trained(ptk_id, uow):
             raise Conflict(f"a training of {ptk_id} is under way; roll back when it has ended")
         target = uow.versions.get(ptk_id, to)
         number = newest.number + 1
@@ -57,7 +57,12 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
     return version
 
 
-def _is_training(job: Job) -> bool:
-    return job.kind is JobKind.TRAIN and (
-        job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)
-    )
+def _is_trained(ptk_id: str, uow: UnitOfWork) -> bool:
+    """Whether a training is under way; those that wait are held, so that none begins before the rollback ends."""
+    live = (JobState.READY, JobState.OPENED)
+    trainings = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind is JobKind.TRAIN and j.state in live]
+    return any(_is_under_way(uow.jobs.lock(job.id)) for job in trainings)
+
+
+def _is_under_way(job: Job) -> bool:
+    return job.state is JobState.OPENED or (job.state is JobState.READY and job.lease_until is not None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -60,7 +62,7 @@ async def ingest(
             min_length=1,
             max_length=200,
             pattern=r"^[\x21-\x7e]+$",
-            description="The batch id: a batch that was stored before is not stored again.",
+            description="The batch id: a batch that this team stored before is not stored again.",
         ),
     ] = None,
 ) -> dict[str, Any]:
@@ -85,9 +87,17 @@ async def ingest(
 
 def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str | None) -> IngestReply:
     with caller.service.begin() as uow:
-        schema = uow.streams.get(stream).schema
-    table: pa.Table = table_in(body, media_type, schema, caller.limits)
-    return caller.service.ingest(stream, table.replace_schema_metadata(None), key)
+        declared = uow.streams.get(stream)
+    table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
+    team = caller.principal.team
+    batch_id = key if key is None or team == declared.team else _batch_of(team, key)
+    reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+    return reply if key is None else replace(reply, batch_id=key)
+
+
+def _batch_of(team: str, key: str) -> str:
+    """The batch id of another team's key: nobody's batch passes for a repetition of somebody else's."""
+    return f"{team}/{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 class _slot:  # noqa: N801 - reads as a verb

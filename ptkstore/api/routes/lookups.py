@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,8 @@ resource = Resource("lookups")
 
 CELLS_MAX = 200_000
 _STATE_VIEW, _STATE_KEY = "ptk_state", "ptk"
+# A name may end with "_" and begins with a letter: of `a__b___t`, the name is `b_`.
+_SEPARATOR = re.compile(r"__(?=[a-z])")
 
 
 @resource.route("POST", "/lookups", Action.FEATURE_LOOK_UP, problems=(404, 413), response_model=LookupOut)
@@ -46,8 +49,8 @@ def _ptks_in(body: LookupIn) -> list[Named]:
         if view == _STATE_VIEW:
             found.update(str(entity.get(_STATE_KEY, "")) for entity in body.entities)
             continue
-        team, _, rest = view.partition("__")
-        found.add(f"{team}.{rest.partition('__')[0]}")
+        team, name, *_ = [*_SEPARATOR.split(view), ""]
+        found.add(f"{team}.{name}")
     return [Named(ptk_id=_checked(ptk_id)) for ptk_id in sorted(found)]
 
 

@@ -82,6 +82,7 @@ class Transport:
         OutcomeUnknown
             The request went out and no answer came: it may have been done.
         """
+        lost = False  # whether a request that changes something went out and was never answered
         for attempt in range(1, TRIES + 1):
             last = attempt == TRIES
             try:
@@ -90,25 +91,24 @@ class Transport:
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
                 if last:
-                    raise Unavailable("the server cannot be reached") from None
+                    raise _unanswered("the server cannot be reached", lost) from None
                 _wait(attempt)
                 continue
             except httpx.TransportError:
+                lost = method != "GET"
                 if repeatable and not last:
                     _wait(attempt)
                     continue
-                if method == "GET":
-                    raise Unavailable("the server did not finish its answer") from None
-                raise OutcomeUnknown(
-                    "no answer came; the request may have been done: look before sending it again"
-                ) from None
+                raise _unanswered("the server did not finish its answer", lost) from None
             if response.is_success:
                 return response
             if repeatable and response.status_code in _AGAIN and not last:
                 _wait(attempt, response.headers.get("Retry-After"))
                 continue
+            if lost and response.status_code in _AGAIN:
+                break
             raise _refusal(response)
-        raise Unavailable("the server cannot be reached")
+        raise _unanswered("the server cannot be reached", lost)
 
     def close(self) -> None:
         """Give connections back."""
@@ -138,6 +138,12 @@ def _checked(url: str) -> httpx.URL:
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
         raise InvalidRequest("the URL of a remote store is https://host[:port][/path]")
     return parsed
+
+
+def _unanswered(why: str, lost: bool) -> PtkStoreError:
+    if lost:
+        return OutcomeUnknown("no answer came; the request may have been done: look before sending it again")
+    return Unavailable(why)
 
 
 def _refusal(response: httpx.Response) -> PtkStoreError:

@@ -12,10 +12,14 @@ import pytest
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
+from ptkstore.adapters.feast.names import view_name
 from ptkstore.api.app import create_app, routes_of
 from ptkstore.api.guard import Guard
+from ptkstore.api.routes.lookups import _ptks_in
+from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import EVERY, Grant, Role
 from ptkstore.errors import InvariantBroken
+from ptkstore.wire.ptks import LookupIn
 from tests.ptkstore.api.server import Api, problem
 from tests.ptkstore.application.world import speed
 
@@ -229,6 +233,15 @@ def test_what_one_may_not_see_is_told_as_what_does_not_exist(api: Api) -> None:
             one.pop("request_id")
         assert there["detail"].replace(kind, "?") == absent["detail"].replace(kind[:-1] + "x", "?")
         assert (there["code"], there["status"]) == (absent["code"], absent["status"])
+
+
+@pytest.mark.parametrize("ptk_id", ["a.b", "a.b_", "a_.b", "a_.b_", "a_b.c_d"])
+@pytest.mark.parametrize("table", ["", "t", "t_"])
+def test_a_lookup_is_held_against_the_ptk_whose_view_it_names(ptk_id: str, table: str) -> None:
+    view = view_name(ptk_id, table, 2 if table else 1)
+    for reference in (f"{view}:x", f"{view}@v3:x"):
+        body = LookupIn(features=[reference], entities=[{"hour": 1}])
+        assert _ptks_in(body) == [Named(ptk_id=ptk_id)]
 
 
 def test_lists_hold_what_the_caller_may_see(api: Api) -> None:

@@ -121,6 +121,21 @@ def test_a_silent_stream_shows_that_it_lives_and_ends_with_its_token(api: Api) -
         assert listener.ended.wait(LONG_SECONDS)
 
 
+def test_a_revoked_token_hears_of_no_further_version_between_two_heartbeats(tmp_path: Path) -> None:
+    slow = Limits(event_heartbeat=LONG_SECONDS, event_poll=0.05)
+    with Api(tmp_path / "home", slow) as api:
+        api.world.stream()
+        api.world.register()
+        api.identity.create_team("taxi")
+        token, text = api.identity.issue_token("taxi", [Role.CONSUMER])
+        listener = Listener(api.client(text))
+        listener.__enter__()
+        api.identity.revoke_token(token.id)
+        api.world.publish(0)
+        until(lambda: listener.ended.is_set() or not listener.events.empty())
+        assert listener.events.empty()
+
+
 def test_places_are_bounded_per_team_and_in_all_and_free_again(api: Api) -> None:
     api.grant("ads", "taxi", Role.CONSUMER)
     taxi, ads = api.acting(Role.CONSUMER), api.acting(Role.CONSUMER, team="ads")

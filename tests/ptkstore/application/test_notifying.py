@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.subscriptions import GIVE_UP_AFTER_ATTEMPTS, LONGEST_RETRY
 from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.wiring.identity import Identity
 from tests.ptkstore.application.world import World
 
 PTK = "taxi.speed"
@@ -250,3 +252,26 @@ def test_an_unknown_ptk_has_no_subscribers(world: World) -> None:
     with pytest.raises(UnknownName):
         world.service.subscribe_to_ptk("taxi.other", "http://127.0.0.1:1/hook")
     assert not any((world.service.settings.root / "keys" / "webhooks").iterdir())
+
+
+def test_a_team_that_lost_its_role_is_told_no_further_version(
+    world: World, webhook_receiver: WebhookReceiver
+) -> None:
+    world.register()
+    identity = Identity(world.service)
+    identity.create_team("ads")
+    role = Grant("ads", "taxi", Role.CONSUMER)
+    identity.grant(role)
+    made, secret = world.service.subscribe_to_ptk("taxi.speed", webhook_receiver.endpoint(), team="ads")
+    webhook_receiver.trust(secret)
+    world.publish(0)
+    world.work("notify")
+    identity.withdraw(role)
+    world.publish(1)
+    world.work("notify")
+    with world.service.begin() as uow:
+        assert list(uow.subscriptions.dead_letters(made.id)) == [(2, "not-allowed")]
+    identity.grant(role)
+    world.publish(2)
+    world.work("notify")
+    assert [c.message["data"]["version"] for c in webhook_receiver.accepted if c.message] == [1, 3]

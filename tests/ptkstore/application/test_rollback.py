@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.domain.jobs import JobState
+from ptkstore.application.rollback_ptk import rollback_ptk
+from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.snapshots import event_time_of, window_end_of
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
+from ptkstore.ports.catalog import UnitOfWork
 from tests.journeys.backups import copy_database
 from tests.ptkstore.application.world import World, speed
 
@@ -142,6 +147,29 @@ def test_a_training_under_way_goes_first(published: World) -> None:
     published.publish(3)
     assert refused == [True]
     assert published.service.rollback_ptk(PTK, 1).number == 5
+
+
+def test_a_training_that_is_claimed_while_a_rollback_looks_goes_first(published: World) -> None:
+    published.ingest((3.5,))
+    published.close(4)
+    published.work("prepare", "allocate")
+    service = published.service
+    with service.begin() as uow:
+        seen = uow.jobs.find(ptk_id=PTK)
+    (waiting,) = (job.id for job in seen if job.kind is JobKind.TRAIN and job.state is JobState.READY)
+    with service.begin() as uow:
+        assert uow.jobs.claim(waiting, published.clock.now(), timedelta(minutes=1)) is not None
+        uow.commit()
+
+    @contextmanager
+    def begin() -> Iterator[UnitOfWork]:
+        with service.begin() as uow:
+            # As it looks in PostgreSQL to a transaction that read just before the claim was committed.
+            uow.jobs.find = lambda **_: seen  # type: ignore[method-assign]
+            yield uow
+
+    with pytest.raises(Conflict, match="under way"):
+        rollback_ptk(PTK, 1, begin=begin, clock=published.clock)
 
 
 def test_a_crash_after_the_lake_has_it_is_made_good(published: World) -> None:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -443,6 +444,34 @@ def test_patience_ends() -> None:
         with pytest.raises(e.OutcomeUnknown):
             http.create("v1/x", {})
     assert len(flaky.seen) == 2 * transport.TRIES
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("then", [(), (BUSY,) * 9])
+def test_a_request_that_went_out_once_is_not_told_as_never_done(then: tuple[bytes, ...]) -> None:
+    with Flaky(None, *then) as url, Transport(url, "t") as http:
+        if not then:
+            stop_after_one(http)
+        with pytest.raises(e.OutcomeUnknown):
+            http.create("v1/x", {})
+    with Flaky(None, *then) as url, Transport(url, "t") as http, pytest.raises(e.Unavailable):
+        if not then:
+            stop_after_one(http)
+        http.get("v1/x")
+
+
+def stop_after_one(http: Transport) -> None:
+    """Let the first request out, and no connection be made after it."""
+    client = http._client
+    real, sent = client.request, list[bool]()
+
+    def request(*args: Any, **more: Any) -> httpx.Response:
+        if sent:
+            raise httpx.ConnectError("refused")
+        sent.append(True)
+        return real(*args, **more)
+
+    client.request = request  # type: ignore[method-assign]
 
 
 @pytest.mark.usefixtures("quick")
