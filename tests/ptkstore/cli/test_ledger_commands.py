@@ -92,7 +92,10 @@ def test_a_changed_report_is_exit_code_1(home: Path, tmp_path: Path) -> None:
 def test_the_key_of_another_store_is_exit_code_1(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     run(home, "ledger", "export", STREAM, "-o", file)
-    other = documents(tmp_path / "other", "ledger", "export", "--public-key")["public_key"]
+    elsewhere = tmp_path / "other"
+    made = ("other", "--team", "b", "--time-column", "at", "--schema", "at:timestamp", "--epsilon", "1")
+    run(elsewhere, "stream", "create", *made)
+    other = documents(elsewhere, "ledger", "export", "--public-key")["public_key"]
     assert "another key" in run(home, "ledger", "check", file, "--public-key", other, code=1).stdout
 
 

@@ -204,7 +204,7 @@ def test_a_change_that_apply_cannot_make_is_refused_not_ignored(
 
 def test_a_repository_that_does_not_fit_says_what_is_left(store: Store, world: World) -> None:
     world.stream()
-    with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 fits"):
+    with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 would fit"):
         store.apply(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.4))))
     assert [c.action for c in store.plan(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.3))))] == [
         "keep",
