@@ -49,12 +49,14 @@ test: setup ## run all tests but the long ones (TESTS=path, jobs=1 for one proce
 # --- while developing -------------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup ## lint, types, import rules, docstrings, quick tests
+check: setup ## lint, types, import rules, docstrings; quick tests, unless `test` runs them all in the same call
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check --quiet --output-format concise . || { echo "run: make format" >&2; exit 1; }
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-logo
+ifeq ($(filter test,$(MAKECMDGOALS)),)
 	@$(bin)/python -m pytest -n $(jobs) --dist loadfile -m "not soak and not real" $(quick)
+endif
 
 .PHONY: format
 format: setup ## sort imports, format
