@@ -14,7 +14,9 @@ stores: dict[str, FeatureStore] = {}
 
 
 def store(repo: str) -> FeatureStore:
-    return stores.setdefault(repo, FeatureStore(repo_path=repo))
+    if repo not in stores:  # no store is made in vain: Feast's caches are of the process, by addresses of registries
+        stores[repo] = FeatureStore(repo_path=repo)
+    return stores[repo]
 
 
 def online(repo: str, features: list[str], rows: list[dict], refresh: bool = True) -> dict:

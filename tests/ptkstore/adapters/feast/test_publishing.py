@@ -76,7 +76,6 @@ def test_a_flip_of_what_was_never_staged_is_refused(store, make):
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
 
 
-@pytest.mark.flaky(reruns=2)  # a consumer may show the version before, as long as it keeps the registry
 def test_a_key_dropped_by_a_version_is_absent_in_it(repo, store, make, consumer):
     make.publish(store, make.state(1), make.state(2, hours=(7, 9)))
     rows = [{"hour": 7}, {"hour": 8}]
