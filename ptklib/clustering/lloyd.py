@@ -26,7 +26,7 @@ _SPREAD = {"count": 0.02, "sums": 0.05, "squares": 0.05}
 _ROUND = {"count": 0.2, "sums": 0.65, "squares": 0.15}
 """Shares of the budget: of the whole for the spread of all rows, of what spread, tree and gain leave for each round."""
 
-_GAIN = 0.05
+_GAIN = 0.1
 """Share of the whole for the last comparison with the centres without data."""
 
 _LEAVES_PER_CENTRE = 3
@@ -89,7 +89,8 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
     Notes
     -----
     The rounds are thrown away, for the centres without data or for `start`, unless a last noisy comparison says
-    that they brought rows nearer.
+    that they brought rows nearer. It counts all of what any row may lose, so a few rows far away weigh as much as
+    they cost.
     """
     with one_thread():
         return _noisy_centres(rows, half_widths, k, plan, start)
@@ -113,9 +114,7 @@ def _noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, sta
         if start is None and i < ROUNDS - 2:
             moved = measured.relocated(moved)
         units, radius = _on_grid(moved, half_widths), measured.next_radius()
-    # About three times the mean squared distance of a flat box of this size to k centres.
-    area = float((spread**2).sum()) * k ** (-2 / len(half_widths))
-    if rounds.better(first, units, area):
+    if rounds.better(first, units):
         return Centres(units, weights)
     return Centres(first, np.full(k, weights.sum() / k))
 
@@ -267,15 +266,17 @@ class _Rounds:
             radius,
         )
 
-    def better(self, first: Ints, last: Ints, area: float) -> bool:
+    def better(self, first: Ints, last: Ints) -> bool:
         """Return whether rows are nearer to `last` than to `first`, by two standard deviations of noise.
 
         Notes
         -----
-        :Sensitivity: a row adds the difference of its squared distances, clipped to `area`: an integer in
-            ``[-OFFSET, OFFSET]``. Squared distances are exact integers.
+        A gain beyond the largest possible loss is clipped to it, a loss never is: the sum is at most the true one.
+
+        :Sensitivity: a row adds the difference of its squared distances in units of that loss: an integer in
+            ``[-OFFSET, OFFSET]``, clipped to it. Squared distances are exact integers.
         """
-        total = 0
+        area, total = _largest_loss(first, last, self._widths), 0
         for rows in self._batches():
             gain = _nearest(rows, first)[1] - _nearest(rows, last)[1]
             total += int(np.trunc(np.clip(gain / area, -1.0, 1.0) * OFFSET).astype(np.int64).sum())
@@ -299,6 +300,25 @@ def _nearest(rows: Ints, centres: Ints) -> tuple[Ints, Ints]:
     nearest = scores.argmin(axis=1).astype(np.int64)
     offsets = rows - centres[nearest]
     return nearest, np.asarray((offsets * offsets).sum(axis=1), dtype=np.int64)
+
+
+def _largest_loss(first: Ints, last: Ints, half_widths: Ints) -> float:
+    """Return a bound on how much larger the squared distance to `last` can be than to `first`, anywhere in the box.
+
+    Notes
+    -----
+    Let f be the first centre next to x. For any last centre c the difference is at most
+    ``|x - c|^2 - |x - f|^2 = |c|^2 - |f|^2 + 2 x (f - c)``, which is linear in x and so largest in a corner; and at
+    most ``|x - c|^2``, largest in the corner across from c.
+    """
+    widths, points = half_widths.astype(np.float64), last.astype(np.float64)
+    squares = (points**2).sum(axis=1)
+    bounds = [
+        float((squares + 2 * (np.abs(points - place) @ widths)).min() - (place**2).sum())
+        for place in first.astype(np.float64)
+    ]
+    across = float(((np.abs(points) + widths) ** 2).sum(axis=1).min())
+    return max(min(max(bounds), across), 1.0) * (1 + 1e-9)
 
 
 def _above_noise(noisy: Floats, variance: float) -> float:

@@ -491,10 +491,37 @@ def test_the_rounds_are_kept_only_when_rows_come_nearer(monkeypatch: pytest.Monk
     monkeypatch.setattr(ReleasePlan, "draw", exact)
     rounds = lloyd._Rounds(np.full((1000, 1), 500), widths, 1, plan)
     near, far = np.asarray([[500]]), np.asarray([[-60000]])
-    assert rounds.better(far, near, 10.0)
-    assert not rounds.better(near, far, 10.0)
-    assert not rounds.better(near, near, 10.0)
-    assert drawn == [1000 * lloyd.OFFSET, -1000 * lloyd.OFFSET, 0]
+    assert rounds.better(far, near)
+    assert not rounds.better(near, far)
+    assert not rounds.better(near, near)
+    # What a row can lose most: in the corner at -65536 when the centre moves to 500, at 65536 when it moves back.
+    won = int(60500**2 / (66036**2 - 5536**2) * lloyd.OFFSET)
+    lost = int(60500**2 / (125536**2 - 65036**2) * lloyd.OFFSET)
+    assert drawn == pytest.approx([1000 * won, -1000 * lost, 0], rel=1e-5)
+
+
+def test_few_rows_far_away_weigh_what_they_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReleasePlan, "draw", lambda self, units: dict(units))
+    widths = np.asarray([2**16, 2**16])
+    plan = lloyd.plan_rounds(widths, 2, 10.0, 0)
+    rows = np.vstack([np.full((950, 2), -20_000), np.full((50, 2), 60_000)])
+    without_data = np.asarray([[-5_000, -5_000], [58_000, 58_000]])
+    found = np.asarray([[-20_000, -20_000], [-20_100, -20_100]])
+    assert not lloyd._Rounds(rows, widths, 2, plan).better(without_data, found)
+    assert lloyd._Rounds(rows[:950], widths, 2, plan).better(without_data, found)
+
+
+def test_the_largest_loss_bounds_every_corner_and_is_met() -> None:
+    random = np.random.default_rng(3)
+    for dimension in (1, 2, 3):
+        widths = random.integers(50, 200, dimension)
+        for _ in range(50):
+            first, last = (random.integers(-widths, widths + 1, (4, dimension)) for _ in range(2))
+            rows = random.integers(-widths, widths + 1, (500, dimension))
+            worst = (lloyd._nearest(rows, last)[1] - lloyd._nearest(rows, first)[1]).max()
+            assert worst <= lloyd._largest_loss(first, last, widths)
+    corner, across = np.asarray([[100, 100]]), np.asarray([[-100, -100]])
+    assert lloyd._largest_loss(corner, across, np.asarray([100, 100])) == pytest.approx(80_000)
 
 
 @pytest.mark.parametrize("method", ["grid", "lloyd"])
