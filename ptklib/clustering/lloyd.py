@@ -26,8 +26,11 @@ _SPREAD = {"count": 0.02, "sums": 0.05, "squares": 0.05}
 _ROUND = {"count": 0.2, "sums": 0.65, "squares": 0.15}
 """Shares of the budget: of the whole for the spread of all rows, of what spread, tree and gain leave for each round."""
 
-_GAIN = 0.1
+_GAIN = 0.15
 """Share of the whole for the last comparison with the centres without data."""
+
+_SURE = 5.0
+"""Standard deviations of noise by which rows must come nearer: noise alone exceeds it once in 2,000 releases."""
 
 _LEAVES_PER_CENTRE = 3
 """With fewer, centres spread evenly start as well."""
@@ -267,7 +270,7 @@ class _Rounds:
         )
 
     def better(self, first: Ints, last: Ints) -> bool:
-        """Return whether rows are nearer to `last` than to `first`, by two standard deviations of noise.
+        """Return whether rows are nearer to `last` than to `first`, by `_SURE` standard deviations of noise.
 
         Notes
         -----
@@ -281,7 +284,7 @@ class _Rounds:
             gain = _nearest(rows, first)[1] - _nearest(rows, last)[1]
             total += int(np.trunc(np.clip(gain / area, -1.0, 1.0) * OFFSET).astype(np.int64).sum())
         noisy = self._draw({"gain": np.asarray([total], dtype=np.int64)})["gain"]
-        return bool(noisy[0] > 2 * sqrt(self._plan.noise_variance("gain")))
+        return bool(noisy[0] > _SURE * sqrt(self._plan.noise_variance("gain")))
 
     def _batches(self) -> Iterator[Ints]:
         size = max(min(_SMALL_PRODUCT // (self._k * self._rows.shape[1]), _ROWS_AT_ONCE), 256)

@@ -504,11 +504,11 @@ def test_few_rows_far_away_weigh_what_they_lose(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ReleasePlan, "draw", lambda self, units: dict(units))
     widths = np.asarray([2**16, 2**16])
     plan = lloyd.plan_rounds(widths, 2, 10.0, 0)
-    rows = np.vstack([np.full((950, 2), -20_000), np.full((50, 2), 60_000)])
+    rows = np.vstack([np.full((1900, 2), -20_000), np.full((100, 2), 60_000)])
     without_data = np.asarray([[-5_000, -5_000], [58_000, 58_000]])
     found = np.asarray([[-20_000, -20_000], [-20_100, -20_100]])
     assert not lloyd._Rounds(rows, widths, 2, plan).better(without_data, found)
-    assert lloyd._Rounds(rows[:950], widths, 2, plan).better(without_data, found)
+    assert lloyd._Rounds(rows[:1900], widths, 2, plan).better(without_data, found)
 
 
 def test_the_largest_loss_bounds_every_corner_and_is_met() -> None:
