@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from ptklib.exceptions import PtklibError
 from ptkstore.application.charging import reserve
 from ptkstore.application.profile_plans import Attempt, Watch, attempt_of, fits_alone, watch_of
 from ptkstore.domain.blocks import profile_blocks
@@ -37,17 +38,16 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
     """Reserve what is asked of this window on its profile blocks, and queue the jobs; the caller locks the stream.
 
     PTKs with the same config, target and epsilons ask once. Which window is asked, and for what, follows from the
-    policy and from released answers alone. What does not fit waits for the next window; who asks is told.
+    policy and from released answers alone. What does not fit waits for the next window; who asks is told. So is
+    whoever registered a model that today's library refuses: nobody else waits for it.
     """
     asking = _asking(uow, stream, window)
-    for one in asking:
-        if one.step in (Step.START, Step.GO_ON):
-            _request_profile(uow, stream, window, one, now)
-        elif one.step is Step.GIVE_UP and one.newest is not None:
-            _give_up(uow, one.newest, one.specs, now)
-    for one in asking:
-        if one.step is Step.TEST and one.newest is not None:
-            _request_test(uow, stream, window, one, one.newest, now)
+    tests = [one for one in asking if one.step is Step.TEST]
+    for one in (*(one for one in asking if one.step is not Step.TEST), *tests):
+        try:
+            _request(uow, stream, window, one, now)
+        except PtklibError:  # raised before anything is reserved
+            tell_owners(uow, one.specs, _about(window), "profile-refused", now)
 
 
 def tell_owners(uow: UnitOfWork, specs: Sequence[PtkSpec], about: str, code: str, now: datetime) -> None:
@@ -81,6 +81,15 @@ def _asking(uow: UnitOfWork, stream: Stream, window: WindowId) -> list[_Asking]:
 
 def _is_live(uow: UnitOfWork, last: str) -> bool:
     return uow.jobs.get(last).state in (JobState.READY, JobState.OPENED)
+
+
+def _request(uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Asking, now: datetime) -> None:
+    if asking.step in (Step.START, Step.GO_ON):
+        _request_profile(uow, stream, window, asking, now)
+    elif asking.step is Step.GIVE_UP and asking.newest is not None:
+        _give_up(uow, asking.newest, asking.specs, now)
+    elif asking.step is Step.TEST and asking.newest is not None:
+        _request_test(uow, stream, window, asking, asking.newest, now)
 
 
 def _request_profile(

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from ptklib import Clustering, HistoricalStatistics
+from ptklib.exceptions import InvalidParameterError
+from ptklib.spec import estimator_from_spec
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.domain.blocks import part_bounds
 from ptkstore.domain.jobs import JobState, Outcome
@@ -109,6 +111,23 @@ def profiles_of(jobs: list[str]) -> list[str]:
 
 
 # what it costs, and of what
+
+
+def test_a_model_that_a_newer_library_refuses_stops_nobody_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(world, "aged", estimator=centre(n_clusters=2))
+    register(world)
+
+    def newer(spec: Mapping[str, Any]) -> Any:
+        if dict(spec)["params"]["n_clusters"] == 2:
+            raise InvalidParameterError("n_clusters must be 1")
+        return estimator_from_spec(spec)
+
+    monkeypatch.setattr("ptklib.profiling.subjects.estimator_from_spec", newer)
+    assert profiles_of(run(world, 0)) == ["profile/taxi.centre/0"]
+    assert view(world).menu == FOUND
+    assert ("taxi.aged profile of window 0", "profile-refused") in world.notices()
 
 
 def test_a_profile_is_spent_on_the_profile_block_before_the_key_is_asked_for(world: World) -> None:
