@@ -80,7 +80,9 @@ bench-%:
 .PHONY: lock
 lock: setup ## solve the dependencies anew, keeping versions that still fit (UPGRADE=1: newest)
 	@$(uv) pip compile infra/uv.in $(lock_flags) --output-file infra/uv.txt
-	@$(uv) pip compile pyproject.toml --extra service --group dev $(lock_flags) --output-file requirements.lock
+	@$(uv) pip compile pyproject.toml --extra service --extra tracing --group dev $(lock_flags) --output-file requirements.lock
+	@$(uv) pip compile pyproject.toml --extra service --extra tracing --group image $(lock_flags) \
+		--constraint requirements.lock --output-file infra/image.lock
 	@infra/setup
 
 .PHONY: clean

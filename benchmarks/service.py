@@ -8,11 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
-from benchmarks import service_lookups, service_windows  # noqa: E402
+from benchmarks import service_featurizer, service_http, service_lookups, service_subscribers, service_windows  # noqa: E402
 from benchmarks.measuring import table  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "service.json"
-PARTS = (service_lookups, service_windows)
+PARTS = (service_lookups, service_subscribers, service_featurizer, service_windows, service_http)
 
 
 def main() -> int:

@@ -20,12 +20,14 @@ _EXPORTS = {
     "Relation": "privacy",
     "ReleasedState": "state",
     "TableSchema": "state",
+    "TeamCode": "team",
     "TreeFeaturizer": "trees",
     "UserEmbeddings": "embeddings",
     "as_ptk": "ptk",
     "bucket_of": "hashing",
     "estimator_from_spec": "spec",
     "load_state": "lake",
+    "trust_family": "families",
 }
 
 __all__ = list(_EXPORTS)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ptklib.exceptions import CorruptStateError, PtklibError
-from ptklib.families import FAMILIES
+from ptklib.families import FAMILIES, is_family
 from ptklib.names import check_name
 from ptklib.privacy import PrivacyLoss
 from ptklib.spec import canonical_json
@@ -178,7 +178,7 @@ def _checked_meta(meta: Any) -> dict[str, Any]:
         raise CorruptStateError(
             f"the description of a state has exactly the fields {', '.join(sorted(_FIELDS))}"
         )
-    if meta["family"] not in FAMILIES:
+    if not is_family(meta["family"]):
         raise CorruptStateError(f"unknown family: known are {', '.join(sorted(FAMILIES))}")
     if any(
         not isinstance(meta[name], Mapping) for name in ("params", "tables", "loss", "noise_std", "defaults")

@@ -11,12 +11,16 @@
     │   ├── NotAllowed         the token's roles do not allow this
     │   ├── PtkRejected        the PTK cannot be served beside the others
     │   ├── BudgetDenied       a block has no room for the loss
+    │   ├── NoSandbox          team code cannot be run apart here, so it is not run
     │   └── WindowGone         the window has left its retention
     ├── Conflict           refresh and redo
     │   ├── NameTaken          the name exists with other content
     │   ├── LeaseLost          another worker holds the job now
-    │   └── LateWriter         the catalog moved on while this was prepared
+    │   ├── LateWriter         the catalog moved on while this was prepared
+    │   └── StillAtWork        the first request under this key has not ended
     ├── Unavailable        wait and retry
+    │   └── TooManyRequests    more in a while than one caller may send
+    │   └── CatalogOutdated    the catalog is of another schema; upgrade it, or the program
     ├── OutcomeUnknown     look before acting
     └── InvariantBroken    page someone
         ├── CatalogBehind      the catalog lacks spends it should hold
@@ -98,6 +102,12 @@ class BudgetDenied(Refused):
     code = "budget-denied"
 
 
+class NoSandbox(Refused):
+    """There is no working sandbox on this machine, so that no team code is run on it."""
+
+    code = "no-sandbox"
+
+
 class WindowGone(Refused):
     """The window has left its retention; its rows and its key no longer exist."""
 
@@ -128,10 +138,32 @@ class LateWriter(Conflict):
     code = "late-writer"
 
 
+class StillAtWork(Conflict):
+    """The first request under this idempotency key has not ended; ask again later under the same key."""
+
+    code = "still-at-work"
+
+
 class Unavailable(PtkStoreError):
     """A part does not answer; wait and retry."""
 
     code = "unavailable"
+
+
+class TooManyRequests(Unavailable):
+    """More requests in a while than one caller may send; nothing was done, wait and retry."""
+
+    code = "too-many-requests"
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CatalogOutdated(Unavailable):
+    """The catalog is of another schema than this program works with; the message names the command."""
+
+    code = "catalog-outdated"
 
 
 class OutcomeUnknown(PtkStoreError):

@@ -53,6 +53,12 @@ class Settings(BaseSettings):
         3600.0, gt=0, le=86_400, description="the longest profile by samples"
     )
     train_memory_mib: int = Field(4096, ge=512, description="the most memory of a training process")
+    bubblewrap: str = Field(
+        "bwrap", description="the command that team code is run in; without it none is run"
+    )
+    examine_timeout_seconds: float = Field(
+        50.0, gt=0, le=3600, description="the longest examination of team code on synthetic rows"
+    )
     rows_per_partial: int = Field(
         2_000_000, ge=1, description="planned rows beyond which a training is split among workers"
     )
@@ -60,7 +66,27 @@ class Settings(BaseSettings):
     api_threads: int = Field(12, ge=1, le=64, description="requests that the HTTP API works on at once")
     api_timeout_seconds: float = Field(60.0, ge=1, le=3600, description="the longest wait for an answer")
     api_ingest_mib: int = Field(64, ge=1, le=1024, description="the largest body of rows over HTTP")
+    api_requests_per_second: float = Field(
+        300.0,
+        ge=0,
+        le=1e6,
+        description="requests of one token that a process of the HTTP API takes per second, of a team twice as many; "
+        "0: any number",
+    )
     api_event_streams: int = Field(200, ge=0, le=10_000, description="event streams that may be open at once")
+
+    metrics_token: str | None = Field(
+        None,
+        min_length=20,
+        max_length=200,
+        description="what a collector sends to read /metrics, as a bearer token",
+    )
+    otlp_endpoint: str | None = Field(
+        None, description="where spans are sent, http(s)://host:4318; none are made by default"
+    )
+    alive_file: Path | None = Field(
+        None, description="a file that worker, relay and schedule touch while they live, for probes"
+    )
 
     @field_validator("webhook_networks", mode="before")
     @classmethod
@@ -145,8 +171,10 @@ def shown(settings: Settings) -> tuple[Shown, ...]:
     rows = []
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
-        if name.endswith("_url") and value:
+        if name.endswith(("_url", "_endpoint")) and value:
             value = _masked(value)
+        if name.endswith("_token") and value:
+            value = _MASK
         source = "environment or argument" if name in settings.model_fields_set else "default"
         rows.append(
             Shown(f"PTK_{name.upper()}", "" if value is None else str(value), source, field.description or "")

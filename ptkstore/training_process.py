@@ -51,7 +51,7 @@ def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
         return TrainFailed(ROWS_CORRUPT)
 
 
-def _done(order: Order) -> Draft | LossMass | Told | None:
+def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
     # Imported here: by now the process is guarded, and want of memory while importing has its code too. The
     # libraries of the estimators take seconds, and a preparation goes without them.
     from ptkstore.adapters.keys import AesGcmSealer, split_hash
@@ -79,13 +79,20 @@ def _done(order: Order) -> Draft | LossMass | Told | None:
 
         forget(order.request, raw)
         return None
+    from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
     from ptkstore.adapters.sandbox.training import collect, train
 
     staging = FsspecStaging(order.staging_url, sealer)
     if isinstance(order.request, CollectRequest):
         collect(order.request, raw, staging)
         return None
-    return train(order.request, raw, staging)
+    return train(
+        order.request,
+        raw,
+        staging,
+        Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url)),
+        order.limits,
+    )
 
 
 if __name__ == "__main__":

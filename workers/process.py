@@ -19,6 +19,12 @@ def service() -> Service:
     return _made[1]
 
 
+def close() -> None:
+    """Give back what this very process has, if it has anything."""
+    if _made is not None and _made[0] == os.getpid():
+        _made[1].close()
+
+
 def make_service() -> Service:
     """A service from the environment's settings."""
     return Service(load_settings(), steps=LoggedSteps())

@@ -1,4 +1,4 @@
-"""The outbox relay: sends a hint for every job that is due, again and again until it is done."""
+"""The outbox relay: delivers to subscribers, and hints every other job that is due until it is done."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Self
 
 from celery import Celery
 from kombu.exceptions import ChannelError, OperationalError
 
 from ptkstore.adapters.world import configure_logging, log_code
-from ptkstore.errors import Unavailable
+from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.errors import PtkStoreError, Unavailable
+from ptkstore.wiring import Service
+from workers import process
 from workers.app import QUEUE, make_app
-from workers.process import make_service
+from workers.life import Life
 
 PERIOD_SECONDS = 0.1
+LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
 HINT_AGAIN_SECONDS = 2.0
 BATCH = 200
 MOST_WAITING = 400
@@ -53,20 +59,47 @@ class Relay:
         return len(fresh)
 
 
+class Deliverer:
+    """Delivers what is due, from a thread of its own: a slow broker does not hold it up, nor it the hints."""
+
+    def __init__(self, service: Service, stop: threading.Event) -> None:
+        self._deliveries, self._stop = service.due_deliveries(), stop
+        self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
+
+    def start(self) -> Self:
+        """Deliver until told to stop."""
+        self._thread.start()
+        return self
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                if not self._deliveries.pass_once(PERIOD_SECONDS):
+                    self._stop.wait(LOOK_SECONDS)
+            except PtkStoreError as error:
+                log_code("deliveries wait", "-", error.code)
+                self._stop.wait(1.0)
+            except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+                log_code("deliveries failed unexpectedly", "-", type(error).__name__)
+                self._stop.wait(1.0)
+
+
 def main() -> None:
     """Run until told to stop."""
     configure_logging()
-    service = make_service()
+    service = process.make_service()
     app = make_app(service.broker_url)
     relay = Relay(
-        service.due,
+        partial(service.due, deliveries=False),
         lambda job_id: app.send_task("ptk.run_job", (job_id,), ignore_result=True) and None,
         lambda: queue_length(app),
     )
-    stop = stop_event()
+    stop, life = stop_event(), Life(service, ProcessRole.RELAY)
+    Deliverer(service, stop).start()
     while not stop.wait(PERIOD_SECONDS):
         try:
             relay.pass_once(time.monotonic())
+            life.show()
         except (Unavailable, OperationalError, OSError) as error:
             log_code("relay waits", "-", type(error).__name__)
             stop.wait(1.0)

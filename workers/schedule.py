@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
+from workers.life import Life
 from workers.process import make_service
 from workers.relay import stop_event
 
@@ -15,13 +17,14 @@ def main() -> None:
     """Run until told to stop."""
     configure_logging()
     service = make_service()
-    stop = stop_event()
+    stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
     while not stop.wait(PERIOD_SECONDS):
         try:
             for stream in service.streams_by_clock():
                 close_due(service, stream)
-        except PtkStoreError as error:
-            log_code("schedule waits", "-", error.code)
+            life.show()
+        except (PtkStoreError, OSError) as error:
+            log_code("schedule waits", "-", getattr(error, "code", type(error).__name__))
 
 
 def close_due(service: Service, stream: str) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_process_init, worker_process_shutdown
 
-from ptkstore.adapters.world import configure_logging
+from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.errors import NoSandbox
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
+from workers import process
 from workers.app import make_app
+from workers.life import Life
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
@@ -18,10 +22,27 @@ def _own_logging(**_: object) -> None:
     configure_logging()
 
 
+@worker_process_init.connect  # type: ignore[untyped-decorator]
+def _live(**_: object) -> None:
+    """Show life from the processes that do the jobs: the one that forks them should have no thread."""
+    Life(process.service(), ProcessRole.WORKER).keep_showing()
+
+
+@worker_process_shutdown.connect  # type: ignore[untyped-decorator]
+def _end(**_: object) -> None:
+    """Send the spans that are left."""
+    process.close()
+
+
 def main() -> None:
     """Run a worker until told to stop."""
     settings = load_settings()
-    app = make_app(Service(settings).broker_url)
+    service = Service(settings)
+    try:
+        service.check_sandbox()
+    except NoSandbox as error:  # `ptk sandbox` tells why
+        log_code("team code is refused", "-", error.code)
+    app = make_app(service.broker_url)
     app.worker_main(
         [
             "worker",

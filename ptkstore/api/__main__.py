@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+
+from fastapi import FastAPI
 
 from ptkstore.adapters.world import configure_logging
 from ptkstore.api.server import serve
@@ -11,8 +14,12 @@ from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
 
 
-def main() -> None:
-    """Serve the API of the store that the environment names."""
+def nothing(app: FastAPI) -> None:
+    """The API alone."""
+
+
+def main(beside: Callable[[FastAPI], None] = nothing) -> None:
+    """Serve the API of the store that the environment names; `beside` may mount more on it."""
     parser = argparse.ArgumentParser(prog="python -m ptkstore.api")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
@@ -22,7 +29,7 @@ def main() -> None:
     configure_logging()
     service = Service(load_settings())
     try:
-        serve(service, given.host, given.port, certificate=given.certificate, key=given.key)
+        serve(service, given.host, given.port, certificate=given.certificate, key=given.key, beside=beside)
     finally:
         service.close()
 

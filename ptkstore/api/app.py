@@ -18,8 +18,10 @@ from ptkstore.api.feed import Feed
 from ptkstore.api.guard import Guard
 from ptkstore.api.limits import Limits
 from ptkstore.api.metrics import Metrics
+from ptkstore.api.rates import Rates
 from ptkstore.api.resources import PREFIX
 from ptkstore.api.routes import (
+    bundles,
     health,
     identity,
     ingest,
@@ -43,7 +45,7 @@ Share what sensitive event streams know, as differentially private feature model
 Every request below `/v1` carries a token: `Authorization: Bearer ptk_...`. Refusals are problems as of RFC 9457 with a
 fixed `code`. Lists come in pages. Requests that create something may carry an `Idempotency-Key`.
 """
-RESOURCES = (streams, ingest, ledger, ptks, versions, lookups, subscriptions, identity)
+RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscriptions, identity)
 
 
 def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
@@ -72,6 +74,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
     app.state.identity = Identity(service)
     app.state.states = States(service, limits.versions_cached)
+    app.state.rates = Rates(limits.requests_per_second)
     app.state.parts = health.Parts(service)
     for room in RESOURCES:
         app.include_router(room.resource.router)
@@ -79,7 +82,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     _check_rules(app)
     problems.install(app)
     app.add_middleware(Bounds, limits=limits)
-    app.add_middleware(Envelope, metrics=numbers)
+    app.add_middleware(Envelope, metrics=numbers, traces=service.traces)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.state.field_names = cache(lambda: frozenset(_names(app.openapi())))
     return app

@@ -10,8 +10,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptkstore.adapters.world import RequestLog
-from ptkstore.api.metrics import Metrics, method_of
+from ptkstore.api.metrics import UNTIMED, Metrics, method_of
 from ptkstore.api.problems import answer, plain_problem
+from ptkstore.ports.tracing import RequestSeen, Traces
 
 REQUEST_ID = "X-Request-Id"
 SAFE_HEADERS = {
@@ -23,6 +24,7 @@ SAFE_HEADERS = {
 }
 STRICT_TRANSPORT = "max-age=31536000"
 UNROUTED = "(none)"
+UNTOLD = frozenset({"/healthz", "/readyz", "/metrics"})  # asked all the time, and nothing follows from them
 
 
 class Envelope:
@@ -32,8 +34,8 @@ class Envelope:
     text of an exception (PAPERS F9).
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, traces: Traces) -> None:
+        self._app, self._metrics, self._traces = app, metrics, traces
         self._log = RequestLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,6 +44,11 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id = secrets.token_hex(8)
+        with self._traces.request(request_id, method_of(scope["method"])) as seen:
+            await self._serve(scope, receive, send, seen)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, seen: RequestSeen) -> None:
+        request_id = seen.request_id
         state: dict[str, Any] = scope.setdefault("state", {})
         state["request_id"] = request_id
         status, begun = 0, time.monotonic()
@@ -73,13 +80,16 @@ class Envelope:
                 await answer(problem)(scope, receive, sealed)
         finally:
             route = getattr(scope.get("route"), "path", UNROUTED)
-            self._metrics.saw(method_of(scope["method"]), route, status, time.monotonic() - begun)
+            self._metrics.saw(seen.method, route, status, time.monotonic() - begun)
+            seen.route, seen.status, seen.code = route, status, state.get("code")
+            seen.team, seen.token_id = state.get("team"), state.get("token_id")
+            seen.timed, seen.told = route not in UNTIMED, route not in UNTOLD
             self._log.answered(
                 request=request_id,
-                method=method_of(scope["method"]),
+                method=seen.method,
                 route=route,
                 status=status,
-                code=state.get("code"),
-                team=state.get("team"),
-                token=state.get("token_id"),
+                code=seen.code,
+                team=seen.team,
+                token=seen.token_id,
             )

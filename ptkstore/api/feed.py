@@ -112,7 +112,7 @@ class Feed:
 
     def _read(self, ptk_ids: Iterable[str]) -> dict[str, int]:
         heads: dict[str, int] = {}
-        with self._service.begin() as uow:
+        with self._service.read() as uow:
             for ptk_id in ptk_ids:
                 try:
                     heads[ptk_id] = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
@@ -121,7 +121,7 @@ class Feed:
         return heads
 
     def _event(self, ptk_id: str, number: int) -> bytes:
-        with self._service.begin() as uow:
+        with self._service.read() as uow:
             version = uow.versions.get(ptk_id, number)
         url = self._service.lake.manifest_url(ptk_id, number)
         data: Any = event_of(version, url, version.elected_at)

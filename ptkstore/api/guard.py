@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import Depends, Request
+from fastapi.concurrency import contextmanager_in_threadpool
 
 from ptkstore.api.limits import Limits
 from ptkstore.application.authorize import Named
@@ -61,8 +64,41 @@ class Guard:
         self.action = action
         self.by_body = RULES[action].reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
 
-    def __call__(self, request: Request) -> Iterator[None]:
+    async def __call__(self, request: Request) -> AsyncIterator[None]:
         """Let the request through, or raise; what changes anything is recorded before and after."""
+        if self.action not in UNTRACED:
+            async with contextmanager_in_threadpool(self._traced(request)):
+                yield
+            return
+        caller = await to_thread.run_sync(
+            self._admitted, request
+        )  # the only thread that a read waits for here
+        try:
+            yield
+            self._check(caller)
+        except NotAllowed as error:  # by what the body names
+            request_id = request.state.request_id
+            await to_thread.run_sync(
+                caller.identity.record,
+                self.action,
+                caller.trace.subject,
+                request_id,
+                caller.principal,
+                error.code,
+            )
+            raise
+
+    @contextmanager
+    def _traced(self, request: Request) -> Iterator[None]:
+        caller = self._admitted(request)
+        request_id, subject = request.state.request_id, caller.trace.subject
+        with caller.identity.recorded(self.action, subject, request_id, caller.principal) as trace:
+            caller = replace(caller, trace=trace)
+            request.state.caller = caller
+            yield
+            self._check(caller)
+
+    def _admitted(self, request: Request) -> Caller:
         state = request.app.state
         identity: Identity = state.identity
         names = _checked(request.path_params)
@@ -70,31 +106,20 @@ class Guard:
         known = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
         named = None if self.by_body else Named(**known)
         text = token_text(request)
-        request_id = request.state.request_id
         try:
             principal = identity.authorize(text, self.action, named)
         except (NotAllowed, UnknownName) as error:
             principal = identity.identify(text)
             _tell(request, principal)
+            state.rates.take(principal)
             if isinstance(error, NotAllowed):
-                identity.record(self.action, subject, request_id, principal, error.code)
+                identity.record(self.action, subject, request.state.request_id, principal, error.code)
             raise
         _tell(request, principal)
+        state.rates.take(principal)
         caller = Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
-        if self.action in UNTRACED:
-            request.state.caller = caller
-            try:
-                yield
-                self._check(caller)
-            except NotAllowed as error:  # by what the body names
-                identity.record(self.action, caller.trace.subject, request_id, principal, error.code)
-                raise
-            return
-        with identity.recorded(self.action, subject, request_id, principal) as trace:
-            caller = replace(caller, trace=trace)
-            request.state.caller = caller
-            yield
-            self._check(caller)
+        request.state.caller = caller
+        return caller
 
     def _check(self, caller: Caller) -> None:
         if self.by_body and not caller.permitted:
@@ -120,7 +145,7 @@ def _tell(request: Request, principal: Principal) -> None:
     request.state.team, request.state.token_id = principal.team, principal.token_id
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 

@@ -22,6 +22,7 @@ class Limits:
     answer_within: float = 60.0
     body_within: float = 60.0  # all of it
     chunk_within: float = 10.0  # the next part of it
+    requests_per_second: float = 300.0  # of one token; of a team twice as many
     event_streams: int = 200
     event_streams_per_team: int = 50
     event_heartbeat: float = 15.0
@@ -37,6 +38,7 @@ class Limits:
             ingest_body=settings.api_ingest_mib * MIB,
             ingest_decoded=8 * settings.api_ingest_mib * MIB,
             answer_within=settings.api_timeout_seconds,
+            requests_per_second=settings.api_requests_per_second,
             event_streams=settings.api_event_streams,
             event_streams_per_team=max(1, settings.api_event_streams // 4),
         )

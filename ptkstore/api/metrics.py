@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ptkstore.domain.jobs import JobKind
+from ptkstore.application.read_numbers import StoreNumbers
+from ptkstore.application.signs_of_life import Life, ProcessRole
+from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # How long these take tells of rows (PAPERS F6).
 UNTIMED = frozenset({"/v1/streams/{stream}/ingest", "/v1/streams/{stream}/forget"})
+KEPT_SECONDS = 5.0
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -60,55 +66,147 @@ class Metrics:
 
 
 class _Catalog(Collector):
-    """Public numbers of the catalog, read when they are asked for."""
+    """Public numbers of the catalog, read when they are asked for.
+
+    How many samples there are grows with streams and PTKs, never with subscriptions, tokens, rows or requests.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._lock = threading.Lock()
+        self._known: tuple[Metric, ...] = ()
+        self._read_at = float("-inf")
 
     def describe(self) -> list[Metric]:
         """Nothing: the catalog is not read before it is asked."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Versions, budgets and how far subscribers have heard."""
-        with self._service.begin() as uow:
-            streams = uow.streams.all()
-            ptks = uow.ptks.find()
-            positions = [
-                (spec.ptk_id, job.kind, job.position)
-                for spec in ptks
-                for job in uow.jobs.find(ptk_id=spec.ptk_id)
-                if job.kind in (JobKind.PLACE, JobKind.FLIP)
-            ]
-            letters = [(s.id, len(uow.subscriptions.dead_letters(s.id))) for s in uow.subscriptions.of()]
-        yield _gauge("ptk_streams", "Streams.", (), [((), len(streams))])
+        """What waits, what is late, what is left; read anew after some seconds at the earliest."""
+        with self._lock:
+            if time.monotonic() - self._read_at > KEPT_SECONDS:
+                self._known = (
+                    *_of_store(self._service.numbers()),
+                    *_of_life(self._service.life(), self._service.clock.now()),
+                )
+                self._read_at = time.monotonic()
+            known = self._known
+        yield from known
+
+
+def _of_store(read: StoreNumbers) -> Iterator[Metric]:
+    yield from _of_work(read.work, read.now)
+    yield _gauge("ptk_streams", "Streams.", (), [((), len(read.streams))])
+    yield _gauge(
+        "ptk_policy_epsilon",
+        "What a block of a stream may lose.",
+        ("stream",),
+        [((stream.name,), stream.policy.capacity.epsilon) for stream in read.streams],
+    )
+    yield _gauge(
+        "ptk_blocks_active",
+        "Blocks that may still be charged.",
+        ("stream",),
+        [((name,), one.active_blocks) for name, one in read.by_stream.items()],
+    )
+    yield _gauge(
+        "ptk_budget_left_epsilon",
+        "The least that any line of an active block may still lose.",
+        ("stream",),
+        [
+            ((name,), one.least_left_epsilon)
+            for name, one in read.by_stream.items()
+            if one.least_left_epsilon is not None
+        ],
+    )
+    yield _gauge(
+        "ptk_close_late_seconds",
+        "How long ago the next window should have closed; 0 while it is not due, or an operator closes it.",
+        ("stream",),
+        [((name,), one.close_late.total_seconds()) for name, one in read.by_stream.items()],
+    )
+    yield _gauge(
+        "ptk_training_epsilon",
+        "What one training of a PTK loses at most.",
+        ("ptk", "stream"),
+        [((spec.ptk_id, spec.stream), spec.loss.epsilon) for spec in read.ptks],
+    )
+
+
+def _of_work(work: Numbers, now: datetime) -> Iterator[Metric]:
+    jobs, outbox = work.jobs.items(), work.outbox.items()
+    yield _gauge(
+        "ptk_jobs_waiting",
+        "Jobs that could be worked on now, and are not.",
+        ("kind",),
+        [((kind,), one.waiting) for kind, one in jobs],
+    )
+    yield _gauge(
+        "ptk_jobs_oldest_seconds",
+        "Since when the oldest of them waits.",
+        ("kind",),
+        [((kind,), _since(one.oldest, now)) for kind, one in jobs],
+    )
+    yield _gauge(
+        "ptk_jobs_running",
+        "Jobs that a worker holds.",
+        ("kind",),
+        [((kind,), one.running) for kind, one in jobs],
+    )
+    yield _gauge(
+        "ptk_jobs_ended",
+        "Jobs by how they ended.",
+        ("kind", "outcome"),
+        [(names, n) for names, n in work.ended.items()],
+    )
+    yield _gauge(
+        "ptk_version",
+        "The newest version of a PTK, in the lake and online.",
+        ("ptk", "place"),
+        [(names, n) for names, n in work.versions.items()],
+    )
+    yield _gauge(
+        "ptk_deliveries_behind",
+        "Versions that are online and that subscribers are yet to hear of.",
+        ("ptk",),
+        [((ptk_id,), one.behind) for ptk_id, one in outbox],
+    )
+    yield _gauge(
+        "ptk_outbox_oldest_seconds",
+        "How old the oldest of these versions is.",
+        ("ptk",),
+        [((ptk_id,), _since(one.oldest, now)) for ptk_id, one in outbox],
+    )
+    for name, meaning in (
+        ("dead_letters", "Versions that endpoints missed."),
+        ("failing", "Endpoints whose last delivery failed."),
+        ("disabled", "Endpoints that are sent nothing any more."),
+    ):
         yield _gauge(
-            "ptk_version",
-            "The newest version of a PTK, in the lake and online.",
-            ("ptk", "place"),
-            [
-                ((ptk_id, "lake" if kind is JobKind.PLACE else "online"), number)
-                for ptk_id, kind, number in positions
-            ],
+            f"ptk_{'endpoints_' if name != 'dead_letters' else ''}{name}",
+            meaning,
+            ("ptk",),
+            [((ptk_id,), getattr(one, name)) for ptk_id, one in outbox],
         )
-        yield _gauge(
-            "ptk_dead_letters",
-            "Versions that an endpoint missed.",
-            ("subscription",),
-            [((name,), n) for name, n in letters],
-        )
-        yield _gauge(
-            "ptk_policy_epsilon",
-            "What a block of a stream may lose.",
-            ("stream",),
-            [((stream.name,), stream.policy.capacity.epsilon) for stream in streams],
-        )
-        yield _gauge(
-            "ptk_training_epsilon",
-            "What one training of a PTK loses at most.",
-            ("ptk", "stream"),
-            [((spec.ptk_id, spec.stream), spec.loss.epsilon) for spec in ptks],
-        )
+
+
+def _of_life(life: Mapping[ProcessRole, Life], now: datetime) -> Iterator[Metric]:
+    yield _gauge(
+        "ptk_processes",
+        "Processes that said within a minute that they live.",
+        ("role",),
+        [((role.value,), one.alive) for role, one in life.items()],
+    )
+    yield _gauge(
+        "ptk_process_silent_seconds",
+        "Since when nothing was heard of any process of a role.",
+        ("role",),
+        [((role.value,), _since(one.last, now)) for role, one in life.items() if one.last],
+    )
+
+
+def _since(then: datetime | None, now: datetime) -> float:
+    return 0.0 if then is None else max(0.0, (now - then).total_seconds())
 
 
 def _gauge(

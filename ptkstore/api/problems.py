@@ -25,6 +25,7 @@ STATUS: dict[type[e.PtkStoreError], int] = {
     e.UnknownFormat: 415,
     e.SchemaMismatch: 422,
     e.InvariantBroken: 500,
+    e.TooManyRequests: 429,
     e.Unavailable: 503,
     e.OutcomeUnknown: 504,
     e.PtkStoreError: 500,
@@ -42,6 +43,7 @@ _TITLES = {
     413: "The request is too large",
     415: "The body is of a type that is not read here",
     422: "The document is not as it should be",
+    429: "More requests came than one caller may send",
     500: "Something that must always hold does not",
     503: "A part does not answer",
     504: "What became of the request is not known",
@@ -110,8 +112,8 @@ def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> Respon
     more = dict(headers or {})
     if problem.status == 401:
         more["WWW-Authenticate"] = 'Bearer realm="ptkstore"'
-    if problem.status == 503:
-        more["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    if problem.status in (429, 503):
+        more.setdefault("Retry-After", str(RETRY_AFTER_SECONDS))
     return Response(
         problem.model_dump_json(exclude_none=True), problem.status, media_type=MEDIA_TYPE, headers=more
     )
@@ -123,7 +125,8 @@ def install(app: FastAPI) -> None:
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, e.PtkStoreError)
         request.state.code = error.code
-        return answer(problem_of(error, request.state.request_id))
+        wait = {"Retry-After": str(error.retry_after)} if isinstance(error, e.TooManyRequests) else None
+        return answer(problem_of(error, request.state.request_id), wait)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

@@ -17,6 +17,8 @@ from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
 BEGIN, END = "<!-- made from the program: begin -->\n", "<!-- end -->\n"
+ANYBODY = "anybody, without a token"
+OPEN = {"/metrics": "administrator, officer for all streams, or `PTK_METRICS_TOKEN`"}
 
 
 def tables() -> str:
@@ -37,7 +39,7 @@ def _operations(document: Mapping[str, Any]) -> str:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             roles = operation.get("description", "").rpartition("Roles: ")[2].rstrip(".")
-            open_to = roles if "Roles: " in operation.get("description", "") else "anybody, without a token"
+            open_to = roles if "Roles: " in operation.get("description", "") else OPEN.get(path, ANYBODY)
             row = f"| `{method.upper()} {path}` | {operation['summary']} | {open_to} |"
             by_tag.setdefault(operation["tags"][0], []).append(row)
     return "\n".join(

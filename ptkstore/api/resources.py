@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 
 from ptkstore.api.guard import Guard
@@ -25,6 +28,7 @@ _MEANS = {
     413: "The body is too large.",
     415: "The body is of a type that is not read here.",
     422: "The document or a parameter is not as declared.",
+    429: "More requests came than a token, or a team, may send in a while.",
     500: "Something that must always hold does not.",
     503: "A part does not answer; retry.",
     504: "What became of the request is not known; look before asking again.",
@@ -59,7 +63,7 @@ class Resource:
         **more: Any,
     ) -> Callable[[_Endpoint], _Endpoint]:
         """Declare a route; `problems` are the refusals beyond those that any route may give."""
-        statuses = sorted({400, 401, 403, 422, 500, 503, *problems, *([404] if "{" in path else [])})
+        statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
         if method != "GET":
             statuses = sorted({*statuses, 408, 409, 413, 415, 504})
         responses = {**refusals(*statuses), **more.pop("responses", {})}
@@ -69,7 +73,7 @@ class Resource:
             told = (endpoint.__doc__ or "").strip()
             self.router.add_api_route(
                 path,
-                endpoint,
+                endpoint if iscoroutinefunction(endpoint) or status == 204 else _answered(endpoint, status),
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
@@ -82,6 +86,20 @@ class Resource:
             return endpoint
 
         return declare
+
+
+def _answered(endpoint: _Endpoint, status: int) -> _Endpoint:
+    """The endpoint, its document as an answer: what we made ourselves need not be checked and copied twice.
+
+    The declared model stands in the OpenAPI document, and tests hold the answers against that.
+    """
+
+    @wraps(endpoint)
+    def answered(*args: Any, **named: Any) -> Response:
+        made = endpoint(*args, **named)
+        return made if isinstance(made, Response) else JSONResponse(made, status)
+
+    return cast("_Endpoint", answered)
 
 
 def _ordered(roles: str) -> str:

@@ -76,7 +76,8 @@ def _parquet(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
     if claimed > limits.ingest_decoded:
         raise TooLarge(_too_wide(limits))
     # Texts stay as dictionaries until their true size is known.
-    texts = [name for name, kind in schema.columns if kind is ColumnType.STRING]
+    sent = metadata.schema.to_arrow_schema().names
+    texts = [name for name, kind in schema.columns if kind is ColumnType.STRING and name in sent]
     file = pyarrow.parquet.ParquetFile(pa.BufferReader(body), read_dictionary=texts, pre_buffer=False)
     batches = file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
     return _collected(batches, file.schema_arrow, limits)
@@ -123,7 +124,8 @@ def _decoded_bytes(column: pa.Array) -> int:
 def _check_columns(form: pa.Schema, schema: Schema, *, dictionaries: bool) -> None:
     """The declared columns and flat types; the rest is checked when the rows are taken in."""
     declared = [name for name, _ in schema.columns]
-    if sorted(form.names) != sorted(declared):
+    optional = {name for name in schema.defaults if name not in form.names}
+    if sorted([*form.names, *optional]) != sorted(declared):
         raise SchemaMismatch(f"the columns have to be exactly {', '.join(declared)}")
     for field in form:
         kind = field.type

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from fastapi import FastAPI
 from ptkstore.adapters.world import RequestLog
 from ptkstore.api.app import create_app
 from ptkstore.api.feed import Feed
+from ptkstore.api.protocol import PatientProtocol
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 
@@ -20,6 +23,7 @@ KEEP_ALIVE_SECONDS = 20
 CONNECTIONS_MAX = 1_000
 HEADER_BYTES_MAX = 32 * 1024
 STOP_WITHIN_SECONDS = 15
+SWITCH_SECONDS = 0.0005  # a thread that computes holds up the loop, and so every answer, for so long at most
 
 
 class Server(uvicorn.Server):
@@ -64,7 +68,7 @@ def configured(
         date_header=True,
         proxy_headers=False,
         ws="none",
-        http="h11",
+        http=PatientProtocol,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
@@ -75,10 +79,18 @@ def configured(
 
 
 def serve(
-    service: Service, host: str, port: int, *, certificate: Path | None = None, key: Path | None = None
+    service: Service,
+    host: str,
+    port: int,
+    *,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    beside: Callable[[FastAPI], None],
 ) -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal comes; `beside` may mount more on the application."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(service)
+    beside(app)
     # Feast takes seconds to import: the first lookup should not wait for all of them.
     threading.Thread(target=_open_features, args=(service,), name="features", daemon=True).start()
     Server(app, configured(app, host, port, certificate=certificate, key=key)).run()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ptkstore.domain.snapshots import canonical_json
-from ptkstore.errors import Conflict, InvalidRequest, PtkStoreError
+from ptkstore.errors import Conflict, InvalidRequest, PtkStoreError, StillAtWork
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.identity import Answer
 from ptkstore.ports.world import Clock
@@ -35,7 +35,9 @@ def answer_once(
     Raises
     ------
     Conflict
-        Something else was asked under this key, or the first request is still at work.
+        Something else was asked under this key.
+    StillAtWork
+        The first request under this key has not ended.
     """
     if not 1 <= len(key) <= _KEY_MAX or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"an idempotency key has 1 to {_KEY_MAX} printable ASCII characters")
@@ -49,7 +51,7 @@ def answer_once(
         if known.asked != digest:
             raise Conflict("this idempotency key was used for another request; take a new one")
         if not known.status:
-            raise Conflict("the first request with this idempotency key is still at work; try again later")
+            raise StillAtWork("the first request with this idempotency key is still at work; try again later")
         return known, True
     try:
         status, content = act()

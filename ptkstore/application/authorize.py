@@ -45,6 +45,15 @@ def identify(text: str | None, *, begin: Begin, clock: Clock) -> Principal:
         return _identified(uow, text, clock)
 
 
+def holder_of(token_id: str, *, begin: Begin, clock: Clock) -> Principal:
+    """Who holds a token that was shown before, by its id; `Unauthenticated` once it opens nothing any more."""
+    with begin() as uow:
+        token = uow.identities.token(token_id)
+    if token is None or not token.holds(clock.now()):
+        raise Unauthenticated("the token holds no more")
+    return Principal(token.team, token.id, token.scopes)
+
+
 def authorize(
     text: str | None,
     action: Action,

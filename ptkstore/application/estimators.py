@@ -10,10 +10,11 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.application.evaluation_plans import check_evaluation
 from ptkstore.application.profile_plans import ask_of
 from ptkstore.application.tables import empty_table
+from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec, epsilons_of, granted, settled_config
-from ptkstore.domain.streams import Assurance, Policy, PrivacyUnit, Schema
+from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec, epsilons_of, granted, servings_of, settled_config
+from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
 
 
@@ -51,6 +52,7 @@ def spec_of(
             f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
         )
     config = settled_config(config, policy)
+    _check_team_code(ptk_id, estimator, config)
     for column in columns:
         if schema.type_of(column) is None:
             known = ", ".join(name for name, _ in schema.columns)
@@ -60,6 +62,14 @@ def spec_of(
     except PtklibError as error:
         raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
     check_evaluation(ptk_id, estimator, config)
+    released = {
+        table: {
+            "keys": list(form.keys),
+            "columns": [[field.name, str(field.type)] for field in form.schema],
+        }
+        for table, form in tables.items()
+    }
+    servings_of(released, config)
     team, name = split_ptk_id(ptk_id)
     return PtkSpec(
         ptk_id=ptk_id,
@@ -69,16 +79,10 @@ def spec_of(
         estimator=estimator,
         loss=Loss.charge(declared.epsilon, declared.delta),
         event=declared.event,
-        tables={
-            table: {
-                "keys": list(form.keys),
-                "columns": [[field.name, str(field.type)] for field in form.schema],
-            }
-            for table, form in tables.items()
-        },
+        tables=released,
         target=float(target),
         every=every,
-        assurance=Assurance.LIBRARY,
+        assurance=assurance_of(estimator),
         config=config,
         description=description,
         profile=ask_of(
@@ -91,6 +95,16 @@ def spec_of(
             policy=policy,
         ),
     )
+
+
+def _check_team_code(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """`InvalidRequest` where team code would have to run for more than a training."""
+    asked = sorted(set(config) & {"epsilons", "evaluate", "profile"})
+    if bundle_of(estimator) is not None and asked:
+        raise InvalidRequest(
+            f"PTK {ptk_id}: team code is trained with the epsilon that it declares; the service neither profiles nor "
+            f"evaluates it, so its config cannot have {', '.join(asked)}"
+        )
 
 
 def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
@@ -80,7 +81,8 @@ class GroupCommit:
 
         Requests of all who wait are read, decided and written at once, in the order in which they came.
         """
-        ticket = _Ticket(step)
+        # Another thread may take the step: what it asks for belongs to the caller all the same.
+        ticket = _Ticket(_in_this_context(step))
         with self._arrivals:
             line = self._lines.setdefault(stream, _Line())
             line.waiting.append(ticket)
@@ -148,6 +150,16 @@ class GroupCommit:
             return
         for ticket, answer in zip(batch, answers, strict=True):
             ticket.answer, ticket.served = answer, True
+
+
+def _in_this_context(step: Callable[[UnitOfWork], Asked[_T]]) -> Callable[[UnitOfWork], Asked[_T]]:
+    context = copy_context()
+
+    def taken(uow: UnitOfWork) -> Asked[_T]:
+        wishes, go_on = context.run(step, uow)
+        return wishes, lambda answers: context.run(go_on, answers)
+
+    return taken
 
 
 def _taken(uow: UnitOfWork, stream: str, steps: Sequence[Callable[[UnitOfWork], Asked[Any]]]) -> list[Any]:

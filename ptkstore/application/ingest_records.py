@@ -61,8 +61,7 @@ def ingest_records(
             return IngestReply(batch_id, 0, {}, repeated=True)
     rows, exact = tables.conform(table, stream.schema)
     indices = tables.window_indices(rows, stream.schema, stream.policy)
-    identity = pa.array([*_row_ids(rows.num_rows)], type=pa.binary(16))
-    rows = rows.append_column(ROW_ID, identity)
+    rows = rows.append_column(ROW_ID, _row_ids(rows.num_rows))
     for _ in range(_TRIES):  # a window may close while the rows are written
         with begin() as uow:
             closed_before = uow.streams.progress(stream_name).closed_before
@@ -93,7 +92,7 @@ def ingest_records(
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
 
 
-def _row_ids(count: int) -> list[bytes]:
+def _row_ids(count: int) -> pa.Array:
     """Random 128-bit ids: the privacy unit 'record' is hashed by them (PAPERS P7)."""
-    entropy = secrets.token_bytes(16 * count)
-    return [entropy[i : i + 16] for i in range(0, len(entropy), 16)]
+    entropy = pa.py_buffer(secrets.token_bytes(16 * count))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, entropy])

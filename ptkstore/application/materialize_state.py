@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks import servings_of
+from ptkstore.domain.serving import Serving
 from ptkstore.domain.snapshots import Version, event_time_of, window_end_of
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore, PublishedState
 from ptkstore.ports.objects import Lake
@@ -27,13 +33,13 @@ def materialize_state(
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
-        registered = uow.ptks.lock(ptk_id) is not None
+        spec = uow.ptks.lock(ptk_id)
         placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
         version = uow.versions.get(ptk_id, job.position + 1) if placed > job.position else None
-    if not registered:
+    if spec is None:
         features.withdraw(ptk_id)
     elif version is not None:
-        state = published_state(version, lake)
+        state = published_state(version, lake, spec.config)
         features.stage(state)
         steps.reached("staged-online", job.id)
         features.flip(state)
@@ -41,20 +47,22 @@ def materialize_state(
     position = job.position if version is None else version.number
     with begin() as uow:
         left = (
-            registered and uow.ptks.lock(ptk_id) is None
+            spec is not None and uow.ptks.lock(ptk_id) is None
         )  # deregistered meanwhile: withdraw in another round
         held = uow.jobs.held(job)
         behind = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position > position
         state_after = JobState.READY if behind or left else JobState.IDLE
         uow.jobs.save(replace(held, position=position, state=state_after, attempt=0))
-        for subscription in uow.subscriptions.of(ptk_id):
-            uow.jobs.wake(job_id(JobKind.NOTIFY, subscription.id), clock.now())
+        uow.deliveries.wake(ptk_id, clock.now())
         uow.commit()
     steps.reached("flip-committed", job.id)
 
 
-def published_state(version: Version, lake: Lake) -> PublishedState:
-    """A version as the feature store shows it, read back from the lake and verified."""
+def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> PublishedState:
+    """A version as the feature store shows it, read back from the lake and verified.
+
+    How its answers are filled is what the PTK's config says now; nothing, where this version has other columns.
+    """
     files = files_of(version, lake)
     content = version.content
     tables = {name.rsplit("-", 1)[0]: pq.read_table(io.BytesIO(data)) for name, data in files.items()}
@@ -72,4 +80,11 @@ def published_state(version: Version, lake: Lake) -> PublishedState:
         sha256=version.sha256,
         owner=team_of(version.ptk_id),
         description=content["family"],
+        serving=_serving(content, config),
     )
+
+
+def _serving(content: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Serving]:
+    with suppress(InvalidRequest):  # a version of before the PTK was changed
+        return servings_of(content["schema"], config)
+    return {}

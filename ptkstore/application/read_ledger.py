@@ -26,8 +26,11 @@ class LedgerCheck:
 def budget_of(stream: str, *, begin: Begin) -> tuple[BlockLedger, ...]:
     """Every block of a stream with capacity, reserved and spent, by number."""
     with begin() as uow:
+        blocks = uow.ledger.blocks(
+            stream
+        )  # first, so that what is read is no older than what was read before
         uow.streams.get(stream)
-        return uow.ledger.blocks(stream)
+        return blocks
 
 
 def verify_ledger(stream: str, *, begin: Begin) -> LedgerCheck:

@@ -8,9 +8,11 @@ from typing import Any
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.estimators import spec_of
 from ptkstore.application.evaluation_plans import check_evaluations
+from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.planning import plan_window
 from ptkstore.application.profile_plans import hindrance
 from ptkstore.application.refusing import why_not
+from ptkstore.application.team_code import admit_team_code, check_assurance
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.names import ptk_id_of
@@ -19,6 +21,7 @@ from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
 
 _QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
@@ -37,6 +40,8 @@ def register_ptk(
     begin: Begin,
     clock: Clock,
     features: FeatureStore,
+    bundles: Bundles,
+    sandbox: Sandbox,
 ) -> str:
     """Register a PTK and return its id; those registered before it are not disturbed.
 
@@ -45,11 +50,14 @@ def register_ptk(
     InvalidRequest
         A name, epsilon, domain, column or frequency is not right.
     PtkRejected
-        The stream's policy has no room beside the registered PTKs, or wants more assurance.
+        The stream's policy has no room beside the registered PTKs, or wants more assurance; team code failed a check.
+    NoSandbox
+        It is team code, and cannot be run apart on this machine.
     NameTaken
         The id was used before.
     """
     ptk_id = ptk_id_of(team, name)
+    admit_team_code(ptk_id, estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox)
     with begin() as uow:
         owner = uow.streams.lock(stream)
         spec = spec_of(
@@ -64,6 +72,7 @@ def register_ptk(
             description=description,
         )
         features.check_names(ptk_id, columns_of(spec))
+        check_columns_are_stored(uow, spec, owner)
         spec = uow.ptks.informed(spec)
         _check_policy(uow, spec, uow.ptks.find(stream=stream), owner, clock)
         uow.ptks.add(spec)
@@ -86,6 +95,8 @@ def update_ptk(
     begin: Begin,
     clock: Clock,
     features: FeatureStore,
+    bundles: Bundles,
+    sandbox: Sandbox,
 ) -> PtkSpec:
     """Change a PTK from the next window on; reserved trainings keep their reservation.
 
@@ -98,6 +109,10 @@ def update_ptk(
     PtkRejected
         There is no room for it beside the others. It stays as it was.
     """
+    with begin() as uow:
+        known = uow.ptks.get(ptk_id)
+    if estimator is not None and estimator != known.estimator:
+        admit_team_code(ptk_id, estimator, known.stream, begin=begin, bundles=bundles, sandbox=sandbox)
     with begin() as uow:
         known = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(known.stream)
@@ -114,6 +129,7 @@ def update_ptk(
             description=known.description if description is None else description,
         )
         features.check_names(ptk_id, columns_of(spec))
+        check_columns_are_stored(uow, spec, owner)
         others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
         spec = uow.ptks.informed(spec)
         _check_policy(uow, spec, others, owner, clock)
@@ -170,11 +186,7 @@ def _check_policy(
 
 
 def _check_room(spec: PtkSpec, others: tuple[PtkSpec, ...], policy: Policy) -> None:
-    if not spec.assurance.at_least(policy.minimum_assurance):
-        raise PtkRejected(
-            f"{spec.ptk_id}: assurance {spec.assurance.value!r} is below the stream's least, "
-            f"{policy.minimum_assurance.value!r}"
-        )
+    check_assurance(spec.ptk_id, spec.estimator, policy)
     check_evaluations((*others, spec), policy)
     plan = plan_window((*others, spec), policy)
     if isinstance(plan, Infeasible):

@@ -17,7 +17,7 @@ def revoke_token(token_id: str, *, begin: Begin, clock: Clock) -> None:
         There is no such token.
     """
     with begin() as uow:
-        token = uow.identities.lock_token(token_id)
-        if token.revoked_at is None:
-            uow.identities.replace_token(replace(token, revoked_at=clock.now()))
+        token, now = uow.identities.lock_token(token_id), clock.now()
+        if token.revoked_at is None or token.revoked_at > now:  # a rotated one ends later by itself
+            uow.identities.replace_token(replace(token, revoked_at=now))
             uow.commit()

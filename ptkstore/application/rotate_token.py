@@ -17,7 +17,7 @@ USUAL_OVERLAP = timedelta(days=1)
 def rotate_token(
     token_id: str, overlap: timedelta = USUAL_OVERLAP, *, begin: Begin, clock: Clock
 ) -> tuple[Token, str]:
-    """Issue a token like this one, for as long as it was issued for; the old one holds for `overlap` more.
+    """Issue a token like this one, for as long as it was issued for; the old one holds for `overlap` more at most.
 
     Raises
     ------
@@ -34,7 +34,8 @@ def rotate_token(
         life = old.expires_at - old.created_at
         token, text = new_token(replace(old, created_at=now, expires_at=now + life))
         uow.identities.add_token(token)
-        ends = max(min(old.expires_at, now + overlap), old.created_at + timedelta(microseconds=1))
-        uow.identities.replace_token(replace(old, expires_at=ends))
+        # Not its expiry: how long it was issued for is what a later rotation gives again.
+        ends = min(now + overlap, old.revoked_at or old.expires_at)
+        uow.identities.replace_token(replace(old, revoked_at=ends))
         uow.commit()
     return token, text

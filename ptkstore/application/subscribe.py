@@ -5,13 +5,19 @@ from __future__ import annotations
 import base64
 import secrets
 from dataclasses import replace
+from datetime import timedelta
 
+from ptkstore.application.deliver_event import stop_delivering
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.subscriptions import Subscription, stream_name
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import Messenger
 from ptkstore.ports.world import Clock
+
+USUAL_OVERLAP = timedelta(days=1)
+LONGEST_OVERLAP = timedelta(days=30)
 
 
 def subscribe_to_ptk(
@@ -26,6 +32,9 @@ def subscribe_to_ptk(
 ) -> tuple[Subscription, str]:
     """Tell `endpoint` of every version flipped from now on; returns the signing secret this once.
 
+    An endpoint `redis-stream:<name>` is a stream in the service's Redis; nothing there is signed, and its secret is
+    empty.
+
     Raises
     ------
     InvalidRequest
@@ -33,12 +42,16 @@ def subscribe_to_ptk(
     UnknownName
         No such PTK.
     """
-    messenger.check_endpoint(endpoint)
+    signed = stream_name(endpoint) is None
+    if signed:
+        messenger.check_endpoint(endpoint)
     subscription = Subscription(f"sub_{secrets.token_hex(8)}", ptk_id, endpoint, team)
-    secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     with begin() as uow:
         stream = uow.ptks.get(ptk_id).stream
-    keys.put_secret(subscription.id, secret)
+    secret = ""
+    if signed:
+        secret = new_secret()
+        keys.put_secret(subscription.id, secret)
     with begin() as uow:
         flipped = uow.jobs.lock(job_id(JobKind.FLIP, ptk_id)).position
         uow.subscriptions.add(subscription)
@@ -48,14 +61,49 @@ def subscribe_to_ptk(
     return subscription, secret
 
 
-def unsubscribe(subscription_id: str, *, begin: Begin) -> None:
+def unsubscribe(subscription_id: str, *, begin: Begin, keys: KeyStore) -> None:
     """End a subscription; a message on its way may still arrive."""
     with begin() as uow:
         uow.subscriptions.get(subscription_id)
-        job = uow.jobs.lock(job_id(JobKind.NOTIFY, subscription_id))
-        uow.jobs.save(replace(job, state=JobState.ENDED, outcome=Outcome.WITHDRAWN))
+        stop_delivering(subscription_id, Outcome.WITHDRAWN, uow)
         uow.subscriptions.remove(subscription_id)
         uow.commit()
+    keys.destroy_secret(subscription_id)
+
+
+def rotate_secret(
+    subscription_id: str,
+    overlap: timedelta = USUAL_OVERLAP,
+    *,
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+) -> str:
+    """A new signing secret, returned this once; messages are signed with the old one too, for `overlap` more.
+
+    Raises
+    ------
+    UnknownName
+        No such subscription.
+    InvalidRequest
+        It signs nothing, or the overlap is too long.
+    Conflict
+        Too many secrets sign already; an overlap of zero ends them all.
+    """
+    if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
+        raise InvalidRequest(f"two secrets overlap for {LONGEST_OVERLAP.days} days at most")
+    with begin() as uow:
+        subscription = uow.subscriptions.get(subscription_id)
+    if subscription.stream_key is not None:
+        raise InvalidRequest("what goes to a Redis stream is not signed")
+    secret, now = new_secret(), clock.now()
+    keys.rotate_secret(subscription_id, secret, now, now + overlap)
+    return secret
+
+
+def new_secret() -> str:
+    """A signing secret as Standard Webhooks write it."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock) -> int:

@@ -45,7 +45,8 @@ def empty_table(schema: Schema) -> pa.Table:
 def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
     """`table` with exactly the declared columns, in the declared order and types, and which rows fit them exactly.
 
-    A value that its column cannot hold exactly becomes null, and its row is one of those that do not fit.
+    A value that its column cannot hold exactly becomes null, and its row is one of those that do not fit. A column that
+    was added later may be missing or null: it has its default then, so that producers need not know of it yet.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, npt.NDArray[np.b
         raise SchemaMismatch("a column's name is not UTF-8") from None
     if len(set(names)) != len(names):
         raise SchemaMismatch("the table names a column twice")
-    if missing := [name for name in declared if name not in names]:
+    if missing := [name for name in declared if name not in names and name not in schema.defaults]:
         raise SchemaMismatch(f"missing columns: {', '.join(missing)}")
     if unknown := sorted(set(names) - set(declared)):
         raise SchemaMismatch(
@@ -68,10 +69,31 @@ def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, npt.NDArray[np.b
         )
     columns, exact = [], np.ones(table.num_rows, dtype=bool)
     for name, kind in schema.columns:
+        if name not in names:
+            columns.append(_repeated(schema, name, table.num_rows))
+            continue
         column, fits = _cast(table[name], name, kind)
+        if name in schema.defaults:
+            column = pc.fill_null(column, pa.scalar(schema.defaults[name], ARROW[kind]))
         columns.append(column)
         exact &= fits
     return pa.table(columns, names=declared), exact
+
+
+def filled(table: pa.Table, schema: Schema) -> pa.Table:
+    """Stored rows of any version of a schema as those of the present one, further columns behind."""
+    declared = [name for name, _ in schema.columns]
+    for name in declared:
+        if name not in table.column_names:
+            table = table.append_column(name, _repeated(schema, name, table.num_rows))
+    return table.select([*declared, *(name for name in table.column_names if name not in declared)])
+
+
+def _repeated(schema: Schema, name: str, n_rows: int) -> pa.Array:
+    """The default of an added column, once per row."""
+    kind = schema.type_of(name)
+    assert kind is not None
+    return pa.repeat(pa.scalar(schema.defaults[name], ARROW[kind]), n_rows)
 
 
 def _cast(

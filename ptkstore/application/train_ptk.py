@@ -16,6 +16,7 @@ from ptkstore.application.partials import add_partials, discard, ended_partials_
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
 from ptkstore.domain.blocks import BlockRange, groups_behind, rows_behind
+from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.names import team_of
@@ -23,10 +24,11 @@ from ptkstore.domain.ptks import PtkSpec, same_model
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
 from ptkstore.domain.windows import Window, WindowState, start_of
-from ptkstore.errors import LeaseLost, WindowGone
+from ptkstore.errors import LateWriter, LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
+from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.world import Clock, Steps
 
@@ -68,6 +70,8 @@ def train_ptk(
     staging: Staging,
     lake: Lake,
     trainer: Trainer,
+    bundles: Bundles,
+    sandbox: Sandbox,
     rows_per_partial: int,
     keep_alive: Callable[[], None],
     ticks: Ticks,
@@ -81,12 +85,15 @@ def train_ptk(
     A run that is planned for more than `rows_per_partial` rows, of an estimator whose statistics condense them, is
     split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
     this one is claimed again, merges them and draws noise once.
+
+    Team code is fetched, and its sandbox tried, before anything is spent; where that fails another worker may have it.
     """
     previous = _previous_version(job, begin)
     # Before the loss is spent: the lake may not answer.
     previous_state = None if previous is None else state_files_of(previous, lake)
+    sha256, bundle = _bundle(job, begin, bundles, sandbox)
     opened = charges.together(
-        job.stream, lambda uow: _spend(uow, job, previous, rows_per_partial, clock)
+        job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
     )  # trainings that begin at once elsewhere in this process share the commit
     if isinstance(opened, Split):
         steps.reached("split", job.id)
@@ -116,6 +123,7 @@ def train_ptk(
         draft_id=draft_id,
         draft_key=keys.draft_key(draft_id),
         previous_state=previous_state if opened.previous else None,
+        bundle=bundle,
     )
     if partials:  # no row is opened, and no key of rows is handed on
         request = replace(request, part_urls=(), window_key=b"", partials=partials)
@@ -145,8 +153,24 @@ def _previous_version(job: Job, begin: Begin) -> Version | None:
         return uow.versions.latest(str(job.ptk_id))
 
 
+def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple[str | None, bytes | None]:
+    """The code of a PTK that is no family of the library, and its name; the sandbox holds, or `NoSandbox`."""
+    with begin() as uow:
+        spec = next((one for one in uow.ptks.find(stream=job.stream) if one.ptk_id == job.ptk_id), None)
+    sha256 = None if spec is None else bundle_of(spec.estimator)
+    if sha256 is None or job.state is JobState.OPENED:  # an opened run of team code is not run again
+        return sha256, None
+    sandbox.check()
+    return sha256, bundles.get(sha256)
+
+
 def _spend(
-    uow: UnitOfWork, job: Job, previous: Version | None, rows_per_partial: int, clock: Clock
+    uow: UnitOfWork,
+    job: Job,
+    previous: Version | None,
+    sha256: str | None,
+    rows_per_partial: int,
+    clock: Clock,
 ) -> Opened | Split | Over:
     stream = uow.streams.lock(job.stream)
     spec = uow.ptks.lock(str(job.ptk_id))
@@ -159,6 +183,8 @@ def _spend(
         release_unopened(uow, job.reservation)
         _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
         return Over(partials)
+    if bundle_of(spec.estimator) != sha256:
+        raise LateWriter(f"PTK {spec.ptk_id} got other code meanwhile")
     if held.state is JobState.READY:
         event = event_of(spec.estimator, history[0].loss)  # raises before anything is spent
         if not history[0].charge.covers(charge_of(event, stream.policy.accountant, history[0].loss)):

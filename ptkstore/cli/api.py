@@ -1,4 +1,4 @@
-"""The command `ptk api`: serve the HTTP API."""
+"""The command `ptk api`: serve the HTTP API and the console."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def api(
     key: Annotated[Path | None, typer.Option(help="PEM file of its private key.")] = None,
     home: Home = None,
 ) -> None:
-    """Serve the HTTP API until interrupted. The first token is made here: ptk token create --admin."""
+    """Serve the HTTP API and the console until interrupted. The first token is made by ptk token create --admin."""
     if (certificate is None) != (key is None):
         raise InvalidRequest("--certificate and --key go together")
     settings = load_settings(home)
     files = () if certificate is None else ("--certificate", str(certificate), "--key", str(key))
-    argv = (sys.executable, "-m", "ptkstore.api", "--host", host, "--port", str(port), *files)
+    argv = (sys.executable, "-m", "ptkstore.serving", "--host", host, "--port", str(port), *files)
     sys.stdout.flush()
     sys.stderr.flush()
     # In the place of this process, so that signals reach the server itself.

@@ -17,11 +17,11 @@ PROCESSES = ("worker", "relay", "schedule")
 def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supervisor]:
     """A real redis-server unless `PTK_REDIS_URL` names one, workers, relay and schedule; all end with this block.
 
-    With `api_port` also the HTTP API, on loopback.
+    With `api_port` also the HTTP API and the console, on loopback.
     """
     modules: dict[str, tuple[str, ...]] = {name: (f"workers.{name}",) for name in PROCESSES}
     if api_port is not None:
-        modules["api"] = ("ptkstore.api", "--port", str(api_port))
+        modules["api"] = ("ptkstore.serving", "--port", str(api_port))
     with Supervisor(settings.root) as supervisor:
         redis = None if settings.redis_url else RedisServer(settings.root, supervisor=supervisor).start()
         for name, module in modules.items():

@@ -11,15 +11,21 @@ import typer
 
 from ptkstore.adapters.world import configure_logging
 from ptkstore.cli import (
+    catalog,
     identity,
+    lake,
     ledger,
     privacy,
     ptk_changes,
     ptks,
     recommendation,
+    repositories,
     rows,
+    sandbox,
+    scaffold,
     stream_creation,
     streams,
+    subscriptions,
     versions,
 )
 from ptkstore.cli.api import api
@@ -34,27 +40,41 @@ app = typer.Typer(
 stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
 app.add_typer(stream_app, name="stream")
 app.add_typer(ledger.ledger_app, name="ledger")
+app.add_typer(catalog.catalog_app, name="catalog")
+app.add_typer(lake.lake_app, name="lake")
 app.add_typer(identity.team_app, name="team")
 app.add_typer(identity.token_app, name="token")
 app.add_typer(identity.grant_app, name="grant")
 stream_app.command("create")(stream_creation.create)
+stream_app.command("add-column")(stream_creation.add_column)
 stream_app.command("list")(streams.list_streams)
 stream_app.command("show")(streams.show)
 stream_app.command("recommend")(recommendation.recommend)
 app.command("ingest")(rows.ingest)
 app.command("close")(rows.close)
 app.command("forget")(rows.forget)
-app.command("plan")(ptks.plan)
-app.command("apply")(ptks.apply)
+app.command("init")(scaffold.init)
+app.command("plan")(repositories.plan)
+app.command("apply")(repositories.apply)
+app.command("destroy")(repositories.destroy)
+app.command("sandbox")(sandbox.sandbox)
 app.command("set-config")(ptk_changes.set_config)
 app.command("set-target")(ptk_changes.set_target)
 app.command("list")(ptks.list_ptks)
 app.command("show")(ptks.show)
 app.command("versions")(ptks.versions)
 app.command("diff")(versions.diff)
+app.command("lineage")(lake.lineage)
 app.command("rollback")(versions.rollback)
 app.command("lookup")(ptks.lookup)
 app.command("featurize")(ptks.featurize)
+app.command("subscribe")(subscriptions.subscribe)
+app.command("subscriptions")(subscriptions.list_subscriptions)
+app.command("deliveries")(subscriptions.deliveries)
+app.command("redeliver")(subscriptions.redeliver)
+app.command("disable")(subscriptions.disable)
+app.command("enable")(subscriptions.enable)
+app.command("rotate-secret")(subscriptions.rotate_secret)
 app.command("budget")(ledger.budget)
 app.command("audit-log")(identity.audit_log)
 app.command("api")(api)
@@ -119,48 +139,6 @@ def work(
         print_json({"jobs": done})
     else:
         console.print(f"{done} jobs done")
-
-
-@app.command()
-@answers
-def subscribe(
-    ptk_id: str,
-    endpoint: Annotated[str, typer.Option(help="The URL that takes signed webhooks.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
-    """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
-    with opened(home) as store:
-        made = store.subscribe_to_ptk(ptk_id, endpoint)
-    if as_json:
-        print_json(vars(made))
-    else:
-        console.print(
-            f"{made.id} hears of every new version of {ptk_id}\nsecret, shown this once: {made.secret}"
-        )
-
-
-@app.command()
-@answers
-def subscriptions(home: Home = None, as_json: AsJson = False) -> None:
-    """List subscriptions, how far each has heard, and dead letters."""
-    with opened(home) as store, store.service.begin() as uow:
-        rows = [
-            {
-                "subscription": s.id,
-                "ptk": s.ptk_id,
-                "endpoint": s.endpoint,
-                "heard_of_version": uow.jobs.get(f"notify/{s.id}").position,
-                "dead_letters": ", ".join(f"v{number}" for number, _ in uow.subscriptions.dead_letters(s.id)),
-            }
-            for s in uow.subscriptions.of()
-        ]
-    print_rows(
-        rows,
-        as_json=as_json,
-        title="Subscriptions",
-        nothing="no subscriptions yet; see: ptk subscribe --help",
-    )
 
 
 @app.command()

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ptkstore.errors import InvalidRequest, PtkStoreError
 from ptkstore.sdk import Store, connect
-from ptkstore.settings import CATALOG, load_settings
+from ptkstore.settings import CATALOG, Settings, load_settings
 
 Home = Annotated[
     Path | None, typer.Option("--home", help="The store's directory; PTK_HOME or .ptk by default.")
@@ -58,13 +58,20 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
     InvalidRequest
         There is no store, and `make` is not set.
     """
+    if not make:
+        check_home(home)
+    return connect(home)
+
+
+def check_home(home: Path | None) -> Settings:
+    """The settings of a store that is there; `InvalidRequest` otherwise."""
     settings = load_settings(home)
-    if not make and settings.database_url is None and not (settings.root / CATALOG).is_file():
+    if settings.database_url is None and not (settings.root / CATALOG).is_file():
         raise InvalidRequest(
             f"there is no store in {settings.root}: name another by --home or PTK_HOME, or begin one with "
             "ptk stream create or ptk up"
         )
-    return connect(home)
+    return settings
 
 
 def spoken(span: timedelta) -> str:

@@ -16,37 +16,6 @@ from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import featurize as featurize_tables
-from ptkstore.sdk import load_repository
-
-Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
-_MARKS = {"register": "[green]+ register[/]", "update": "[yellow]~ update[/]", "keep": "  keep"}
-
-
-@answers
-def plan(folder: Folder = Path("."), home: Home = None, as_json: AsJson = False) -> None:
-    """Show what `apply` would change, and what epsilon it would reserve per window."""
-    _change(folder, home, as_json=as_json, apply_it=False)
-
-
-@answers
-def apply(folder: Folder = Path("."), home: Home = None, as_json: AsJson = False) -> None:
-    """Register or update the PTKs that a team's repository declares."""
-    _change(folder, home, as_json=as_json, apply_it=True)
-
-
-def _change(folder: Path, home: Path | None, *, as_json: bool, apply_it: bool) -> None:
-    repository = load_repository(folder)
-    with opened(home) as store:
-        changes = store.apply(repository) if apply_it else store.plan(repository)
-    if as_json:
-        print_json([vars(change) for change in changes])
-        return
-    for change in changes:
-        console.print(
-            f"{_MARKS[change.action]} {change.ptk_id}  epsilon {change.epsilon:g}, delta {change.delta:g} a window"
-        )
-    if not changes:
-        console.print("the repository declares no PTK")
 
 
 @answers

@@ -1,4 +1,4 @@
-"""The command that creates a stream: `ptk stream create`."""
+"""The commands that make a stream and let it grow: `ptk stream create`, `ptk stream add-column`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def create(
         str | None, typer.Option(help="UTC start of the first window; today by default.")
     ] = None,
     lateness: Annotated[str | None, typer.Option(help="How late rows may come.")] = None,
+    future_skew: Annotated[str, typer.Option(help="How far ahead of the clock a row's time may lie.")] = "5m",
     retention: Annotated[int, typer.Option(help="Further windows for which rows are kept.")] = 1,
     rows_per_window: Annotated[int, typer.Option(help="Public estimate of rows in a window.")] = 10_000,
     n_max: Annotated[int, typer.Option(help="Planning bound on rows in a window.")] = 1_000_000,
@@ -65,7 +66,7 @@ def create(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a stream. Schema and policy are fixed from then on."""
+    """Create a stream. Its policy is fixed from then on; its schema may grow: `ptk stream add-column`."""
     with opened(home, make=True) as store:
         store.create_stream(
             name,
@@ -77,6 +78,7 @@ def create(
             window=window,
             origin=origin,
             lateness=lateness,
+            future_skew=future_skew,
             retention=retention,
             rows_per_window=rows_per_window,
             n_max=n_max,
@@ -100,6 +102,28 @@ def create(
             print_json({"stream": name})
         else:
             console.print(f"stream {name} is ready; ingest with: ptk ingest {name} FILE")
+
+
+@answers
+def add_column(
+    stream: str,
+    column: str,
+    type: Annotated[str, typer.Argument(help="int64, float64, string or bool.")],
+    default: Annotated[str, typer.Option(help="The public value that rows without one have.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a column with a default to a stream; repeating it changes nothing.
+
+    Rows that came before into open windows have the default, and so have rows that come without a value.
+    """
+    with opened(home) as store:
+        value = _number(default) if type == "float64" else _value(default, type)
+        version = store.evolve_stream(stream, add_column=column, type=type, default=value)
+        if as_json:
+            print_json({"stream": stream, "column": column, "schema_version": version})
+        else:
+            console.print(f"stream {stream} has the column {column}: version {version} of its schema")
 
 
 def _pairs(options: list[str] | None) -> list[tuple[str, str]]:

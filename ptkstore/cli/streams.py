@@ -48,6 +48,10 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
         **_shared(stream.policy),
         "columns": {column: kind.value for column, kind in stream.schema.columns},
         "time_column": stream.schema.time_column,
+        "schema_version": stream.schema.version,
+        "added_columns": {
+            one.column: {"default": one.default, "since_window": one.since} for one in stream.schema.added
+        },
         "event_time_reached": exposure.reached.isoformat(),
         "exposure": {
             "rows_since": exposure.since.isoformat(),

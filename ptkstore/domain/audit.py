@@ -10,6 +10,8 @@ STARTED = "started"
 DONE = "done"
 LOCAL = "local"
 """The team and token of whoever works in the store's home: the file system decides who that is."""
+SERVICE = "service"
+"""In the place of a token: what the service did by itself."""
 
 _SUBJECT = re.compile(r"[a-z0-9_.*-]{1,200}(/[a-z0-9_.*-]{1,200}){0,3}")
 

@@ -60,6 +60,7 @@ class Action(StrEnum):
     STREAM_CREATE = "stream.create"
     STREAM_LIST = "stream.list"
     STREAM_READ = "stream.read"
+    STREAM_EVOLVE = "stream.evolve"
     STREAM_INGEST = "stream.ingest"
     STREAM_CLOSE = "stream.close"
     STREAM_FORGET = "stream.forget"
@@ -69,9 +70,11 @@ class Action(StrEnum):
     LEDGER_VERIFY = "ledger.verify"
     LEDGER_EXPORT = "ledger.export"
     LEDGER_KEY = "ledger.key"
+    BUNDLE_UPLOAD = "bundle.upload"
     PTK_REGISTER = "ptk.register"
     PTK_LIST = "ptk.list"
     PTK_READ = "ptk.read"
+    PROFILE_READ = "profile.read"
     PTK_UPDATE = "ptk.update"
     PTK_DEREGISTER = "ptk.deregister"
     PTK_NOTIFY = "ptk.notify"
@@ -82,6 +85,10 @@ class Action(StrEnum):
     SUBSCRIPTION_CREATE = "subscription.create"
     SUBSCRIPTION_LIST = "subscription.list"
     SUBSCRIPTION_READ = "subscription.read"
+    SUBSCRIPTION_ROTATE = "subscription.rotate"
+    SUBSCRIPTION_REDELIVER = "subscription.redeliver"
+    SUBSCRIPTION_ENABLE = "subscription.enable"
+    SUBSCRIPTION_DISABLE = "subscription.disable"
     SUBSCRIPTION_DELETE = "subscription.delete"
 
 
@@ -116,6 +123,7 @@ RULES: dict[Action, Rule] = {
     Action.STREAM_CREATE: _rule(_A, reach=Reach.STORE),
     Action.STREAM_LIST: _rule(*_ALL, reach=Reach.ANY),
     Action.STREAM_READ: _rule(*_ALL),
+    Action.STREAM_EVOLVE: _rule(_A),
     Action.STREAM_INGEST: _rule(_P),
     Action.STREAM_CLOSE: _rule(_P, _A),
     Action.STREAM_FORGET: _rule(_P, _O),
@@ -125,9 +133,11 @@ RULES: dict[Action, Rule] = {
     Action.LEDGER_VERIFY: _rule(_O, _A),
     Action.LEDGER_EXPORT: _rule(_O),
     Action.LEDGER_KEY: _rule(*_ALL, reach=Reach.ANY),
+    Action.BUNDLE_UPLOAD: _rule(_D, reach=Reach.ANY),
     Action.PTK_REGISTER: _rule(_D, own=True),
     Action.PTK_LIST: _rule(*_ALL, reach=Reach.ANY),
     Action.PTK_READ: _rule(*_ALL),
+    Action.PROFILE_READ: _rule(_D, _O, _A, own=True),
     Action.PTK_UPDATE: _rule(_D, own=True),
     Action.PTK_DEREGISTER: _rule(_D, _A, own=True),
     Action.PTK_NOTIFY: _rule(_D, own=True),
@@ -138,6 +148,10 @@ RULES: dict[Action, Rule] = {
     Action.SUBSCRIPTION_CREATE: _rule(_D, _C),
     Action.SUBSCRIPTION_LIST: _rule(_D, _C, _A, reach=Reach.ANY),
     Action.SUBSCRIPTION_READ: _rule(_D, _C, _A, own=True),
+    Action.SUBSCRIPTION_ROTATE: _rule(_D, _C, _A, own=True),
+    Action.SUBSCRIPTION_REDELIVER: _rule(_D, _C, _A, own=True),
+    Action.SUBSCRIPTION_ENABLE: _rule(_D, _C, _A, own=True),
+    Action.SUBSCRIPTION_DISABLE: _rule(_D, _C, _A, own=True),
     Action.SUBSCRIPTION_DELETE: _rule(_D, _C, _A, own=True),
 }
 
@@ -157,6 +171,7 @@ UNTRACED = frozenset(
         Action.LEDGER_KEY,
         Action.PTK_LIST,
         Action.PTK_READ,
+        Action.PROFILE_READ,
         Action.STATE_READ,
         Action.EVENT_FOLLOW,
         Action.FEATURE_LOOK_UP,
@@ -188,7 +203,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An API token without its secret, of which `digest` is the SHA-256 in hexadecimal."""
+    """An API token without its secret, of which `digest` is the SHA-256 in hexadecimal.
+
+    It opens nothing from `revoked_at` on, which lies ahead where it was rotated with an overlap.
+    """
 
     id: str
     team: str

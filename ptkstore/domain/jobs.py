@@ -13,9 +13,10 @@ MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; it
 
 
 class JobKind(StrEnum):
-    """What a job does. The last three are cursors over versions and go idle; the others end.
+    """What a job does. Placing, flipping and notifying are cursors over versions and go idle; the others end.
 
-    A rollback has ended when it is written: it stands for the version that an operator asked for.
+    A rollback has ended when it is written: it stands for the version that an operator asked for. A redelivery goes
+    idle when no dead letter of its subscription is to be sent again.
     """
 
     PREPARE = "prepare"
@@ -30,6 +31,11 @@ class JobKind(StrEnum):
     PLACE = "place"
     FLIP = "flip"
     NOTIFY = "notify"
+    REDELIVER = "redeliver"
+
+
+DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
+"""What the relay does by itself, many at once; all else is hinted to workers."""
 
 
 class JobState(StrEnum):
@@ -50,6 +56,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
+    DISABLED = "disabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Job:
 
     `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
     of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is.
+    `trace` is the W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
 
     id: str
@@ -76,6 +84,7 @@ class Job:
     attempt: int = 0
     lease_until: datetime | None = None
     outcome: Outcome | None = None
+    trace: str | None = None
 
     @property
     def window(self) -> WindowId:

@@ -11,12 +11,13 @@ from typing import Any
 from ptkstore.domain.blocks import settled_where
 from ptkstore.domain.losses import Loss, checked_epsilon
 from ptkstore.domain.profiles import ProfileAsk
+from ptkstore.domain.serving import Serving, plain, serving_of
 from ptkstore.domain.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
 
-CONFIG_KEYS = frozenset({"epsilons", "evaluate", "profile", "where"})
+CONFIG_KEYS = frozenset({"epsilons", "evaluate", "profile", "serve", "where"})
 """What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, how
-it is profiled by samples, and the blocks that it is trained on alone."""
+it is profiled by samples, how its online answers are filled, and the blocks that it is trained on alone."""
 
 _FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -97,8 +98,9 @@ def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """A config in its one form: `where` as a list, and nothing that says None."""
-    settled = {**config, "where": settled_where(policy, config.get("where"))}
+    """A config in its one form: `where` and `serve` with lists, and nothing that says None."""
+    where, serve = settled_where(policy, config.get("where")), plain(config.get("serve"))
+    settled = {**config, "where": where, "serve": serve}
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in settled.items()
@@ -109,6 +111,15 @@ def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
 def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:
     """The columns of each table that the PTK will release."""
     return {table: tuple(name for name, _ in form["columns"]) for table, form in spec.tables.items()}
+
+
+def servings_of(tables: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Serving]:
+    """How the answers of each table are filled, where the config declares it; see `serving_of`."""
+    features = {
+        table: [(name, kind) for name, kind in form["columns"] if name not in form["keys"]]
+        for table, form in tables.items()
+    }
+    return serving_of(config, features)
 
 
 def granted(estimator: Mapping[str, Any], epsilon: float, delta: float) -> dict[str, Any]:

@@ -1,50 +1,180 @@
-"""Subscriptions: who hears of new states, in which order, for how long it is tried."""
+"""Subscriptions: who hears of new states, in which order, for how long it is tried, and what happens then."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from ptkstore.domain.jobs import backoff
 from ptkstore.domain.snapshots import Version
+from ptkstore.errors import InvalidRequest
 
 EVENT_TYPE = "ptk.state.published"
 FIRST_RETRY = timedelta(seconds=1)
 LONGEST_RETRY = timedelta(hours=4)
-GIVE_UP_AFTER_ATTEMPTS = 36  # about five days of retries at the waits above
+GIVE_UP_AFTER_ATTEMPTS = 36  # about four days of retries at the waits above
+JITTER = (
+    0.25  # waits are up to so much shorter or longer: an endpoint that comes back is not met by all at once
+)
+DISABLE_AFTER = timedelta(days=8)  # of failures only: longer than two versions are tried one after the other
+GONE = "gone"  # the endpoint answered 410: it wants no message ever again
+NO_ROLE = "not-allowed"
+ON_REQUEST = "on-request"
+MISSED_TOLD = 100  # dead letters that one message tells of; the list has them all
+
+STREAM_SCHEME = "redis-stream:"
+STREAM_PREFIX = "ptk:events:"
+STREAM_LENGTH = 10_000
+_STREAM_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How an endpoint has answered lately; `failures` counts those since the last success."""
+
+    failures: int = 0
+    failing_since: datetime | None = None
+    last_success: datetime | None = None
+    last_code: str | None = None
+
+    def after_success(self, now: datetime) -> Health:
+        """It took a message."""
+        return Health(last_success=now)
+
+    def after_failure(self, code: str, now: datetime) -> Health:
+        """It did not."""
+        return Health(self.failures + 1, self.failing_since or now, self.last_success, code)
+
+    def is_hopeless(self, now: datetime) -> bool:
+        """Whether no further message should be tried."""
+        return self.last_code == GONE or (
+            self.failing_since is not None and now - self.failing_since >= DISABLE_AFTER
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A team's wish to hear of new versions of one PTK; made in the store's home, it belongs to no team."""
+    """A team's wish to hear of new versions of one PTK; made in the store's home, it belongs to no team.
+
+    `endpoint` is a URL, or `redis-stream:<name>`. A disabled subscription is sent nothing until it is enabled again.
+    """
 
     id: str
     ptk_id: str
     endpoint: str
     team: str = ""
+    health: Health = Health()
+    disabled_at: datetime | None = None
+    disabled_code: str | None = None
+
+    @property
+    def status(self) -> str:
+        """`ok`, `failing` or `disabled`."""
+        if self.disabled_at is not None:
+            return "disabled"
+        return "failing" if self.health.failures else "ok"
+
+    @property
+    def stream_key(self) -> str | None:
+        """The key of the Redis stream that it appends to; None for a webhook. No team writes to another's."""
+        name = stream_name(self.endpoint)
+        return None if name is None else f"{STREAM_PREFIX}{self.team or '-'}:{name}"
+
+    def after(self, code: str | None, now: datetime) -> Subscription:
+        """The subscription after an attempt that ended with this code, None for success."""
+        if code is None:
+            return replace(self, health=self.health.after_success(now))
+        health = self.health.after_failure(code, now)
+        if health.is_hopeless(now):
+            return replace(self, health=health, disabled_at=now, disabled_code=code)
+        return replace(self, health=health)
+
+    def enabled(self) -> Subscription:
+        """The subscription, sent to again, with its past forgiven."""
+        return replace(
+            self, health=Health(last_success=self.health.last_success), disabled_at=None, disabled_code=None
+        )
 
 
-def message_id(subscription: Subscription, number: int) -> str:
-    """The `webhook-id`: the same for every attempt at one delivery."""
-    return f"msg_{subscription.id}_{number:08d}"
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A version that was not delivered.
+
+    `told`: a later message has said so. `asked_at`: it is to be sent again.
+    """
+
+    subscription_id: str
+    number: int
+    code: str
+    at: datetime
+    told: bool = False
+    asked_at: datetime | None = None
 
 
-def event_of(version: Version, manifest_url: str, published_at: datetime) -> Mapping[str, Any]:
-    """The thin body of a notification: where the state lies and what it promises, no feature values."""
+def stream_name(endpoint: str) -> str | None:
+    """The name in `redis-stream:<name>`, None for another endpoint.
+
+    Raises
+    ------
+    InvalidRequest
+        It is no name.
+    """
+    if not endpoint.startswith(STREAM_SCHEME):
+        return None
+    name = endpoint.removeprefix(STREAM_SCHEME)
+    if not _STREAM_NAME.fullmatch(name):
+        raise InvalidRequest(
+            "a stream's name has 1 to 63 small letters, digits, '-' or '_', the first a letter"
+        )
+    return name
+
+
+def message_id(subscription_id: str, number: int) -> str:
+    """The `webhook-id`: the same for every attempt at one delivery, redeliveries included."""
+    return f"msg_{subscription_id}_{number:08d}"
+
+
+def retry_wait(message: str, attempt: int) -> timedelta:
+    """The wait after a failed attempt: doubling from `FIRST_RETRY` to `LONGEST_RETRY`, with jitter.
+
+    The jitter is a function of message and attempt: subscriptions differ, and nothing has to be drawn.
+    """
+    digest = hashlib.sha256(f"{message}/{attempt}".encode()).digest()
+    part = int.from_bytes(digest[:8], "big") / 2**64
+    return backoff(attempt, first=FIRST_RETRY, most=LONGEST_RETRY) * (1 + JITTER * (2 * part - 1))
+
+
+def event_of(
+    version: Version,
+    manifest_url: str,
+    published_at: datetime,
+    *,
+    missed: Sequence[DeadLetter] = (),
+    redelivered: bool = False,
+) -> Mapping[str, Any]:
+    """The thin body of a notification: where the state lies and what it promises, no feature values.
+
+    `missed` tells the subscriber which earlier versions became dead letters; `redelivered` marks a message that was
+    one, and may come after later versions.
+    """
     content = version.content
-    return {
-        "type": EVENT_TYPE,
-        "timestamp": published_at.isoformat(),
-        "data": {
-            "ptk_id": version.ptk_id,
-            "version": version.number,
-            "manifest_url": manifest_url,
-            "sha256": version.sha256,
-            "windows": {
-                "oldest": content["oldest_contributing_window"],
-                "newest": content["newest_contributing_window"],
-            },
-            "guarantee": content["guarantee"],
+    data: dict[str, Any] = {
+        "ptk_id": version.ptk_id,
+        "version": version.number,
+        "manifest_url": manifest_url,
+        "sha256": version.sha256,
+        "windows": {
+            "oldest": content["oldest_contributing_window"],
+            "newest": content["newest_contributing_window"],
         },
+        "guarantee": content["guarantee"],
     }
+    if missed:
+        data["missed"] = [{"version": letter.number, "code": letter.code} for letter in missed[-MISSED_TOLD:]]
+    if redelivered:
+        data["redelivered"] = True
+    return {"type": EVENT_TYPE, "timestamp": published_at.isoformat(), "data": data}

@@ -18,10 +18,11 @@ from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Stream
-from ptkstore.domain.subscriptions import Subscription
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.ports.evaluating import Evaluations
 from ptkstore.ports.identity import Answers, AuditLog, Identities
+from ptkstore.ports.operations import Operations
+from ptkstore.ports.subscriptions import Deliveries, Subscriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,11 @@ class Streams(Protocol):
     """Streams, their progress and the batches they took."""
 
     def add(self, stream: Stream) -> None:
-        """Create a stream; equal content changes nothing, other content under the name is `NameTaken`."""
+        """Create a stream; one that is equal, or grew from an equal one, stays; other content is `NameTaken`."""
+        ...
+
+    def replace(self, stream: Stream) -> None:
+        """Write a stream that has grown; the caller holds the lock."""
         ...
 
     def get(self, name: str) -> Stream:
@@ -259,8 +264,8 @@ class Jobs(Protocol):
         """Make an idle cursor ready; a ready one is left as it is."""
         ...
 
-    def due(self, now: datetime, limit: int) -> tuple[str, ...]:
-        """Ids of jobs that a worker could claim now, most urgent first."""
+    def due(self, now: datetime, limit: int, *, deliveries: bool = True) -> tuple[str, ...]:
+        """Ids of jobs that could be claimed now, most urgent first; those that deliver only if asked for."""
         ...
 
     def busy(self, now: datetime, until: datetime) -> bool:
@@ -300,34 +305,6 @@ class Versions(Protocol):
         ...
 
 
-class Subscriptions(Protocol):
-    """Subscriptions, dead letters and notices."""
-
-    def add(self, subscription: Subscription) -> None:
-        """Record a subscription."""
-        ...
-
-    def get(self, subscription_id: str) -> Subscription:
-        """`UnknownName` if there is none."""
-        ...
-
-    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
-        """Of one PTK or all."""
-        ...
-
-    def remove(self, subscription_id: str) -> None:
-        """Forget a subscription; its dead letters stay."""
-        ...
-
-    def add_dead_letter(self, subscription_id: str, number: int, code: str, at: datetime) -> None:
-        """A version that could not be delivered within the retry schedule."""
-        ...
-
-    def dead_letters(self, subscription_id: str) -> tuple[tuple[int, str], ...]:
-        """Version numbers and codes."""
-        ...
-
-
 class UnitOfWork(Protocol):
     """One transaction; what is not committed has not happened."""
 
@@ -350,11 +327,15 @@ class UnitOfWork(Protocol):
     @property
     def subscriptions(self) -> Subscriptions: ...  # noqa: D102
     @property
+    def deliveries(self) -> Deliveries: ...  # noqa: D102
+    @property
     def identities(self) -> Identities: ...  # noqa: D102
     @property
     def audit(self) -> AuditLog: ...  # noqa: D102
     @property
     def answers(self) -> Answers: ...  # noqa: D102
+    @property
+    def operations(self) -> Operations: ...  # noqa: D102
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from ptkstore.domain.serving import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,8 @@ class PublishedState:
     """One version as the feature store shows it.
 
     `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
-    of the newest contributing window (`window_end`), or later for a version that repeats an older one.
+    of the newest contributing window (`window_end`), or later for a version that repeats an older one. `serving` says
+    what stands in where a table has no fresh answer, for tables whose PTK declares it.
     """
 
     ptk_id: str
@@ -31,6 +34,7 @@ class PublishedState:
     sha256: str
     owner: str
     description: str
+    serving: Mapping[str, Serving] = field(default_factory=dict)
 
 
 class FeatureStore(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Protocol
 
 from ptkstore.domain.windows import WindowId
@@ -120,6 +121,17 @@ class KeyStore(Protocol):
         """Keep a subscription's signing secret."""
         ...
 
-    def secret(self, subscription_id: str) -> str:
-        """The signing secret of a subscription; `UnknownName` if there is none."""
+    def secrets_of(self, subscription_id: str, now: datetime) -> tuple[str, ...]:
+        """The secrets that sign a subscription's messages now, the newest first; `UnknownName` if there is none."""
+        ...
+
+    def rotate_secret(self, subscription_id: str, secret: str, now: datetime, old_until: datetime) -> None:
+        """Sign with this secret from now on, and with those that sign now until `old_until` at most.
+
+        Raises `UnknownName` if there is none, and `Conflict` if too many would sign.
+        """
+        ...
+
+    def destroy_secret(self, subscription_id: str) -> None:
+        """Destroy all signing secrets of a subscription; repeatable."""
         ...

@@ -68,6 +68,14 @@ class RawZone(Protocol):
         """Names of all files of rows that exist, for the operator."""
         ...
 
+    def ages(self) -> dict[str, float]:
+        """Seconds since each file of rows was written, by its name."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete one file of rows by its name; repeatable."""
+        ...
+
 
 class Staging(Protocol):
     """Outputs of runs before election, encrypted with a key per draft, bound to draft and file name."""
@@ -107,8 +115,27 @@ class Lake(Protocol):
         """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
         ...
 
+    def check_writable(self) -> None:
+        """Raise what a store raises that takes no files now."""
+        ...
+
     def ptk_ids(self) -> tuple[str, ...]:
         """The PTKs of which anything was placed, in order."""
+        ...
+
+    def ages(self) -> dict[str, float]:
+        """Seconds since each file of the lake was written, by its path."""
+        ...
+
+    def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
+        """The files that belong to a version, manifest included; None without a manifest.
+
+        `CorruptObject` for a manifest that is none, `InvalidRequest` for what is no version.
+        """
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete one file by its path, for what no manifest names; repeatable."""
         ...
 
     def manifest_url(self, ptk_id: str, number: int) -> str:

@@ -26,7 +26,8 @@ class TrainRequest:
     Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
     written to staging as `draft_id`, encrypted with `draft_key`. `previous_state` holds the files of the PTK's last
     released state, verified, by the names they had when they were written (`<table>.parquet`, `state.json`).
-    With `partials` no row is opened: they are merged, and noise is drawn once.
+    With `partials` no row is opened: they are merged, and noise is drawn once. `bundle` is the code of an estimator
+    that is no family of the library.
     """
 
     estimator: Mapping[str, Any]
@@ -40,6 +41,7 @@ class TrainRequest:
     draft_key: bytes = field(repr=False)
     previous_state: Mapping[str, bytes] | None
     partials: tuple[StagedPartial, ...] = ()
+    bundle: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

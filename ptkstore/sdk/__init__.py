@@ -3,6 +3,17 @@
 from ptkstore.sdk.declarations import PTK, Repository, load_repository
 from ptkstore.sdk.featurizing import Ptk, featurize
 from ptkstore.sdk.ledgers import check_report
+from ptkstore.sdk.own_code import TeamFunctions
 from ptkstore.sdk.store import Store, connect
 
-__all__ = ["PTK", "Ptk", "Repository", "Store", "check_report", "connect", "featurize", "load_repository"]
+__all__ = [
+    "PTK",
+    "Ptk",
+    "Repository",
+    "Store",
+    "TeamFunctions",
+    "check_report",
+    "connect",
+    "featurize",
+    "load_repository",
+]

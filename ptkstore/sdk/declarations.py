@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.serving import plain
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.own_code import DECLARATIONS, Source, described, is_own_code, source_of
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,9 @@ class PTK:
         `[a-z][a-z0-9_]*` without `__`; the PTK's id becomes `<team>.<name>`.
     stream : str
         The stream it is trained on.
-    estimator : ptklib estimator
-        What is trained; its `epsilon` and `delta` are the loss of one training.
+    estimator : ptklib estimator, an estimator of the team's own, or TeamFunctions
+        What is trained; its `epsilon` and `delta` are the loss of one training. Own code is run in a sandbox, and the
+        PTK is `asserted`: docs/guide/team-code.md.
     target : float
         tau, in the unit of the estimator's evaluation.
     every : str
@@ -43,6 +46,9 @@ class PTK:
         `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
     evaluate : mapping, optional
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
+    serve : mapping, optional
+        What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
+        `request`, `derived`; docs/guide/feast.md tells what they are.
     """
 
     name: str
@@ -55,6 +61,7 @@ class PTK:
     epsilons: tuple[float, float] | None = None
     profile: Mapping[str, Any] | None = None
     evaluate: Mapping[str, float] | None = None
+    serve: Mapping[str, Any] | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -67,24 +74,37 @@ class PTK:
             config["profile"] = {k: list(v) if isinstance(v, tuple) else v for k, v in self.profile.items()}
         if self.evaluate is not None:
             config["evaluate"] = dict(self.evaluate)
+        if self.serve is not None:
+            config["serve"] = plain(self.serve)
         return config
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A team's repository: its name and the PTKs it declares."""
+    """A team's repository: its name, the PTKs it declares, and its code where a PTK is trained by some."""
 
     team: str
     ptks: tuple[PTK, ...]
+    source: Source | None = None
+
+    def spec(self, ptk: PTK) -> Mapping[str, Any]:
+        """The estimator of a PTK as data."""
+        return self.described(ptk)[0]
+
+    def described(self, ptk: PTK) -> tuple[Mapping[str, Any], bytes | None]:
+        """The estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
+        if self.source is None or not is_own_code(ptk.estimator):
+            return estimator_spec(ptk.estimator), None
+        return described(ptk.estimator, self.source)
 
 
 def estimator_spec(estimator: Any) -> Mapping[str, Any]:
     """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
     to_spec = getattr(estimator, "to_spec", None)
-    if to_spec is None:
+    if to_spec is None or is_own_code(estimator):
         raise InvalidRequest(
-            f"{type(estimator).__name__} is no ptklib estimator; this version trains ptklib's families only, "
-            "since a team's own code needs a sandbox"
+            f"{type(estimator).__name__} is no ptklib estimator; a team's own code is declared in its repository and "
+            "registered by `ptk apply`, which takes the code along"
         )
     try:
         spec: Mapping[str, Any] = to_spec()
@@ -103,24 +123,34 @@ def load_repository(folder: Path) -> Repository:
     """
     folder = folder.resolve()
     try:
-        team = checked_name("team", tomllib.loads((folder / "team.toml").read_text())["team"])
+        settings = tomllib.loads((folder / "team.toml").read_text())
+        team = checked_name("team", settings["team"])
     except (OSError, KeyError, ValueError) as error:
         raise InvalidRequest(
             f'{folder} needs a team.toml with: team = "<name>" ({type(error).__name__})'
         ) from error
-    source = folder / "ptks.py"
+    source = folder / DECLARATIONS
     if not source.is_file():
         raise InvalidRequest(f"{folder} needs a ptks.py that declares PTK(...) objects")
     with _importing_from(folder):
         try:
-            declared = runpy.run_path(str(source), run_name=f"_team_{team}")
+            declared = runpy.run_path(str(source), run_name=_run_name(team))
         except _TEAM_ERRORS as error:
             raise InvalidRequest(f"{source} does not run: {type(error).__name__}: {error}") from error
     ptks = tuple(value for value in declared.values() if isinstance(value, PTK))
     names = [ptk.name for ptk in ptks]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(f"{source} declares twice: {', '.join(twice)}")
-    return Repository(team, ptks)
+    if not any(is_own_code(ptk.estimator) for ptk in ptks):
+        return Repository(team, ptks)
+    bundle = settings.get("bundle", {})
+    if not isinstance(bundle, dict):
+        raise InvalidRequest("bundle of team.toml is a section with include and exclude")
+    return Repository(team, ptks, source_of(folder, _run_name(team), bundle))
+
+
+def _run_name(team: str) -> str:
+    return f"_team_{team}"
 
 
 # What a repository's own code may raise while it is read; `sys.exit` there must not look like success.

@@ -6,6 +6,7 @@ Amounts of privacy loss travel as exact decimal texts, times as ISO 8601 in UTC.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,11 +16,13 @@ from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.losses import ATTO, NANO, Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
+from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.reports import loss_json
 from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import (
+    Added,
     Assurance,
     Closing,
     ColumnType,
@@ -61,6 +64,11 @@ def stream_document(stream: Stream) -> Document:
         "team": stream.team,
         "columns": {name: kind.value for name, kind in stream.schema.columns},
         "time_column": stream.schema.time_column,
+        "schema_version": stream.schema.version,
+        "added": [
+            {"column": one.column, "default": one.default, "since_window": one.since}
+            for one in stream.schema.added
+        ],
         **loss_json(policy.capacity),
         "window_seconds": policy.window // _SECOND,
         "origin": policy.origin.isoformat(),
@@ -77,6 +85,12 @@ def stream_document(stream: Stream) -> Document:
         "reserve": sharing["reserved"],
         "retire_below": loss_json(policy.retire_below)["epsilon"],
     }
+
+
+def asked_document(stream: Stream) -> Document:
+    """A stream as it is asked for: in the first version of its schema."""
+    document = stream_document(replace(stream, schema=stream.schema.as_created()))
+    return {name: value for name, value in document.items() if name not in ("schema_version", "added")}
 
 
 def stream_of(document: Mapping[str, Any]) -> Stream:
@@ -108,7 +122,11 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
         retire_below=Loss.capacity(_decimal(document["retire_below"])),
     )
     columns = tuple((name, ColumnType(kind)) for name, kind in document["columns"].items())
-    return Stream(document["name"], document["team"], Schema(columns, document["time_column"]), policy)
+    added = tuple(
+        Added(one["column"], one["default"], one["since_window"]) for one in document.get("added", ())
+    )
+    schema = Schema(columns, document["time_column"], added)
+    return Stream(document["name"], document["team"], schema, policy)
 
 
 def ptk_document(spec: PtkSpec) -> Document:
@@ -129,11 +147,12 @@ def ptk_document(spec: PtkSpec) -> Document:
         "config": dict(spec.config),
         "description": spec.description,
         "menu": [list(point) for point in spec.menu],
+        "profile": None if spec.profile is None else asdict(spec.profile),
     }
 
 
 def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
-    """The PTK that `ptk_document` wrote; how it is profiled stands in its config alone."""
+    """The PTK that `ptk_document` wrote."""
     same = ("ptk_id", "team", "name", "stream", "estimator", "event", "tables", "target", "every")
     return PtkSpec(
         **{name: document[name] for name in same},
@@ -142,6 +161,7 @@ def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
         config=document["config"],
         description=document["description"],
         menu=tuple((epsilon, n_units) for epsilon, n_units in document["menu"]),
+        profile=None if document["profile"] is None else ProfileAsk.of(document["profile"]),
     )
 
 

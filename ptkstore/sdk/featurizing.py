@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ class Ptk:
     """One published version: the paper's `struct ptk`.
 
     `model_state` is DP output or public and may be kept for ever; `guarantee` says what the last training lost.
-    `evaluation` is the paid estimate of its loss, as `Store.evaluations` has it; None without one.
+    `evaluation` is the paid estimate of its loss, as `Store.evaluations` has it; None without one. `trusted` is set by
+    `trusting`.
     """
 
     id: str
@@ -33,13 +34,27 @@ class Ptk:
     newest_contributing_window: Mapping[str, Any]
     guarantee: Mapping[str, Any]
     evaluation: Mapping[str, Any] | None = None
+    trusted: type[DPEstimator] | None = None
 
     @cached_property
     def estimator(self) -> DPEstimator:
-        """The fitted estimator of this state, made once."""
-        from ptklib.base import DPEstimator
+        """The fitted estimator of this state, made once.
 
+        Of team code it knows the tables alone, and refuses to transform: see `trusting`.
+        """
+        from ptklib.base import DPEstimator
+        from ptklib.team import state_of_own
+
+        if self.trusted is not None:
+            return self.trusted.from_state(state_of_own(self.model_state, self.trusted))
         return DPEstimator.from_state(self.model_state)
+
+    def trusting(self, family: type[DPEstimator]) -> Ptk:
+        """The same version of a team's own class, with that class: the caller imported it and trusts it.
+
+        Nothing of it comes from the store; a class of another name than the one that made the state is refused.
+        """
+        return replace(self, trusted=family)
 
 
 def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:
@@ -66,22 +81,25 @@ def featurize(targetset_iter: Iterable[Any], ptks: Sequence[Ptk]) -> Iterator[pa
 
     Parameters
     ----------
-    targetset_iter : iterable of pyarrow Table or pandas DataFrame
+    targetset_iter : iterable of pyarrow, pandas or polars tables
         With the columns that the PTKs' estimators take keys from.
     ptks : sequence of Ptk
         As `Store.ptk` returns them.
     """
     import pyarrow as pa
 
-    from ptklib.exceptions import SchemaError
+    from ptklib.applied import as_table
+    from ptklib.exceptions import InvalidParameterError, SchemaError
 
     for target in targetset_iter:
-        table = target if isinstance(target, pa.Table) else pa.Table.from_pandas(target, preserve_index=False)
+        table = as_table(target)
+        if not isinstance(table, pa.Table):
+            table = pa.Table.from_pandas(table, preserve_index=False)
         featurized = table
         for ptk in ptks:
             try:
                 values = ptk.estimator.transform(table)
-            except SchemaError as error:
+            except (SchemaError, InvalidParameterError) as error:
                 raise InvalidRequest(f"PTK {ptk.id}: {error}") from error
             for column, name in enumerate(ptk.estimator.get_feature_names_out()):
                 featurized = featurized.append_column(

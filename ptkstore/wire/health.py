@@ -14,7 +14,12 @@ class Health(Wire):
 
 
 class Readiness(Wire):
-    """Whether requests can be served, part by part; a part that is not used is `unused`."""
+    """Whether requests can be served, and how each part fares.
+
+    A part that is not used is `unused`. A kind of process of which nothing was heard for a minute is `silent`: requests
+    are served all the same, but nothing else gets done. `codes` says of each part that fails how.
+    """
 
     ready: bool
-    parts: dict[str, Literal["ok", "failing", "unused"]]
+    parts: dict[str, Literal["ok", "failing", "unused", "silent"]]
+    codes: dict[str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
@@ -79,12 +79,61 @@ class PtkOut(Wire):
     config: dict[str, Any]
     description: str
     menu: list[list[float]]
+    profile: Annotated[dict[str, Any] | None, Field(description="what a profile by samples is asked for")]
+
+
+class PointOut(Wire):
+    """An answer of a profile; `n` are the privacy units found, or the most that were tried."""
+
+    epsilon: float
+    verdict: Literal["found", "needs-more", "unreachable"]
+    n: int
+
+
+class PaidOut(Wire):
+    """What was charged for a profile, to the blocks from `first_block` up to `end_block`."""
+
+    what: str
+    window: int
+    first_block: int
+    end_block: int
+    loss: Loss
+
+
+class ProfileOut(Wire):
+    """How a PTK is planned with; all but method, menu and advice are of profiles by samples."""
+
+    method: Literal["samples", "formula", "declared"]
+    menu: Annotated[
+        list[list[float]], Field(description="pairs of epsilon and rows of a window to choose from")
+    ]
+    state: str | None
+    number: int
+    asked_at: Annotated[int | None, Field(description="the first window that it was asked of")]
+    age: Annotated[int | None, Field(description="windows that have closed since")]
+    max_age: int | None
+    drifted_at: Annotated[int | None, Field(description="the window whose test said that it holds no more")]
+    tries: int
+    most_tries: int
+    target: float | None
+    evaluation: str | None
+    drift_epsilon: float | None
+    advice: str | None
+    points: list[PointOut]
+    paid: list[PaidOut]
 
 
 class Registered(Wire):
     """The id of a new PTK."""
 
     ptk_id: str
+
+
+class BundleOut(Wire):
+    """A bundle that is stored."""
+
+    sha256: str
+    bytes: int
 
 
 class VersionOut(Wire):
@@ -132,7 +181,9 @@ class Told(Wire):
     subscriptions: int
 
 
-KeyValue = Annotated[str, StringConstraints(max_length=1_000)] | int
+KeyValue = (
+    Annotated[str, StringConstraints(max_length=1_000)] | int | Annotated[float, Field(allow_inf_nan=False)]
+)
 Reference = Annotated[
     str,
     StringConstraints(min_length=3, max_length=300),
@@ -146,7 +197,7 @@ class LookupIn(
         "examples": [{"features": ["taxi__speed:speed_mean"], "entities": [{"hour": 8}, {"hour": 9}]}]
     },
 ):
-    """Features to look up, and the join keys of each row."""
+    """Features to look up, and of each row the join keys and the numbers that a filled view wants sent along."""
 
     features: Annotated[list[Reference], Field(min_length=1, max_length=500)]
     entities: Annotated[

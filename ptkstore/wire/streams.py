@@ -69,6 +69,31 @@ class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     retire_below: Amount = "0.000001"
 
 
+class ColumnIn(Wire, json_schema_extra={"examples": [{"name": "tip", "type": "float64", "default": 0.0}]}):
+    """A column to add, and the public value that rows without one have."""
+
+    name: Name
+    type: Literal["int64", "float64", "string", "bool"]
+    default: Value | float
+
+
+class StreamPatch(
+    Wire,
+    json_schema_extra={"examples": [{"add_column": {"name": "tip", "type": "float64", "default": 0.0}}]},
+):
+    """How a stream is to grow; nothing of it can be taken away or changed."""
+
+    add_column: ColumnIn
+
+
+class AddedOut(Wire):
+    """A column that came later: windows from `since_window` on hold it."""
+
+    column: str
+    default: str | int | float | bool
+    since_window: int
+
+
 class StreamOut(Wire):
     """A stream: its schema and its whole policy."""
 
@@ -76,6 +101,10 @@ class StreamOut(Wire):
     team: str
     columns: dict[str, ColumnKind]
     time_column: str
+    schema_version: Annotated[
+        int, Field(description="1 as created, and one more with each column that was added")
+    ]
+    added: list[AddedOut]
     epsilon: Exact
     delta: Exact
     window_seconds: int

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from ptkstore.wire.base import PtkId, Wire
+from ptkstore.wire.base import Instant, PtkId, Time, Wire
 
 
 class SubscriptionIn(
@@ -15,19 +15,30 @@ class SubscriptionIn(
         "examples": [{"ptk_id": "taxi.speed", "endpoint": "https://consumer.example/hooks/ptk"}]
     },
 ):
-    """An endpoint that is to hear of every new version of a PTK."""
+    """An endpoint that is to hear of every new version of a PTK.
+
+    A URL that takes signed webhooks, or `redis-stream:<name>`: a stream in the service's Redis.
+    """
 
     ptk_id: PtkId
     endpoint: Annotated[str, StringConstraints(min_length=8, max_length=2_000)]
 
 
 class SubscriptionOut(Wire):
-    """A subscription, and which version it has heard of last."""
+    """A subscription: which version it has heard of last, and how its endpoint answers."""
 
     id: str
     ptk_id: str
     endpoint: str
     heard_of_version: int
+    status: Annotated[str, Field(description="`ok`, `failing` or `disabled`")]
+    failures: Annotated[int, Field(description="since the last success")]
+    failing_since: Instant | None
+    last_success: Instant | None
+    last_code: Annotated[str | None, Field(description="how the last attempt failed")]
+    disabled_at: Instant | None
+    disabled_code: str | None
+    missed: Annotated[int, Field(description="dead letters")]
 
 
 class Subscribed(Wire):
@@ -39,16 +50,49 @@ class Subscribed(Wire):
     secret: str | None
 
 
-class DeadLetter(Wire):
-    """A version that could not be delivered within the retry schedule."""
+class RotateSecretIn(Wire, json_schema_extra={"examples": [{"overlap_hours": 24}]}):
+    """For how long messages are signed with the old secret too."""
+
+    overlap_hours: Annotated[float, Field(ge=0, le=720)] = 24.0
+
+
+class RotatedSecret(Wire):
+    """A subscription's new secret, shown this once."""
+
+    id: str
+    secret: str
+
+
+class RedeliverIn(Wire, json_schema_extra={"examples": [{"version": 7}]}):
+    """Which dead letters to send again: of one version, those since a time, or all."""
+
+    version: Annotated[int, Field(ge=1, le=10**8 - 1)] | None = None
+    since: Time | None = None
+
+
+class Redelivering(Wire):
+    """How many dead letters wait to be sent again."""
+
+    dead_letters: int
+
+
+class EnableIn(Wire, json_schema_extra={"examples": [{"redeliver": True}]}):
+    """Whether dead letters are sent again too."""
+
+    redeliver: bool = True
+
+
+class DeadLetterOut(Wire):
+    """A version that was not delivered."""
 
     version: int
     code: str
+    at: Instant
+    told: Annotated[bool, Field(description="a later message has said so, as `missed`")]
+    redelivery_asked_at: Instant | None
 
 
-class Deliveries(Wire):
+class Deliveries(SubscriptionOut):
     """How far a subscription has heard, and what it missed."""
 
-    subscription: str
-    heard_of_version: int
-    dead_letters: Annotated[list[DeadLetter], Field(description="by version")]
+    dead_letters: Annotated[list[DeadLetterOut], Field(description="by version")]

@@ -9,9 +9,12 @@ from pathlib import Path
 
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
-from ptkstore.adapters.objects import FsspecLake, FsspecRawZone, FsspecStaging
+from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.sandbox import (
+    Bubblewrap,
+    BubblewrapSandbox,
+    Limits,
     ProcessEraser,
     ProcessEvaluator,
     ProcessPreparer,
@@ -20,13 +23,17 @@ from ptkstore.adapters.sandbox import (
     Program,
 )
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.adapters.webhooks import HttpMessenger
+from ptkstore.adapters.streams import RedisStreams
+from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
 from ptkstore.adapters.world import SilentSteps, SystemClock
 from ptkstore.application.group_commit import GroupCommit
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.schema import CatalogSchema
+from ptkstore.ports.tracing import Traces
 from ptkstore.ports.world import Clock, Steps
 from ptkstore.settings import Settings
+from ptkstore.wiring.tracing import TracedSteps, traces_of
 
 
 class Adapters:
@@ -45,6 +52,13 @@ class Adapters:
     def catalog(self) -> SqlCatalog:
         """SQL of everything but rows and keys."""
         return SqlCatalog(self.settings.catalog_url)
+
+    @property
+    def catalog_schema(self) -> CatalogSchema:
+        """The catalog's schema, which may be one that `catalog` refuses."""
+        from ptkstore.adapters.sql.migrating import SqlCatalogSchema
+
+        return SqlCatalogSchema(self.settings.catalog_url)
 
     @cached_property
     def keys(self) -> FileKeyStore:
@@ -70,6 +84,23 @@ class Adapters:
     def lake(self) -> FsspecLake:
         """Published states."""
         return FsspecLake(self.settings.lake)
+
+    @cached_property
+    def bundles(self) -> FsspecBundles:
+        """Code of teams."""
+        return FsspecBundles(self.settings.lake)
+
+    @cached_property
+    def sandbox(self) -> BubblewrapSandbox:
+        """Where team code is run."""
+        settings = self.settings
+        hidden = tuple(
+            place for place in (str(settings.root), settings.raw, settings.lake) if "://" not in place
+        )
+        return BubblewrapSandbox(
+            Bubblewrap(settings.bubblewrap, hidden),
+            Limits(settings.examine_timeout_seconds, settings.train_memory_mib * 2**20),
+        )
 
     @cached_property
     def trainer(self) -> ProcessTrainer:
@@ -104,6 +135,7 @@ class Adapters:
             timeout_seconds=self.settings.train_timeout_seconds,
             memory_bytes=self.settings.train_memory_mib * 2**20,
             python=sys.executable,
+            bubblewrap=self.settings.bubblewrap,
         )
 
     @cached_property
@@ -120,15 +152,40 @@ class Adapters:
         """Signed webhooks."""
         return HttpMessenger(allowed_networks=self.settings.webhook_networks)
 
+    @cached_property
+    def courier(self) -> HttpCourier:
+        """Signed webhooks, many at once."""
+        return HttpCourier(self.messenger)
+
+    @cached_property
+    def event_streams(self) -> RedisStreams:
+        """Streams of events in the service's Redis."""
+        return RedisStreams(self.redis_url)
+
     @property
     def begin(self) -> Begin:
         """Starts a transaction on the catalog."""
         return self.catalog.begin
 
+    @property
+    def read(self) -> Begin:
+        """Starts a transaction that only reads: it waits for no writer, and cannot commit."""
+        return self.catalog.read
+
     @cached_property
     def charges(self) -> GroupCommit:
         """Where the threads of this process that charge one stream meet."""
         return GroupCommit(self.begin)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """Spans of requests and jobs, if a collector is named."""
+        return traces_of(self.settings, self.clock)
+
+    @property
+    def traced_steps(self) -> Steps:
+        """The steps of a job, told to its span too."""
+        return TracedSteps(self.steps, self.traces)
 
     @property
     def broker_url(self) -> str:
@@ -152,5 +209,6 @@ class Adapters:
 
     def close(self) -> None:
         """Give connections back."""
-        if "catalog" in self.__dict__:
-            self.catalog.close()
+        for name in ("courier", "event_streams", "catalog", "traces"):
+            if name in self.__dict__:
+                self.__dict__[name].close()

@@ -37,6 +37,10 @@ class Identity:
         return self._adapters.begin
 
     @property
+    def _read(self) -> Begin:
+        return self._adapters.read
+
+    @property
     def _clock(self) -> Clock:
         return self._adapters.clock
 
@@ -46,7 +50,7 @@ class Identity:
 
     def teams(self) -> tuple[str, ...]:
         """All teams."""
-        with self._begin() as uow:
+        with self._read() as uow:
             return uow.identities.teams()
 
     def issue_token(
@@ -74,7 +78,7 @@ class Identity:
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
         """Tokens without their secrets."""
-        with self._begin() as uow:
+        with self._read() as uow:
             return uow.identities.tokens(team)
 
     def grant(self, grant: Grant) -> None:
@@ -87,26 +91,30 @@ class Identity:
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
         """Roles that were given."""
-        with self._begin() as uow:
+        with self._read() as uow:
             return uow.identities.grants(team, stream)
 
     def identify(self, text: str | None) -> Principal:
         """See `application.authorize`."""
-        return authorize.identify(text, begin=self._begin, clock=self._clock)
+        return authorize.identify(text, begin=self._read, clock=self._clock)
+
+    def principal(self, token_id: str) -> Principal:
+        """See `application.authorize.holder_of`."""
+        return authorize.holder_of(token_id, begin=self._read, clock=self._clock)
 
     def authorize(self, text: str | None, action: Action, named: Named | None) -> Principal:
         """See `application.authorize`."""
-        return authorize.authorize(text, action, named, begin=self._begin, clock=self._clock)
+        return authorize.authorize(text, action, named, begin=self._read, clock=self._clock)
 
     def permit(self, principal: Principal, action: Action, *named: Named) -> None:
         """See `application.authorize`; for all that a request names."""
-        with self._begin() as uow:
-            for one in named:
+        with self._read() as uow:
+            for one in named or (None,):  # without a name the roles are still looked at
                 authorize.permit(principal, action, one, uow)
 
     def visible_streams(self, principal: Principal) -> frozenset[str]:
         """See `application.authorize`."""
-        with self._begin() as uow:
+        with self._read() as uow:
             return authorize.visible_streams(principal, uow)
 
     def recorded(
@@ -127,7 +135,7 @@ class Identity:
 
     def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
         """See `application.read_audit_log`."""
-        return read_audit_log.read_audit_log(after, limit, team=team, begin=self._begin)
+        return read_audit_log.read_audit_log(after, limit, team=team, begin=self._read)
 
     def answer_once(
         self, team: str, key: str, asked: object, act: Callable[[], tuple[int, str]]

@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING, Any
 from ptkstore.application import (
     claim_job,
     close_windows,
+    collect_garbage,
     create_stream,
     diff_versions,
+    evolve_stream,
     export_ledger,
     forget_unit,
     ingest_records,
     odometers,
     read_exposure,
     read_ledger,
+    read_numbers,
     read_profile,
     recover_ledger,
     register_ptk,
     rollback_ptk,
-    subscribe,
+    signs_of_life,
+    upgrade_catalog,
     versions,
 )
 from ptkstore.application.heartbeat import Heartbeat
+from ptkstore.application.signs_of_life import Life, ProcessRole
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
@@ -35,12 +40,13 @@ from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Closing, Stream
-from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.streams import Closing, ColumnType, Stream
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LeaseLost
+from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring import work
-from ptkstore.wiring.adapters import Adapters
+from ptkstore.wiring.subscribing import Subscribing
+from ptkstore.wiring.team_code import TeamCoding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +56,7 @@ _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobK
 """Jobs that mostly wait: rows are read in a process of their own."""
 
 
-class Service(Adapters):
+class Service(Subscribing, TeamCoding):
     """Every use case, bound to the adapters that the settings name."""
 
     # use cases for people
@@ -58,6 +64,12 @@ class Service(Adapters):
     def create_stream(self, stream: Stream) -> None:
         """See `application.create_stream`."""
         create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
+
+    def evolve_stream(
+        self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
+    ) -> Stream:
+        """See `application.evolve_stream`."""
+        return evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> ingest_records.IngestReply:
         """See `application.ingest_records`."""
@@ -83,6 +95,12 @@ class Service(Adapters):
             lake=self.lake,
         )
 
+    def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
+        """See `application.upgrade_catalog`."""
+        return upgrade_catalog.upgrade_catalog(
+            schema=self.catalog_schema, keys=self.keys, backed_up=backed_up
+        )
+
     def forget(self, stream: str, unit: str | int) -> None:
         """See `application.forget_unit`."""
         forget_unit.forget_unit(
@@ -98,7 +116,7 @@ class Service(Adapters):
     def exposure(self, stream: str) -> read_exposure.Exposure:
         """See `application.read_exposure`."""
         return read_exposure.exposure_of(
-            stream, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
+            stream, begin=self.read, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
         )
 
     def streams_by_clock(self) -> tuple[str, ...]:
@@ -130,6 +148,8 @@ class Service(Adapters):
             begin=self.begin,
             clock=self.clock,
             features=self.features,
+            bundles=self.bundles,
+            sandbox=self.sandbox,
         )
 
     def update_ptk(
@@ -151,31 +171,13 @@ class Service(Adapters):
             begin=self.begin,
             clock=self.clock,
             features=self.features,
+            bundles=self.bundles,
+            sandbox=self.sandbox,
         )
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """See `application.register_ptk.deregister_ptk`."""
         register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
-
-    def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
-        """See `application.subscribe`."""
-        return subscribe.subscribe_to_ptk(
-            ptk_id,
-            endpoint,
-            team=team,
-            begin=self.begin,
-            clock=self.clock,
-            keys=self.keys,
-            messenger=self.messenger,
-        )
-
-    def unsubscribe(self, subscription_id: str) -> None:
-        """See `application.subscribe`."""
-        subscribe.unsubscribe(subscription_id, begin=self.begin)
-
-    def notify_new_ptk_state(self, ptk_id: str) -> int:
-        """See `application.subscribe`."""
-        return subscribe.notify_new_ptk_state(ptk_id, begin=self.begin, clock=self.clock)
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Read the online store through Feast."""
@@ -183,7 +185,7 @@ class Service(Adapters):
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
         """See `application.read_ledger`."""
-        return read_ledger.budget_of(stream, begin=self.begin)
+        return read_ledger.budget_of(stream, begin=self.read)
 
     def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
@@ -209,32 +211,32 @@ class Service(Adapters):
 
     def streams(self) -> tuple[Stream, ...]:
         """All streams."""
-        with self.begin() as uow:
+        with self.read() as uow:
             return uow.streams.all()
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs."""
-        with self.begin() as uow:
+        with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
     def profile(self, ptk_id: str) -> read_profile.ProfileView:
         """See `application.read_profile`."""
-        return read_profile.read_profile(ptk_id, begin=self.begin)
+        return read_profile.read_profile(ptk_id, begin=self.read)
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """The paid estimates of the losses of a PTK's versions."""
-        with self.begin() as uow:
+        with self.read() as uow:
             return uow.evaluations.of(ptk_id)
 
     def versions(self, ptk_id: str) -> tuple[Version, ...]:
         """The elected versions of a PTK that are in the lake."""
-        with self.begin() as uow:
+        with self.read() as uow:
             placed = {job.position for job in uow.jobs.find(ptk_id=ptk_id) if job.kind is JobKind.PLACE}
             return tuple(v for v in uow.versions.of(ptk_id) if v.number <= max(placed, default=0))
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
-        with self.begin() as uow:
+        with self.read() as uow:
             version = uow.versions.get(ptk_id, number)
         return version.content, versions.files_of(version, self.lake)
 
@@ -244,14 +246,31 @@ class Service(Adapters):
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> diff_versions.VersionDiff:
         """See `application.diff_versions`."""
-        return diff_versions.diff_versions(ptk_id, one, other, begin=self.begin, lake=self.lake)
+        return diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
+
+    def show_life(self, role: ProcessRole, instance: str) -> None:
+        """See `application.signs_of_life`."""
+        signs_of_life.show_life(role, instance, begin=self.begin, clock=self.clock)
+
+    def life(self) -> Mapping[ProcessRole, Life]:
+        """See `application.signs_of_life`."""
+        return signs_of_life.read_life(begin=self.read, clock=self.clock)
+
+    def numbers(self) -> read_numbers.StoreNumbers:
+        """See `application.read_numbers`."""
+        return read_numbers.read_numbers(begin=self.read, clock=self.clock)
+
+    def garbage(self, older_than: timedelta, *, delete: bool = False) -> tuple[collect_garbage.Garbage, ...]:
+        """See `application.collect_garbage`; a look without `delete`."""
+        act = collect_garbage.collect_garbage if delete else collect_garbage.find_garbage
+        return act(older_than, begin=self.begin, lake=self.lake, raw=self.raw)
 
     # work
 
-    def due(self, limit: int = 1000) -> tuple[str, ...]:
-        """Ids of jobs that could be worked on now."""
-        with self.begin() as uow:
-            return uow.jobs.due(self.clock.now(), limit)
+    def due(self, limit: int = 1000, *, deliveries: bool = True) -> tuple[str, ...]:
+        """Ids of jobs that could be worked on now, by workers or by the relay's deliveries."""
+        with self.read() as uow:
+            return uow.jobs.due(self.clock.now(), limit, deliveries=deliveries)
 
     def work_on(self, job_id: str) -> bool:
         """Claim one job and do it; False if there was nothing to do."""
@@ -262,6 +281,7 @@ class Service(Adapters):
             return False
         try:
             with (
+                self.traces.job(job),
                 self.keys.working(self.catalog.journal_view().ledger_id),
                 Heartbeat(
                     job,
@@ -304,7 +324,7 @@ class Service(Adapters):
 
     def _busy(self) -> bool:
         now = self.clock.now()
-        with self.begin() as uow:
+        with self.read() as uow:
             return uow.jobs.busy(now, now + self.settings.tick + timedelta(seconds=1))
 
     def _work(self, job: Job, keep_alive: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from ptkstore.application import (
     allocate_window,
@@ -25,8 +26,19 @@ from ptkstore.wiring.adapters import Adapters
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
-    begin, clock, keys, steps = adapters.begin, adapters.clock, adapters.keys, adapters.steps
+    begin, clock, keys, steps = adapters.begin, adapters.clock, adapters.keys, adapters.traced_steps
     ticks = Ticks(clock, adapters.settings.tick, time.sleep)
+    deliver = partial(
+        deliver_event.deliver_event,
+        job,
+        begin=begin,
+        clock=clock,
+        keys=keys,
+        lake=adapters.lake,
+        messenger=adapters.messenger,
+        streams=adapters.event_streams,
+        steps=steps,
+    )
     work: dict[JobKind, Callable[[], None]] = {
         JobKind.PREPARE: lambda: prepare_window.prepare_window(
             job,
@@ -52,6 +64,8 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             staging=adapters.staging,
             lake=adapters.lake,
             trainer=adapters.trainer,
+            bundles=adapters.bundles,
+            sandbox=adapters.sandbox,
             rows_per_partial=adapters.settings.rows_per_partial,
             keep_alive=keep_alive,
             ticks=ticks,
@@ -120,15 +134,8 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         JobKind.FLIP: lambda: materialize_state.materialize_state(
             job, begin=begin, clock=clock, lake=adapters.lake, features=adapters.features, steps=steps
         ),
-        JobKind.NOTIFY: lambda: deliver_event.deliver_event(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            lake=adapters.lake,
-            messenger=adapters.messenger,
-            steps=steps,
-        ),
+        JobKind.NOTIFY: deliver,
+        JobKind.REDELIVER: deliver,
         JobKind.EXPIRE: lambda: expire_window.expire_window(
             job, begin=begin, clock=clock, keys=keys, raw=adapters.raw, staging=adapters.staging, steps=steps
         ),

@@ -17,7 +17,11 @@ import pytest
 
 from tests.architecture.source import REPOSITORY, modules
 
-IMPORT_NAMES = {"scikit_learn": "sklearn"}  # where it is not the distribution's name
+IMPORT_NAMES = {
+    "scikit_learn": "sklearn",
+    "opentelemetry_sdk": "opentelemetry",
+    "opentelemetry_exporter_otlp_proto_http": "opentelemetry",
+}  # where it is not the distribution's name
 ONLY_PINNED = {"attrs"}  # for dp-accounting; rich and others load it
 
 ARRAYS = {"numpy"}
@@ -28,7 +32,18 @@ ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn", "threadpoolctl"}
 HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
 LOGS = {"structlog", "rich"}  # as structlog's console renderer does
 # Feast drags its servers in; only what its room imports on first use may load it.
-FEAST = FRAMES | {"cryptography", "fastapi", "feast", "prometheus_client", "redis", "sqlalchemy", "uvicorn"}
+FEAST = FRAMES | {
+    "cryptography",
+    "fastapi",
+    "feast",
+    "jinja2",
+    "opentelemetry",
+    "prometheus_client",
+    "redis",
+    "sniffio",
+    "sqlalchemy",
+    "uvicorn",
+}
 
 ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.feast": TABLES,
@@ -36,7 +51,8 @@ ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.objects": TABLES | {"fsspec"},
     "ptkstore.adapters.sandbox": TABLES,
     "ptkstore.adapters.sql": TABLES | {"sqlalchemy"},
-    "ptkstore.adapters.webhooks": HTTP | {"ssrfguard", "standardwebhooks"},
+    "ptkstore.adapters.tracing": {"opentelemetry"},
+    "ptkstore.adapters.webhooks": HTTP | {"sniffio", "ssrfguard", "standardwebhooks"},
     "ptkstore.adapters.world": LOGS,
 }
 WIRED = TABLES | {"pydantic_settings"} | set().union(*ADAPTERS.values())
@@ -54,6 +70,7 @@ def vendors() -> set[str]:
 # may load no vendor. Feast, OpenDP and dp-accounting take seconds to import: they come when first needed.
 MAY_LOAD: dict[str, set[str]] = {
     "ptklib.accounting": ARRAYS,
+    "ptklib.applied": ESTIMATORS,
     "ptklib.base": ESTIMATORS,
     "ptklib.bounding": FRAMES | NOISE,
     "ptklib.checks": ESTIMATORS | {"rich"},
@@ -80,6 +97,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.state": TABLES,
     "ptklib.statistics": ESTIMATORS,
     "ptklib.sums": ESTIMATORS,
+    "ptklib.team": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
     "ptkstore.domain.allocation": ARRAYS,
     "ptkstore.domain.filters": ARRAYS,
@@ -88,12 +106,21 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,
+    "ptkstore.adapters.sandbox.team_examining": ESTIMATORS
+    | {"rich"},  # both are loaded inside the sandbox alone
+    "ptkstore.adapters.sandbox.team_loading": ESTIMATORS,
+    "ptkstore.adapters.sql.migrating": TABLES | {"alembic", "sqlalchemy"},  # only for an upgrade
+    "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,
     "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
+    "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's
     "ptkstore.settings": {"pydantic_settings"},
     "ptkstore.wiring": WIRED,
     "ptkstore.sdk": TABLES,
+    "ptkstore.sdk.featurizer": ESTIMATORS,  # what subclasses scikit-learn's
     "ptkstore.sdk.remote": TABLES | {"httpx", "rich"},
+    "ptkstore.console": WIRED | {"fastapi", "jinja2"},
+    "ptkstore.serving": WIRED | {"fastapi", "jinja2", "prometheus_client", "uvicorn"},
     "ptkstore.api": WIRED | {"fastapi", "prometheus_client", "uvicorn"},
     "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
     "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},

@@ -18,6 +18,7 @@ from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Denied, Granted
 from ptkstore.errors import Conflict, Unavailable
 from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.tracing import carried, carrying
 from tests.contracts.builders import STREAM, request, with_blocks
 
 PATIENCE_SECONDS = 30.0
@@ -137,3 +138,26 @@ def test_an_interrupted_caller_leaves_the_line_to_the_others(
     assert answers == [Granted("third")]
     with catalog.begin() as uow:
         assert uow.ledger.history("second") == ()
+
+
+def test_a_step_that_another_thread_takes_carries_its_callers_trace(catalog: SqlCatalog) -> None:
+    group, gate = GroupCommit(catalog.begin), threading.Event()
+    seen: dict[int, str | None] = {}
+
+    def call(number: int) -> None:
+        with carrying(f"trace-{number}"):
+            group.together(STREAM, lambda _: seen.update({number: carried()}))
+
+    holding = threading.Thread(target=group.together, args=(STREAM, lambda _: gate.wait(60)))
+    holding.start()
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(4)]
+    for caller in callers:
+        caller.start()
+    until = time.monotonic() + 60
+    while len(group._lines[STREAM].waiting) < len(callers):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    gate.set()
+    for thread in (holding, *callers):
+        thread.join()
+    assert seen == {number: f"trace-{number}" for number in range(4)}

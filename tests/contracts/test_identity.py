@@ -105,6 +105,21 @@ class IdentityContract:
         with pytest.raises(Refused):
             rotate_token.rotate_token(old.id, **world)
 
+    def test_a_token_rotated_twice_gives_its_whole_life_twice_and_ends_when_it_was_first_told(
+        self, world: dict[str, Any], clock: StandingClock
+    ) -> None:
+        old, old_text = issue_token.issue_token("taxi", [Role.PRODUCER], life=timedelta(days=10), **world)
+        first, _ = rotate_token.rotate_token(old.id, timedelta(hours=2), **world)
+        clock.pass_(hours=1)
+        second, second_text = rotate_token.rotate_token(old.id, timedelta(hours=2), **world)
+        assert (
+            first.expires_at - first.created_at == second.expires_at - second.created_at == timedelta(days=10)
+        )
+        clock.pass_(hours=1)
+        with pytest.raises(Unauthenticated):
+            authorize.identify(old_text, **world)
+        authorize.identify(second_text, **world)
+
     def test_a_token_rotated_at_once_without_overlap_ends(
         self, world: dict[str, Any], clock: StandingClock
     ) -> None:
@@ -132,6 +147,14 @@ class IdentityContract:
             authorize.identify(text, **world)
         with pytest.raises(UnknownName):
             revoke_token.revoke_token("f" * 16, **world)
+
+    def test_a_rotated_token_that_still_holds_is_revoked_at_once(self, world: dict[str, Any]) -> None:
+        token, text = issue_token.issue_token("taxi", [Role.PRODUCER], **world)
+        rotate_token.rotate_token(token.id, timedelta(days=1), **world)
+        authorize.identify(text, **world)
+        revoke_token.revoke_token(token.id, **world)
+        with pytest.raises(Unauthenticated):
+            authorize.identify(text, **world)
 
     # grants
 

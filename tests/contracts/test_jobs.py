@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, LeaseLost, UnknownName
 from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job, version
@@ -264,11 +265,11 @@ class JobsContract:
 
     def test_a_version_that_cannot_be_delivered_twice_is_one_dead_letter(self, catalog: SqlCatalog) -> None:
         with catalog.begin() as uow:
-            uow.subscriptions.add_dead_letter("sub", 1, "timeout", NOW)
-            uow.subscriptions.add_dead_letter("sub", 1, "status-5xx", LATER)
+            uow.subscriptions.add_dead_letter(DeadLetter("sub", 1, "timeout", NOW, told=True, asked_at=NOW))
+            uow.subscriptions.add_dead_letter(DeadLetter("sub", 1, "status-5xx", LATER))
             uow.commit()
         with catalog.begin() as uow:
-            assert uow.subscriptions.dead_letters("sub") == ((1, "status-5xx"),)
+            assert uow.subscriptions.dead_letters("sub") == (DeadLetter("sub", 1, "status-5xx", LATER),)
 
 
 class TestJobsOnSqlite(JobsContract):

@@ -20,5 +20,6 @@ def test_the_settings_it_names_exist(repository: Path) -> None:
     assert defaults["api_timeout_seconds"].default == 60
     assert defaults["api_ingest_mib"].default == 64
     assert defaults["api_event_streams"].default == 200
-    for name in ("API_TIMEOUT_SECONDS", "API_INGEST_MIB", "API_EVENT_STREAMS"):
+    assert defaults["api_requests_per_second"].default == 300
+    for name in ("API_REQUESTS_PER_SECOND", "API_TIMEOUT_SECONDS", "API_INGEST_MIB", "API_EVENT_STREAMS"):
         assert f"PTK_{name}" in page

@@ -9,10 +9,8 @@ import feast  # noqa: F401 - before the pool forks: a process that replaces a ki
 
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
-from tests.faults.strikes import StrikingSteps
+from tests.faults.strikes import FAULTS, StrikingSteps
 from workers import process, worker
-
-FAULTS = "FAULTS_DIRECTORY"
 
 
 def make_service() -> Service:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import redis
 
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Patience
@@ -23,14 +24,13 @@ from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.faults import scenario
 from tests.faults.checker import Evidence, Subscriber, check
-from tests.faults.crashing_worker import FAULTS
-from tests.faults.strikes import Armed
+from tests.faults.strikes import FAULTS, Armed
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = "ptkstore.training_process"
 COMMANDS = {
     "worker": "tests.faults.crashing_worker",
-    "relay": "workers.relay",
+    "relay": "tests.faults.crashing_relay",
     "schedule": "workers.schedule",
 }
 PATIENCE_SECONDS = 150.0
@@ -50,12 +50,22 @@ class Machine:
         self.faults = Armed(settings.root.with_name("faults"))
         self.store = Store(Service(settings))
         self.subscribers: list[Subscriber] = []
+        self.prefix = ""  # of the ids of events in the stream that is followed
 
     def subscribe(self, ptk_id: str, name: str) -> None:
         """A subscriber with a path of its own."""
         subscribed = self.store.subscribe_to_ptk(ptk_id, self.receiver.endpoint(name))
         self.receiver.trust(subscribed.secret)
         self.subscribers.append(scenario.subscriber(name, ptk_id))
+
+    def follow(self, ptk_id: str, name: str) -> str:
+        """A subscriber that reads a Redis stream; returns what the ids of its events begin with."""
+        return f"msg_{self.store.subscribe_to_ptk(ptk_id, f'redis-stream:{name}').id}_"
+
+    def streamed(self, name: str) -> list[str]:
+        """The ids of the events in a stream, in order."""
+        with redis.Redis.from_url(RedisServer(self.settings.root).client_url) as client:
+            return [entry[b"id"].decode() for _, entry in client.xrange(f"ptk:events:-:{name}")]
 
     def close(self, first: int, last: int, *, seed: int = 0) -> None:
         """Rows of these windows come in, and they close."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
@@ -125,16 +126,17 @@ class Rig:
         database_url: str | None = None,
         features: FeatureStore | None = None,
         rows_per_partial: int = 1_000,
+        **settings: Any,
     ) -> None:
         self._features = features
         self.settings = Settings(
             home=home,
             database_url=database_url,
-            online_store="sqlite",
             webhook_networks=("127.0.0.0/8",),
             lease_seconds=LEASE.total_seconds(),
             publish_tick_seconds=0.05,
             rows_per_partial=rows_per_partial,
+            **{"online_store": "sqlite", **settings},
         )
         self.clock = HandClock()
         self.receiver = receiver
@@ -223,6 +225,7 @@ def rig(
     database_url: str | None = None,
     features: FeatureStore | None = None,
     rows_per_partial: int = 1_000,
+    **settings: Any,
 ) -> Iterator[Rig]:
     """A rig with its receiver; `features` stands in for Feast where a test is not about it."""
     with WebhookReceiver(home.with_name(f"{home.name}.jsonl")) as receiver:
@@ -232,6 +235,7 @@ def rig(
             database_url=database_url,
             features=features,
             rows_per_partial=rows_per_partial,
+            **settings,
         )
         try:
             yield made

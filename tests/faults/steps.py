@@ -12,6 +12,7 @@ import ptkstore.application
 KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "expire")
 OF_PROFILES = ("profile", "drift")
 OF_EVALUATIONS = ("evaluate",)
+DELIVERIES = ("notify", "redeliver")
 KINDS_OF_MODULE = {
     "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
     "collect_partial": ("partial",),
@@ -24,7 +25,8 @@ KINDS_OF_MODULE = {
     "train_ptk": ("train",),
     "place_state": ("place",),
     "materialize_state": ("flip",),
-    "deliver_event": ("notify",),
+    "deliver_event": DELIVERIES,
+    "deliver_due": DELIVERIES,
     "expire_window": ("expire",),
 }
 

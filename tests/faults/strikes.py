@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.faults.steps import Point, kind_of
 
+FAULTS = "FAULTS_DIRECTORY"  # the variable of the environment that names where they lie
 STALL_SECONDS = 4.0  # longer than the lease of a machine under test
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 SEEDS = (1,)
 KEPT_WINDOWS = 2
 KILLED = (("redis", "relay"), ("worker", "schedule"))  # one pair in each window after the kept ones
-CLOCKED = "clocked"
+CLOCKED, STREAMED = "clocked", "news"
 PTKS = (scenario.SPEED, scenario.LONG)
 STRIDE = 128  # numbers of blocks in a window
 ZOMBIES = (
@@ -43,16 +43,26 @@ def seed(request: pytest.FixtureRequest) -> int:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """One machine for the tests of this module; each goes on with the next windows."""
     with machine(tmp_path_factory.mktemp("machine")) as made:
-        prepare(made)
+        made.prefix = prepare(made)
         yield made
 
 
-def prepare(made: Machine) -> None:
-    """The stream, both PTKs, and three subscribers, two of them of one PTK."""
+def prepare(made: Machine) -> str:
+    """The stream, both PTKs, three subscribers, two of them of one PTK, and one that reads a Redis stream.
+
+    Returns what the ids of that one's events begin with.
+    """
     scenario.create_stream(made.store, retention=KEPT_WINDOWS)
     scenario.register(made.store, few=[scenario.SPEED])  # which one process trains; the other is split
     for name, ptk_id in (("a", scenario.SPEED), ("b", scenario.LONG), ("c", scenario.LONG)):
         made.subscribe(ptk_id, name)
+    return made.follow(scenario.LONG, STREAMED)
+
+
+def once_in_order(made: Machine, prefix: str) -> bool:
+    """Whether the stream holds every version of its PTK once, in order."""
+    numbers_shown = numbers(made, scenario.LONG)
+    return made.streamed(STREAMED) == [f"{prefix}{number:08d}" for number in numbers_shown]
 
 
 def numbers(made: Machine, ptk_id: str) -> list[int]:
@@ -90,6 +100,7 @@ def test_kills_at_every_step_and_of_every_process_only_delay(running: Machine, s
     for ptk_id, count in zip(PTKS, before, strict=True):
         assert numbers(running, ptk_id) == list(range(1, count + windows + 1))
     assert [block for _, block in spends_without_version(running.evidence) if block >= first * STRIDE] == []
+    assert once_in_order(running, running.prefix)
     for window in (first, first + 1):
         folder = f"{scenario.STREAM}/{window}/"
         assert [file for file in running.store.service.raw.files() if file.startswith(folder)] == []
@@ -157,7 +168,7 @@ def test_a_killed_schedule_closes_every_window_once_it_is_back(running: Machine)
 def test_the_chain_on_postgresql_only_delays_too(tmp_path: Path, postgres: Postgres):
     draw = random.Random(1)
     with postgres.fresh_database() as url, machine(tmp_path, database_url=url) as made:
-        prepare(made)
+        prefix = prepare(made)
         for kind in (JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PLACE, JobKind.FLIP, JobKind.NOTIFY):
             made.faults.arm(draw.choice([point for point in all_points() if point.kind == kind]))
         made.faults.arm(Point("train", "trained"), "stall", 2)
@@ -166,3 +177,4 @@ def test_the_chain_on_postgresql_only_delays_too(tmp_path: Path, postgres: Postg
         made.settle()
         assert made.faults.waiting() == []
         assert [numbers(made, ptk_id) for ptk_id in PTKS] == [[1], [1]]
+        assert once_in_order(made, prefix)

@@ -12,7 +12,7 @@ from tests.faults import scenario
 from tests.faults.checker import check, spends_without_version
 from tests.faults.machine import Machine, machine
 from tests.faults.steps import all_points
-from tests.faults.test_real_processes import ZOMBIES, numbers, prepare
+from tests.faults.test_real_processes import ZOMBIES, numbers, once_in_order, prepare
 from tests.measurements import Measured
 
 KILLS = 120
@@ -47,7 +47,7 @@ def one_window(made: Machine, draw: random.Random, window: int) -> int:
 def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
     draw = random.Random(20_260_105)
     with machine(tmp_path) as made:
-        prepare(made)
+        prefix = prepare(made)
         processes = window = 0
         while processes + made.faults.kills() < KILLS:
             processes += one_window(made, draw, window)
@@ -55,6 +55,7 @@ def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
         kills = processes + made.faults.kills()
         found = Counter(fault.code for fault in check(made.evidence, settled=True))
         lost = spends_without_version(made.evidence)
+        streamed = once_in_order(made, prefix)
         versions = [numbers(made, ptk_id) for ptk_id in (scenario.SPEED, scenario.LONG)]
     measured(
         id="kill-9/kills", measure="kill -9 survived", unit="kills", ours=kills, goal=100, direction="max"
@@ -63,4 +64,5 @@ def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
         measured(id=f"kill-9/{code}", measure=what, unit="faults", ours=found[code], goal=0, direction="min")
     assert found == Counter()
     assert lost == []
+    assert streamed
     assert versions == [list(range(1, window + 1))] * 2

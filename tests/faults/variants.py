@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
+from ptkstore.adapters.sql.deliveries import SqlDeliveries
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
 from ptkstore.application import charging, place_state
@@ -106,18 +107,17 @@ def fence_down(database: str) -> Iterator[None]:
 @contextmanager
 def no_outbox(database: str) -> Iterator[None]:
     """Subscribers are told once, by the process that flipped, and nothing remembers that they must be."""
-    wake, work = SqlJobs.wake, Service._work
+    work = Service._work
 
-    def forget_notifying(self: SqlJobs, job_id: str, due_at: Any) -> None:
-        if not job_id.startswith(JobKind.NOTIFY.value):
-            wake(self, job_id, due_at)
+    def forget_notifying(self: SqlDeliveries, ptk_id: str, due_at: Any) -> None:
+        pass
 
     def flip_then_tell(self: Service, job: Job, *parts: Any) -> None:
         work(self, job, *parts)
         if job.kind is JobKind.FLIP:
             _tell(self, str(job.ptk_id), job.position + 1)
 
-    with _instead(SqlJobs, "wake", forget_notifying), _instead(Service, "_work", flip_then_tell):
+    with _instead(SqlDeliveries, "wake", forget_notifying), _instead(Service, "_work", flip_then_tell):
         yield
 
 
@@ -127,5 +127,5 @@ def _tell(service: Service, ptk_id: str, number: int) -> None:
     url = service.lake.manifest_url(ptk_id, number)
     body = canonical_json(event_of(version, url, version.elected_at)).encode()
     for one in subscriptions:
-        secret = service.keys.secret(one.id)
-        service.messenger.send(one.endpoint, message_id(one, number), body, secret)
+        secrets = service.keys.secrets_of(one.id, service.clock.now())
+        service.messenger.send(one.endpoint, message_id(one.id, number), body, *secrets)

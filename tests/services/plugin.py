@@ -9,6 +9,7 @@ import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks import WebhookReceiver
+from tests.services.ceph import Ceph, missing, running_ceph
 from tests.services.postgres import Postgres, running_postgres
 
 
@@ -37,6 +38,17 @@ def fresh_postgres_url(postgres: Postgres) -> Iterator[str]:
     """The URL of an empty database for one test."""
     with postgres.fresh_database() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def ceph() -> Iterator[Ceph]:
+    """A real S3 gateway, shared by the session; the test is skipped where its packages are not installed."""
+    if lacking := missing():
+        pytest.skip(
+            f"Ceph is not installed ({', '.join(lacking)}): apt-get install ceph-mon ceph-osd radosgw"
+        )
+    with running_ceph() as cluster:
+        yield cluster
 
 
 @pytest.fixture

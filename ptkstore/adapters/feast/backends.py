@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import struct
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +18,12 @@ import redis.exceptions
 import sqlalchemy.exc
 from feast.infra.registry.sql import feature_view_version_history as snapshots
 from feast.infra.registry.sql import metadata
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from sqlalchemy import create_engine, delete, text
 from sqlalchemy.pool import NullPool
 
 from ptkstore.adapters.feast.names import PROJECT
-from ptkstore.errors import Unavailable
+from ptkstore.errors import CorruptObject, Unavailable
 
 _ADVISORY_LOCK = 0x70746B5F66656173  # "ptk_feas"; one registry per database
 _LOCK_FILE = ".publish.lock"
@@ -83,6 +85,15 @@ def exchange(client: Any, command: tuple[Any, ...]) -> Any:
     finally:
         pool.release(connection)
     return client.execute_command(*command)
+
+
+# What reading comes to where an online store answers with something that was never written there.
+FOREIGN = (CorruptObject, DecodeError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+
+
+def foreign_rows() -> Unavailable:
+    """The store is at fault, not who asks nor the service; the original's text may hold what was read."""
+    return Unavailable("the online store answers with rows that were not written there")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,29 @@ def forget_versions(
     if gone:
         session.database.delete_snapshots(name, gone)
     return [number for number in numbers if number not in gone], gone
+
+
+def serve_together(session: Session, name: str, views: Sequence[FeatureView], description: str) -> None:
+    """Make a feature service name these versions; one commit, so that its readers never mix two versions of a PTK.
+
+    Pinned, because Feast 0.67 loses the version of a view that a service names without one.
+    """
+    from feast import FeatureService
+
+    service = FeatureService(name=name, features=list(views), owner="ptkstore", description=description)
+    for projection, view in zip(service.feature_view_projections, views, strict=True):
+        projection.version_tag = view.current_version_number
+    session.registry.apply_feature_service(service, PROJECT)
+
+
+def forget_service(session: Session, name: str) -> None:
+    """Delete a feature service; repeatable."""
+    from feast.errors import FeatureServiceNotFoundException
+
+    try:
+        session.registry.delete_feature_service(name, PROJECT)
+    except FeatureServiceNotFoundException:
+        return
 
 
 def forget_view(session: Session, name: str) -> None:

@@ -97,6 +97,13 @@ class History:
         plain = [field for field in schema if field.name not in {AS_OF_COLUMN, PUBLISHED_COLUMN}]
         return ViewTable(view, _keys_of(schema, view), pa.schema(plain).empty_table())
 
+    def ends(self, view: str, version: int) -> dict[int, datetime]:
+        """The event time of each version that a join in time can answer from."""
+        with self._readable(view, version):
+            rows = pq.read_table(self.path(view, version), columns=[VERSION_FEATURE, AS_OF_COLUMN])
+        found = rows.group_by(VERSION_FEATURE).aggregate([(AS_OF_COLUMN, "max")]).to_pylist()
+        return {row[VERSION_FEATURE]: row[f"{AS_OF_COLUMN}_max"] for row in found if row[VERSION_FEATURE]}
+
     def read_version(self, view: str, version: int) -> ViewTable:
         """The rows of one version alone, as they lie online."""
         table = self._read(view, version)

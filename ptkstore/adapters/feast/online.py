@@ -28,7 +28,7 @@ def write_rows(session: Session, view: FeatureView, table: ViewTable, as_of: dat
     if session.packed is not None:
         session.packed.write_table(session.config, view, table, as_of)
         return
-    with _one_thread(session):
+    with one_thread(session):
         session.online.update(session.config, [], [view], [], [], partial=True)
         rows = online_rows(table)
         while batch := list(islice(rows, _BATCH)):
@@ -40,7 +40,7 @@ def read_rows(
     session: Session, view: FeatureView, keys: Sequence[EntityKey], features: Sequence[str]
 ) -> list[dict[str, Value]]:
     """The features of each key that has any."""
-    with _one_thread(session):
+    with one_thread(session):
         # A list of our own: Feast's Redis store appends to the one it gets.
         found = session.online.online_read(session.config, view, list(keys), list(features))
     return [values or {} for _, values in found]
@@ -52,7 +52,7 @@ def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:
 
     online = session.online
     if session.packed is not None or not isinstance(online, RedisOnlineStore):
-        with _one_thread(session):
+        with one_thread(session):
             online.update(session.config, [view], [], [], [], partial=True)
         return
     # Not Feast's delete_table: it scans all keys and deletes whole hashes that other views may be writing to.
@@ -102,7 +102,8 @@ def _packed_key(session: Session, view: str, version: int) -> bytes:
 
 
 @contextmanager
-def _one_thread(session: Session) -> Iterator[None]:
+def one_thread(session: Session) -> Iterator[None]:
+    """The online store, for one thread at a time where it needs that."""
     if session.config.online_store.type == "sqlite":
         with _SQLITE:
             yield

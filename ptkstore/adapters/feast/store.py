@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.adapters.feast import flips, online
+from ptkstore.adapters.feast import filled, flips, online
 from ptkstore.adapters.feast.history import History
-from ptkstore.adapters.feast.lookup import grouped, look_up, resolved
+from ptkstore.adapters.feast.lookup import grouped, look_up, resolved, through_feast
 from ptkstore.adapters.feast.names import PROJECT, checked_column, view_name
 from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
+from ptkstore.domain.serving import Serving
 from ptkstore.errors import Conflict, InvalidRequest
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
+    from feast import FeatureView
+
     from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
     from ptkstore.adapters.feast.packed.direct import DirectReads, Part
 
@@ -84,6 +87,8 @@ class FeastFeatureStore:
         Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
         """
         with self._sessions.use() as session:
+            if any(filled.is_filled(name) for name, _ in grouped(features)):
+                return through_feast(session, features, entities)
             answer = None
             if session.packed is not None:
                 answer = self._look_up_directly(session, session.packed, features, entities)
@@ -108,6 +113,7 @@ class FeastFeatureStore:
         """Take the views of a PTK away, rows and history too; repeatable."""
         base = view_name(ptk_id, "", 1)
         with self._sessions.use() as session, session.database.exclusive():
+            flips.forget_service(session, base)
             self._state.erase(session, ptk_id)
             for view in {*self._registered(session, ptk_id), *self._history.views(base)}:
                 self._remove(session, view)
@@ -128,6 +134,8 @@ class FeastFeatureStore:
         online.write_rows(session, ptk_view(table, state, self._history), table, state.as_of)
         with session.database.exclusive():
             flips.declare(session, entities_of(table))
+        if (serving := _serving(state, table.view)) is not None:
+            filled.stage(session, table, state.version, serving, state.as_of, self._history)
 
     def _flip(self, session: Session, state: PublishedState, views: Sequence[str]) -> None:
         told = self._state.version(session, state.ptk_id)
@@ -138,15 +146,29 @@ class FeastFeatureStore:
             if served[view] < state.version:
                 if not self._history.path(view, state.version).exists():
                     raise Conflict(f"{view} v{state.version} is not staged; stage it first")
-                table = self._history.columns(view, state.version)
-                flips.serve(session, ptk_view(table, state, self._history))
+                flips.serve(session, self._view(view, state))
+        for view in views:
+            if (serving := _serving(state, view)) is None:
+                filled.withdraw(session, view)
+            else:
+                columns = self._history.columns(view, state.version)
+                filled.serve(session, columns, state.version, serving, self._history)
         # Views of tables that this version no longer has would go on serving an old version.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
+        flips.serve_together(
+            session,
+            view_name(state.ptk_id, "", 1),
+            [self._view(view, state) for view in views],
+            f"All of {state.ptk_id} at its newest version.",
+        )
         self._state.write(session, state)
         for view in views:
             online.mark_served(session, view, state.version, state.sha256, self._history.versions(view))
             self._prune(session, view, state.version)
+
+    def _view(self, view: str, state: PublishedState) -> FeatureView:
+        return ptk_view(self._history.columns(view, state.version), state, self._history)
 
     def _prune(self, session: Session, view: str, version: int) -> None:
         """Forget old versions now; delete their rows at a later flip, when no reader's cache names them."""
@@ -170,6 +192,7 @@ class FeastFeatureStore:
         return [view.name for view in session.registry.list_feature_views(PROJECT, tags={PTK_TAG: ptk_id})]
 
     def _remove(self, session: Session, view: str) -> None:
+        filled.withdraw(session, view)
         flips.forget_view(session, view)
         for version in self._history.versions(view):
             self._drop(session, view, version)
@@ -177,8 +200,14 @@ class FeastFeatureStore:
 
     def _drop(self, session: Session, view: str, version: int) -> None:
         table = self._history.read_version(view, version)
+        filled.drop(session, table, version)
         online.drop_rows(session, bare_view(table, version, self._history), table)
         self._history.delete(view, version)
+
+
+def _serving(state: PublishedState, view: str) -> Serving | None:
+    named = {view_name(state.ptk_id, table, len(state.tables)): one for table, one in state.serving.items()}
+    return named.get(view)
 
 
 def _parts(

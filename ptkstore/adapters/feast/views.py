@@ -8,7 +8,7 @@ within a request: views whose `hour` differs in type need two requests.)
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -103,10 +103,11 @@ def entities_of(table: ViewTable) -> list[Entity]:
     return entities
 
 
-def _view(
-    table: ViewTable, version: int, history: History, *, tags: dict[str, str], owner: str, description: str
+def sourced_view(
+    table: ViewTable, source: Any, *, tags: dict[str, str], owner: str, description: str
 ) -> FeatureView:
-    from feast import FeatureView, Field, FileSource
+    """A view that has no versions: its rows lie under its bare name."""
+    from feast import FeatureView, Field
 
     fields = {f.name: Field(name=f.name, dtype=feast_type(f.type)) for f in table.rows.schema}
     view = FeatureView(
@@ -114,19 +115,29 @@ def _view(
         entities=entities_of(table),
         ttl=timedelta(0),
         schema=list(fields.values()),
-        source=FileSource(
-            name=f"{table.view}__history",
-            path=history.relative_path(table.view, version),
-            timestamp_field=AS_OF_COLUMN,
-            created_timestamp_column=PUBLISHED_COLUMN,
-        ),
-        version=f"v{version}",
+        source=source,
         tags=tags,
         owner=owner,
         description=description,
     )
-    # Feast fills these when it applies a view; the rows are written before, in the version's own namespace.
-    view.current_version_number = version
+    # Feast fills these when it applies a view; the rows are written before.
     view.entity_columns = [fields[key] for key in table.keys]
     view.features = [fields[name] for name in table.features]
+    return view
+
+
+def _view(
+    table: ViewTable, version: int, history: History, *, tags: dict[str, str], owner: str, description: str
+) -> FeatureView:
+    from feast import FileSource
+
+    source = FileSource(
+        name=f"{table.view}__history",
+        path=history.relative_path(table.view, version),
+        timestamp_field=AS_OF_COLUMN,
+        created_timestamp_column=PUBLISHED_COLUMN,
+    )
+    view = sourced_view(table, source, tags=tags, owner=owner, description=description)
+    view.version = f"v{version}"
+    view.current_version_number = version
     return view

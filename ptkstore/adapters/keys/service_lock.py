@@ -42,7 +42,7 @@ class ServiceLock:
             try:
                 stack.enter_context(files.locked(self._lock, at_most_seconds=0))
             except Unavailable:
-                raise Refused("jobs are being worked on; stop all workers, then recover again") from None
+                raise Refused("jobs are being worked on; stop all workers, then try again") from None
             yield
 
     def accept(self, ledger_id: str) -> None:

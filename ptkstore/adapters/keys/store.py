@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from ptkstore.adapters.keys import files
@@ -17,6 +18,7 @@ from ptkstore.domain.names import checked_name
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import (
     CatalogBehind,
+    Conflict,
     CorruptObject,
     InvalidRequest,
     InvariantBroken,
@@ -28,6 +30,7 @@ from ptkstore.ports.keys import JournalView
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _ROW_LOCKS = 64  # files, whatever the number of windows; windows that share one wait for each other
+_SECRETS_AT_ONCE = 4  # one message is signed with all of them
 _ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "locks")
 
 
@@ -191,12 +194,40 @@ class FileKeyStore:
             elif not secrets.compare_digest(path.read_bytes(), secret.encode()):
                 raise NameTaken(f"subscription {subscription_id!r} has another secret already")
 
-    def secret(self, subscription_id: str) -> str:
-        """The signing secret of a subscription."""
+    def secrets_of(self, subscription_id: str, now: datetime) -> tuple[str, ...]:
+        """The secrets that sign a subscription's messages now, the newest first."""
+        return tuple(
+            secret for secret, until in self._secrets(subscription_id) if until is None or now < until
+        )
+
+    def rotate_secret(self, subscription_id: str, secret: str, now: datetime, old_until: datetime) -> None:
+        """Sign with this secret from now on, and with those that sign now until `old_until` at most."""
+        path = self._secret_path(subscription_id)
+        with files.locked(self._root / "locks" / "webhooks"):
+            known = self._secrets(subscription_id)
+            old = [(one, min(until or old_until, old_until)) for one, until in known]
+            live = [f"{one} {until.isoformat()}" for one, until in old if now < until]
+            if len(live) >= _SECRETS_AT_ONCE:
+                raise Conflict(
+                    f"{len(live)} secrets of subscription {subscription_id!r} sign already; wait for the end of an "
+                    "overlap, or rotate with an overlap of zero"
+                )
+            files.replace(path, "\n".join((secret, *live)).encode())
+
+    def destroy_secret(self, subscription_id: str) -> None:
+        """Destroy all signing secrets of a subscription."""
+        path = self._secret_path(subscription_id)
+        with files.locked(self._root / "locks" / "webhooks"):
+            files.destroy(path)
+
+    def _secrets(self, subscription_id: str) -> list[tuple[str, datetime | None]]:
+        """Each with the end of its use; a line per secret, the newest without an end."""
         try:
-            return self._secret_path(subscription_id).read_text()
+            lines = self._secret_path(subscription_id).read_text().splitlines()
         except FileNotFoundError:
             raise UnknownName("subscription", subscription_id) from None
+        parted = (line.partition(" ") for line in lines)
+        return [(secret, datetime.fromisoformat(until) if until else None) for secret, _, until in parted]
 
     def _windows_before(self, stream: str) -> int:
         """One more than the last window that ever had a key."""

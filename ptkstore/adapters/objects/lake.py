@@ -15,6 +15,7 @@ from ptkstore.domain.snapshots import FORMAT_VERSION, PTKS, StateFile, Version, 
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, UnknownName
 
 MANIFEST = "manifest.json"
+PROBE = "probe"
 
 
 class FsspecLake:
@@ -76,6 +77,26 @@ class FsspecLake:
                 split_ptk_id(name)
                 found.append(name)
         return tuple(found)
+
+    def check_writable(self) -> None:
+        """Write an empty file that nobody reads; raises what a failing store raises."""
+        self._place.replace(PROBE, b"")
+
+    def ages(self) -> dict[str, float]:
+        """All files of the lake and their ages in seconds."""
+        return self._place.ages("")
+
+    def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
+        """The names of a version's files, manifest included; None if there is no manifest."""
+        try:
+            manifest = _parsed(self._place.read(_manifest_path(ptk_id, number)), ptk_id, number)
+        except FileNotFoundError:
+            return None
+        return frozenset({MANIFEST, *(file.name for file in _listed(manifest))})
+
+    def remove(self, path: str) -> None:
+        """Delete one file; for what no manifest names."""
+        self._place.remove(path)
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
         """The address of a version's manifest, as fsspec understands it."""

@@ -7,6 +7,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -89,6 +90,21 @@ class LocalPlace:
                     raise
         else:
             raise Unavailable("a folder could not be emptied: others keep writing to it")
+        if victim.parent.is_dir():
+            _sync(victim.parent)
+
+    def ages(self, folder: str) -> dict[str, float]:
+        """Seconds since each file below a directory was written."""
+        found, now = {}, time.time()
+        for path in self.find(folder):
+            with suppress(FileNotFoundError):
+                found[path] = now - (self._root / path).stat().st_mtime
+        return found
+
+    def remove(self, path: str) -> None:
+        """Delete one file."""
+        victim = self._root / path
+        victim.unlink(missing_ok=True)
         if victim.parent.is_dir():
             _sync(victim.parent)
 

@@ -60,6 +60,14 @@ class Place(Protocol):
         """Delete a folder with all it holds; repeatable."""
         ...
 
+    def ages(self, folder: str) -> dict[str, float]:
+        """Seconds since each file below a folder was written, unfinished ones too."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete one file; repeatable."""
+        ...
+
     def clean(self, folder: str) -> None:
         """Delete what crashed writers left right in a folder, never what a living one is writing."""
         ...

@@ -109,6 +109,14 @@ class FsspecRawZone:
         found = self._place.find("" if stream is None else checked_name("stream", stream))
         return tuple(path for path in found if not path.startswith(f"{STAGING}/"))
 
+    def ages(self) -> dict[str, float]:
+        """All files of rows and their ages in seconds; the staging area is not among them."""
+        return {p: age for p, age in self._place.ages("").items() if not p.startswith(f"{STAGING}/")}
+
+    def remove(self, path: str) -> None:
+        """Delete one file of rows."""
+        self._place.remove(path)
+
     def _opened(self, path: str) -> IO[bytes]:
         try:
             return self._place.open(path)

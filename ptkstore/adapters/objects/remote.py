@@ -5,27 +5,31 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, cast
 
-import fsspec
-from fsspec.core import url_to_fs
-
+from ptkstore.adapters.objects.connecting import connected, fault_code, http_status
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 
 _TAKEN = 412  # a conditional put that lost
 _BUSY = 409  # another conditional put to the same name is under way; who wins is open
+_NOT_DONE = frozenset(
+    {400, 401, 403, 404, 405, 411, 413, 416, 501}
+)  # an answer that says: nothing was written
 _WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class RemotePlace:
-    """A tree of objects below a URL. Objects appear whole: the store sees to it."""
+    """A tree of objects below a URL. Objects appear whole: the store sees to it.
+
+    Every change may be repeated: the client library asks again when an answer does not come, and then meets its own
+    first put. So whoever finds a name taken compares what lies there with what was to be put. What is sealed holds a
+    random nonce, and a published file its hash: equal bytes are the same write.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._fs: fsspec.AbstractFileSystem
-        self._fs, self._root = url_to_fs(self._url, use_listings_cache=False)
-        self._faults: tuple[type[BaseException], ...] = (OSError, *_client_errors(self._fs))
+        self._fs, self._root, self._faults = connected(self._url)
 
     @property
     def url(self) -> str:
@@ -43,18 +47,22 @@ class RemotePlace:
         return address.removeprefix(f"{self._url}/")
 
     def create(self, path: str, content: bytes) -> bool:
-        """Put with If-None-Match, so that one of many writers wins."""
+        """Put with If-None-Match, so that one of many writers wins; an ambiguous answer is settled by a look."""
         for wait_seconds in _WAITS:
-            with self._errors(writing=True):
-                try:
+            try:
+                with self._errors(writing=True):
                     self._fs.pipe_file(self._full(path), content, mode="create")
                     return True
-                except OSError as error:
-                    if isinstance(error, FileExistsError) or _status(error) == _TAKEN:
-                        return False
-                    if _status(error) != _BUSY:
-                        raise
-            time.sleep(wait_seconds)
+            except FileExistsError:
+                return self._holds(path, content) is True
+            except _Busy:
+                time.sleep(wait_seconds)
+            except OutcomeUnknown:
+                with suppress(Unavailable):
+                    held = self._holds(path, content)
+                    if held is not None:
+                        return held
+                raise
         raise Unavailable("the object store kept refusing a conditional write")
 
     def replace(self, path: str, content: bytes) -> None:
@@ -82,48 +90,91 @@ class RemotePlace:
             found = self._fs.find(self._full(folder))
         return tuple(sorted(name.removeprefix(f"{self._root}/") for name in found))
 
+    def ages(self, folder: str) -> dict[str, float]:
+        """Seconds since each object below a folder was written, by the store's clock for it and ours for now."""
+        with self._errors():
+            found = self._fs.find(self._full(folder), detail=True)
+        now = time.time()
+        return {name.removeprefix(f"{self._root}/"): now - written_at(entry) for name, entry in found.items()}
+
     def folders(self, folder: str) -> tuple[str, ...]:
         """First parts of the paths of all objects below a folder."""
-        paths = (path.removeprefix(f"{folder}/") for path in self.find(folder))
-        return tuple(sorted({path.partition("/")[0] for path in paths if "/" in path}))
+        try:
+            with self._errors():
+                entries = self._fs.ls(self._full(folder), detail=True)
+        except FileNotFoundError:
+            return ()
+        prefix = f"{self._full(folder)}/"
+        names = (e["name"].rstrip("/").removeprefix(prefix) for e in entries if e["type"] == "directory")
+        return tuple(sorted(name for name in names if name and "/" not in name))
 
     def delete(self, folder: str) -> None:
-        """Delete every object below a folder."""
-        with self._errors(writing=True):
-            if found := self._fs.find(self._full(folder)):
+        """Delete every object below a folder; a refusal of single objects shows in what is left."""
+        for wait_seconds in _WAITS:
+            with self._errors(writing=True):
+                found = self._fs.find(self._full(folder))
+                if not found:
+                    return
                 self._fs.rm(found)
+                if not self._fs.find(self._full(folder)):
+                    return
+            time.sleep(wait_seconds)
+        raise Unavailable("the object store keeps objects that were to be deleted")
+
+    def remove(self, path: str) -> None:
+        """Delete one object; repeatable."""
+        with self._errors(writing=True), suppress(FileNotFoundError):
+            self._fs.rm_file(self._full(path))
 
     def clean(self, folder: str) -> None:
         """Nothing to do: an unfinished put leaves no object."""
 
+    def _holds(self, path: str, content: bytes) -> bool | None:
+        """Whether the object has this content; None if there is none."""
+        try:
+            return self.read(path) == content
+        except FileNotFoundError:
+            return None
+
     @contextmanager
     def _errors(self, *, writing: bool = False) -> Iterator[None]:
-        """Vendors' texts name hosts and keys; ours do not."""
+        """Vendors' texts name hosts and keys; ours name a code."""
         try:
             yield
-        except (FileNotFoundError, FileExistsError):
-            raise
-        except self._faults:
-            if writing:
-                raise OutcomeUnknown(
-                    "the object store failed while something was written; look before acting"
-                ) from None
-            raise Unavailable("the object store does not answer as it should; wait and retry") from None
+        except self._faults as error:
+            raised = _translated(error, writing)
+        else:
+            return
+        raise raised from None
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/")
 
 
-def _client_errors(filesystem: fsspec.AbstractFileSystem) -> tuple[type[BaseException], ...]:
-    """What the client library raises beside `OSError`: connection and credential faults."""
-    if "s3" not in filesystem.protocol:
-        return ()
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    return (BotoCoreError, ClientError)
+class _Busy(OutcomeUnknown):
+    """Another conditional put to the same name is under way."""
 
 
-def _status(error: BaseException) -> int | None:
-    """The HTTP status behind an error of s3fs, which wraps the client's own one."""
-    response = getattr(error.__cause__ or error, "response", None)
-    return response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+def _translated(error: BaseException, writing: bool) -> Exception:
+    status, code = http_status(error), fault_code(error)
+    if code == "NoSuchBucket":  # not a missing object: rows and versions may well exist
+        return Unavailable("the object store does not know the bucket (NoSuchBucket)")
+    if isinstance(error, FileExistsError) or (writing and status == _TAKEN):
+        return FileExistsError()
+    if isinstance(error, FileNotFoundError) and not writing:
+        return FileNotFoundError()
+    if not writing or status in _NOT_DONE:
+        return Unavailable(f"the object store does not answer as it should ({code}); wait and retry")
+    kind = _Busy if status == _BUSY else OutcomeUnknown
+    return kind(f"the object store failed while something was written ({code}); look before acting")
+
+
+def written_at(entry: dict[str, object]) -> float:
+    """When a listed object was written, as a POSIX time; now if the listing does not say."""
+    for name in ("LastModified", "mtime", "created"):
+        moment = entry.get(name)
+        if isinstance(moment, int | float):
+            return float(moment)
+        if hasattr(moment, "timestamp"):
+            return float(moment.timestamp())
+    return time.time()

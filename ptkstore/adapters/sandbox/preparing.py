@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ptkstore.application.tables import empty_table
+from ptkstore.application.tables import empty_table, filled
 from ptkstore.application.units import kept_rows, units_of
 from ptkstore.domain.columns import HASH, ROW_ID
 from ptkstore.ports.objects import RawZone
@@ -28,7 +28,8 @@ def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> Non
 
     A repeated or concurrent run keeps the same rows of each unit and puts them into the same files.
     """
-    pieces = list(raw.read_batches(request.window, request.tokens, request.window_key))
+    batches = raw.read_batches(request.window, request.tokens, request.window_key)
+    pieces = [filled(batch, request.schema) for batch in batches]  # some are older than the newest columns
     rows = pa.concat_tables(pieces) if pieces else _no_rows(request)
     kept, groups = np.arange(rows.num_rows), _groups(rows, request)
     hashes = split_hash(request.split_key, _ids(rows))

@@ -28,6 +28,9 @@ class Limits:
     memory_bytes: int
 
 
+USUAL_LIMITS: Final = Limits(600.0, 4 << 30)
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a child ended: what it wrote, its exit status or minus the signal, and whether time was up."""
@@ -45,10 +48,12 @@ def run_child(
     directory: Path,
     environment: Mapping[str, str],
     keep_alive: Callable[[], None],
+    longest_answer: int = _LONGEST_ANSWER,
 ) -> Ended:
     """Run `argv` plus the number of the descriptor to answer on; nothing of its group outlives the call.
 
-    The order goes to standard input after the limits are set. What the child prints goes nowhere.
+    The order goes to standard input after the limits are set. What the child prints goes nowhere. One that answers with
+    more than `longest_answer` bytes is stopped there.
     """
     answer_fd, child_fd = os.pipe()
     try:
@@ -70,7 +75,7 @@ def run_child(
         os.close(child_fd)
     try:
         _limit(child.pid, limits)
-        watch = _Watch(child, answer_fd, order)
+        watch = _Watch(child, answer_fd, order, longest_answer)
         timed_out = watch.until_exit(time.monotonic() + limits.timeout_seconds, keep_alive)
     finally:
         # Not yet waited for, the child keeps its number: the group cannot be a stranger's.
@@ -101,8 +106,11 @@ def _limit(pid: int, limits: Limits) -> None:
 class _Watch:
     """Feeds the child and listens to it until it has exited."""
 
-    def __init__(self, child: subprocess.Popen[bytes], answer_fd: int, order: bytes) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], answer_fd: int, order: bytes, longest_answer: int
+    ) -> None:
         self.answer = bytearray()
+        self._longest: Final = longest_answer
         self._child = child
         self._answer_fd: Final = answer_fd
         self._order = memoryview(order)
@@ -139,6 +147,8 @@ class _Watch:
                     return False
                 if not key.data():
                     selector.unregister(key.fileobj)
+                if len(self.answer) > self._longest:
+                    return False
 
     def _feed(self) -> bool:
         """Give the child more of the order; False once all is said or nobody listens."""
@@ -158,7 +168,8 @@ class _Watch:
         """Take all there is to read; False at its end."""
         with suppress(BlockingIOError):
             while chunk := os.read(self._answer_fd, _CHUNK):
-                if len(self.answer) <= _LONGEST_ANSWER:
-                    self.answer += chunk
+                self.answer += chunk
+                if len(self.answer) > self._longest:
+                    return False
             return False
         return True

@@ -51,6 +51,8 @@ class Program:
         Limit of the child's private memory. Below about 256 MB a run may end before it can say why.
     python : str
         The interpreter.
+    bubblewrap : str
+        The command that team code is run in.
     """
 
     raw_url: str
@@ -58,16 +60,19 @@ class Program:
     timeout_seconds: float = 600.0
     memory_bytes: int = 4 << 30
     python: str = sys.executable
+    bubblewrap: str = "bwrap"
 
     def run(self, request: Request, keep_alive: Callable[[], None]) -> Ended:
         """Run it once on `request`; the process is gone when this returns or raises."""
         raw_url, staging_url = _absolute(self.raw_url), _absolute(self.staging_url)
         storage = storage_environment(os.environ, raw_url, staging_url)
+        limits = Limits(self.timeout_seconds, self.memory_bytes)
+        order = Order(request, raw_url, staging_url, os.getpid(), storage, limits, self.bubblewrap)
         with TemporaryDirectory(prefix="ptk-run-") as directory:
             return run_child(
                 (self.python, "-I", "-m", MODULE),
-                encode_order(Order(request, raw_url, staging_url, os.getpid(), storage)),
-                limits=Limits(self.timeout_seconds, self.memory_bytes),
+                encode_order(order),
+                limits=limits,
                 directory=Path(directory),
                 environment=_environment(directory),
                 keep_alive=keep_alive,

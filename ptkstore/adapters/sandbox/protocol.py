@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from ptkstore.adapters.sandbox.confined import NO_SANDBOX, TEAM_CODE_FAILED
+from ptkstore.adapters.sandbox.process import USUAL_LIMITS, Limits
 from ptkstore.adapters.sandbox.profile_messages import (
     Told,
     drift_fields,
@@ -18,7 +20,7 @@ from ptkstore.adapters.sandbox.profile_messages import (
 )
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
-from ptkstore.domain.streams import ColumnType, Schema
+from ptkstore.domain.streams import Added, ColumnType, Schema
 from ptkstore.domain.windows import WindowId
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
@@ -47,18 +49,20 @@ Request: TypeAlias = (
     | DriftRequest
     | EvaluateRequest
 )
-TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT})
+TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, TEAM_CODE_FAILED, NO_SANDBOX})
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A request, where its rows and its draft lie, and the environment that reaches them."""
+    """A request, where its rows and its draft lie, the environment that reaches them, and what team code may use."""
 
     request: Request
     raw_url: str
     staging_url: str
     parent: int
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    limits: Limits = USUAL_LIMITS
+    bubblewrap: str = "bwrap"
 
 
 def encode_order(order: Order) -> bytes:
@@ -69,6 +73,8 @@ def encode_order(order: Order) -> bytes:
         "staging_url": order.staging_url,
         "parent": order.parent,
         "storage": dict(order.storage),
+        "limits": [order.limits.timeout_seconds, order.limits.memory_bytes],
+        "bubblewrap": order.bubblewrap,
     }
     match request:
         case TrainRequest():
@@ -106,7 +112,15 @@ def decode_order(document: bytes) -> Order:
         request = _evaluate_request(fields["evaluate"])
     else:
         request = _forget_request(fields["forget"])
-    return Order(request, fields["raw_url"], fields["staging_url"], fields["parent"], fields["storage"])
+    return Order(
+        request,
+        fields["raw_url"],
+        fields["staging_url"],
+        fields["parent"],
+        fields["storage"],
+        Limits(*fields["limits"]),
+        fields["bubblewrap"],
+    )
 
 
 def encode_answer(answer: Draft | TrainFailed | LossMass | Told | None) -> bytes:
@@ -188,6 +202,7 @@ def _train_fields(request: TrainRequest) -> dict[str, Any]:
         if request.previous_state is None
         else {name: _text(content) for name, content in request.previous_state.items()},
         "partials": [[one.draft_id, _text(one.draft_key)] for one in request.partials],
+        "bundle": None if request.bundle is None else _text(request.bundle),
     }
 
 
@@ -199,6 +214,7 @@ def _train_request(fields: dict[str, Any]) -> TrainRequest:
         if previous is None
         else {name: base64.b64decode(text) for name, text in previous.items()},
         partials=tuple(StagedPartial(name, base64.b64decode(key)) for name, key in fields["partials"]),
+        bundle=None if fields["bundle"] is None else base64.b64decode(fields["bundle"]),
     )
 
 
@@ -260,6 +276,7 @@ def _prepare_fields(request: PrepareRequest) -> dict[str, Any]:
         "tokens": list(request.tokens),
         "columns": [[name, kind.value] for name, kind in request.schema.columns],
         "time_column": request.schema.time_column,
+        "added": [[one.column, one.default, one.since] for one in request.schema.added],
         "part_bounds": list(request.part_bounds),
         "window_key": _text(request.window_key),
         "split_key": _text(request.split_key),
@@ -276,7 +293,7 @@ def _prepare_request(fields: dict[str, Any]) -> PrepareRequest:
     return PrepareRequest(
         window=WindowId(stream, index),
         tokens=tuple(fields["tokens"]),
-        schema=Schema(columns, fields["time_column"]),
+        schema=Schema(columns, fields["time_column"], tuple(Added(*one) for one in fields["added"])),
         part_bounds=tuple(fields["part_bounds"]),
         window_key=base64.b64decode(fields["window_key"]),
         split_key=base64.b64decode(fields["split_key"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ptkstore.adapters.sandbox.confined import TEAM_CODE_FAILED
 from ptkstore.adapters.sandbox.program import Program, failure_of
 from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_answer, decode_written
 from ptkstore.domain.snapshots import Draft
@@ -33,12 +34,15 @@ class ProcessTrainer:
         """Train in a child and verify what it drafted."""
         ended = self._program.run(request, keep_alive)
         code = failure_of(ended)
+        if code is not None and request.bundle is not None:
+            code = TEAM_CODE_FAILED  # how it ended is told of no team's code
         answer = decode_answer(ended.answer) if code is None else TrainFailed(code)
         if isinstance(answer, TrainFailed):
             return answer
         from ptkstore.adapters.sandbox.verify import is_sound  # heavy, and the child imports this package too
 
-        return answer if is_sound(answer, request, self._staging) else TrainFailed(BAD_OUTPUT)
+        bad = BAD_OUTPUT if request.bundle is None else TEAM_CODE_FAILED
+        return answer if is_sound(answer, request, self._staging) else TrainFailed(bad)
 
     def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
         """Collect in a child; what it wrote is looked at by the training alone, in a process of its own."""

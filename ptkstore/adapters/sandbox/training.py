@@ -11,27 +11,45 @@ import pyarrow as pa
 from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
+from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
+from ptkstore.adapters.sandbox.process import USUAL_LIMITS, Limits
+from ptkstore.adapters.sandbox.team_training import train_team_code
 from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
+from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
 
 PARTIAL_FILE: Final = "partial.arrow"
 _SUFFIX = ".parquet"
 
 
-def train(request: TrainRequest, raw: RawZone, staging: Staging) -> Draft:
+def train(
+    request: TrainRequest,
+    raw: RawZone,
+    staging: Staging,
+    bubblewrap: Bubblewrap | None = None,
+    limits: Limits = USUAL_LIMITS,
+) -> Draft | TrainFailed:
     """Train on the granted rows, or on what was collected of them, and leave the state in staging.
 
-    Its files have the names of the lake.
+    Its files have the names of the lake. Team code is run in `bubblewrap`, within `limits`.
     """
     estimator = _estimator(request)
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
     estimator.check_previous_state(previous)
+    if request.bundle is not None:
+        rows = _rows(estimator, request, raw)
+        made = train_team_code(
+            estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
+        )
+        return made if isinstance(made, TrainFailed) else _drafted(made, request, staging)
     parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
     if not request.partials:
         parts = [_collected(estimator, request, raw)]
-    state = estimator.finalize(parts, previous_state=previous).to_state()
+    return _drafted(estimator.finalize(parts, previous_state=previous).to_state(), request, staging)
+
+
+def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft:
     files = {}
     for name, content in state.to_files().items():
         if name.endswith(_SUFFIX):
@@ -62,11 +80,16 @@ def _estimator(request: TrainRequest | CollectRequest) -> Any:
 
 
 def _collected(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> PartialStatistics:
+    part: PartialStatistics = estimator.partial_statistics(_rows(estimator, request, raw))
+    return part
+
+
+def _rows(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> pa.Table:
     columns = tuple(dict.fromkeys(estimator.input_columns()))
     hashes = (request.hash_low, request.hash_high)
-    pieces = [raw.read_part(url, request.window_key, columns, hashes) for url in request.part_urls]
-    part: PartialStatistics = estimator.partial_statistics(pa.concat_tables(pieces))
-    return part
+    return pa.concat_tables(
+        [raw.read_part(url, request.window_key, columns, hashes) for url in request.part_urls]
+    )
 
 
 def _staged(partials: Iterable[StagedPartial], staging: Staging) -> Iterator[PartialStatistics]:

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, create_engine, event, func, insert, select, text, update
+from sqlalchemy import Connection, create_engine, event, func, insert, select, update
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.deliveries import SqlDeliveries
 from ptkstore.adapters.sql.evaluations import SqlEvaluations
 from ptkstore.adapters.sql.identity import SqlIdentities
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.operations import SqlOperations
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.projections import Projections
-from ptkstore.adapters.sql.ptks import SqlPtks, SqlSubscriptions, SqlVersions
+from ptkstore.adapters.sql.ptks import SqlPtks, SqlVersions
+from ptkstore.adapters.sql.schema import check_schema, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
+from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
-from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable
 from ptkstore.ports.catalog import Notice
 
-_SETUP_LOCK = 0x70746B  # PostgreSQL advisory lock while tables are made
+_PATIENCE_SECONDS = 60.0
+_SQLITE_CONNECTIONS = 24
+_READS = "ptk_reads"
+_POSTGRESQL_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 
 class SqlUnitOfWork:
@@ -43,9 +58,11 @@ class SqlUnitOfWork:
         self.versions = SqlVersions(connection)
         self.evaluations = SqlEvaluations(connection)
         self.subscriptions = SqlSubscriptions(connection)
+        self.deliveries = SqlDeliveries(connection)
         self.identities = SqlIdentities(connection)
         self.audit = SqlAuditLog(connection)
         self.answers = SqlAnswers(connection)
+        self.operations = SqlOperations(connection)
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""
@@ -68,6 +85,8 @@ class SqlUnitOfWork:
 
     def commit(self) -> None:
         """Make it durable."""
+        if _READS in self._connection.get_execution_options():
+            raise InvariantBroken("a transaction that only reads was to be committed")
         self._connection.commit()
         self.ledger.ended(committed=True)
 
@@ -75,39 +94,33 @@ class SqlUnitOfWork:
 class SqlCatalog:
     """The catalog behind one SQLAlchemy engine.
 
-    SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction;
+    SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction that may write;
     PostgreSQL runs READ COMMITTED with row locks. `url` is an SQLAlchemy URL.
     """
 
     def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
+        self._engine = open_engine(url)
         self._projections = Projections()
         with self._begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SETUP_LOCK})
-            t.metadata.create_all(connection)
-            known = {row.name: row.value for row in connection.execute(select(t.meta))}
-            if not known:
-                known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16)}
-                connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
+            make_or_check(connection)
             connection.commit()
-        if known["schema_version"] != str(t.SCHEMA_VERSION):
-            raise Unavailable(
-                f"the catalog has schema {known['schema_version']}, this program needs {t.SCHEMA_VERSION}"
-            )
 
     @contextmanager
-    def begin(self) -> Iterator[SqlUnitOfWork]:
-        """A transaction that is rolled back unless committed."""
-        with self._begin() as connection:
+    def begin(self, *, reads: bool = False) -> Iterator[SqlUnitOfWork]:
+        """A transaction that is rolled back unless committed; one that only `reads` waits for no writer."""
+        with self._begin(reads=reads) as connection:
             work = SqlUnitOfWork(connection, self._projections)
             try:
                 yield work
             finally:
                 work.ledger.ended(committed=False)
 
+    def read(self) -> AbstractContextManager[SqlUnitOfWork]:
+        """A transaction in which the database refuses to write, and `commit` is a mistake."""
+        return self.begin(reads=True)
+
     @contextmanager
-    def _begin(self) -> Iterator[Connection]:
+    def _begin(self, *, reads: bool = False) -> Iterator[Connection]:
         try:
             connection = self._engine.connect()
         except (
@@ -115,6 +128,8 @@ class SqlCatalog:
         ) as error:  # SQLite says of a file that is no database what others say of a wrong query
             raise Unavailable("the catalog does not answer") from error.orig
         try:
+            if reads:
+                connection = connection.execution_options(postgresql_readonly=True, **{_READS: True})
             connection.begin()
             yield connection
         except OperationalError as error:
@@ -151,14 +166,18 @@ class SqlJournalView:
 
     @property
     def ledger_id(self) -> str:
-        """The identity given to the catalog when it was created, or last recovered."""
-        with self._catalog._begin() as connection:
+        """The identity given to the catalog when it was created, or last recovered.
+
+        Whoever works asks for it first: `CatalogOutdated` tells a process that slept through an upgrade.
+        """
+        with self._catalog._begin(reads=True) as connection:
+            check_schema(connection)
             query = select(t.meta.c.value).where(t.meta.c.name == "ledger_id")
             return str(connection.execute(query).scalar_one())
 
     def head(self, stream: str) -> int:
         """The highest sequence, 0 when the journal is empty."""
-        with self._catalog._begin() as connection:
+        with self._catalog._begin(reads=True) as connection:
             query = select(func.coalesce(func.max(t.journal.c.sequence), 0)).where(
                 t.journal.c.stream == stream
             )
@@ -166,14 +185,15 @@ class SqlJournalView:
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
         """The chained digest of an entry."""
-        with self._catalog._begin() as connection:
+        with self._catalog._begin(reads=True) as connection:
             query = select(t.journal.c.digest).where(
                 t.journal.c.stream == stream, t.journal.c.sequence == sequence
             )
             return connection.execute(query).scalar_one_or_none()
 
 
-def _engine(url: str) -> Engine:
+def open_engine(url: str) -> Engine:
+    """An engine with the settings that the catalog needs; `InvalidRequest` for a URL that is none of ours."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # the text may hold a password
@@ -196,14 +216,17 @@ def _sqlite(url: URL) -> Engine:
         except OSError as error:
             raise Unavailable(f"the catalog's directory cannot be made: {error.strerror}") from error
     engine = create_engine(
-        url, hide_parameters=True, connect_args={"timeout": 60.0, "check_same_thread": False}
+        url,
+        hide_parameters=True,
+        pool_size=_SQLITE_CONNECTIONS,  # opening one costs more than most requests
+        connect_args={"timeout": _PATIENCE_SECONDS, "check_same_thread": False},
     )
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # the driver's own BEGIN comes too late for a write lock
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(cursor)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute(
@@ -213,14 +236,39 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        # In WAL mode a reader sees the last commit and neither waits for a writer nor holds one up. One that wrote
+        # later would fail when somebody else has written meanwhile, so that all others lock at once.
+        reads = _READS in connection.get_execution_options()
+        direct: Any = connection.connection.dbapi_connection  # every request comes through here
+        direct.execute(f"PRAGMA query_only = {'ON' if reads else 'OFF'}").close()
+        try:
+            direct.execute("BEGIN" if reads else "BEGIN IMMEDIATE").close()
+        except sqlite3.OperationalError as error:
+            raise OperationalError("BEGIN", None, error) from error
 
     return engine
 
 
+def _write_ahead(cursor: sqlite3.Cursor) -> None:
+    """Switch a file to its write-ahead log; SQLite does not wait when two connections do so at once."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _postgresql(url: URL) -> Engine:
+    # Without these a server that vanishes without a word holds a worker for hours; a URL may say otherwise.
+    patience = {name: n for name, n in _POSTGRESQL_PATIENCE.items() if name not in url.query}
     return create_engine(
         url.set(drivername="postgresql+psycopg"),
+        connect_args=patience,
         hide_parameters=True,
         isolation_level="READ COMMITTED",
         pool_pre_ping=True,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
@@ -14,6 +16,7 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import (
+    Added,
     Assurance,
     Closing,
     ColumnType,
@@ -34,6 +37,7 @@ def stream_text(stream: Stream) -> str:
             "team": stream.team,
             "columns": [[name, kind] for name, kind in stream.schema.columns],
             "time_column": stream.schema.time_column,
+            **_added_text(stream.schema.added),
             "capacity": _loss(policy.capacity),
             "window_seconds": policy.window // timedelta(seconds=1),
             "origin": policy.origin.isoformat(),
@@ -62,8 +66,9 @@ def stream_text(stream: Stream) -> str:
     )
 
 
+@lru_cache(maxsize=1_024)
 def stream_of(text: str) -> Stream:
-    """The stream in a JSON text."""
+    """The stream in a JSON text; it cannot change, so that the same text need not be read twice."""
     c = json.loads(text)
     policy = Policy(
         capacity=Loss(*c["capacity"]),
@@ -92,7 +97,13 @@ def stream_of(text: str) -> Stream:
         retire_below=Loss(*c["retire_below"]),
     )
     columns = tuple((name, ColumnType(kind)) for name, kind in c["columns"])
-    return Stream(c["name"], c["team"], Schema(columns, c["time_column"]), policy)
+    added = tuple(Added(*one) for one in c.get("added", ()))
+    return Stream(c["name"], c["team"], Schema(columns, c["time_column"], added), policy)
+
+
+def _added_text(added: Sequence[Added]) -> dict[str, object]:
+    """Nothing for a stream as it was created, whose text stays what it was before streams could grow."""
+    return {"added": [[one.column, one.default, one.since] for one in added]} if added else {}
 
 
 def ptk_text(spec: PtkSpec) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import identity_tables as t
 from ptkstore.domain.identity import EVERY, Grant, Role, Token
 from ptkstore.errors import Conflict, UnknownName
+
+# What every request asks: statements that need not be made anew.
+_TOKEN = select(t.tokens).where(t.tokens.c.id == bindparam("id"))
+_GRANTS = select(t.grants).order_by(t.grants.c.team, t.grants.c.stream, t.grants.c.role)
+_GRANTS_OF = _GRANTS.where(or_(t.grants.c.team == bindparam("team"), t.grants.c.team == EVERY))
 
 
 class SqlIdentities:
@@ -51,7 +56,7 @@ class SqlIdentities:
 
     def token(self, token_id: str) -> Token | None:
         """None if there is none of this id."""
-        row = self._connection.execute(select(t.tokens).where(t.tokens.c.id == token_id)).one_or_none()
+        row = self._connection.execute(_TOKEN, {"id": token_id}).one_or_none()
         return None if row is None else _token(row)
 
     def lock_token(self, token_id: str) -> Token:
@@ -97,7 +102,10 @@ class SqlIdentities:
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
         """Those of a team, or on a stream, those for every one included; sorted."""
-        query = select(t.grants).order_by(t.grants.c.team, t.grants.c.stream, t.grants.c.role)
+        if team is not None and stream is None:
+            rows = self._connection.execute(_GRANTS_OF, {"team": team})
+            return tuple(Grant(r.team, r.stream, Role(r.role)) for r in rows)
+        query = _GRANTS
         if team is not None:
             query = query.where(t.grants.c.team.in_((team, EVERY)))
         if stream is not None:

@@ -10,12 +10,13 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, inser
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LeaseLost, UnknownName
+from ptkstore.ports.tracing import carried
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
-_LIVE = (JobState.READY, JobState.OPENED)
+LIVE = (JobState.READY, JobState.OPENED)
 
 
 class SqlJobs:
@@ -29,6 +30,7 @@ class SqlJobs:
         if self._row(job.id) is not None:
             return
         values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
+        values["trace"] = job.trace or carried()
         nested = self._connection.begin_nested()
         try:
             self._connection.execute(insert(t.jobs).values(**values))
@@ -42,14 +44,14 @@ class SqlJobs:
         row = self._row(job_id)
         if row is None:
             raise UnknownName("job", job_id)
-        return _job(row)
+        return job_of(row)
 
     def lock(self, job_id: str) -> Job:
         """Like `get`, holding the row until the transaction ends."""
         row = self._row(job_id, lock=True)
         if row is None:
             raise UnknownName("job", job_id)
-        return _job(row)
+        return job_of(row)
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that may be worked on now; None if it may not, or if somebody else is taking it."""
@@ -57,7 +59,7 @@ class SqlJobs:
         row = self._connection.execute(query.with_for_update(skip_locked=True)).one_or_none()
         if row is None:
             return None
-        job = _job(row)
+        job = job_of(row)
         job = replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=now + lease)
         self._connection.execute(
             update(t.jobs)
@@ -69,9 +71,9 @@ class SqlJobs:
     def held(self, job: Job) -> Job:
         """The job, locked, if `job` still carries its newest fence."""
         row = self._row(job.id, lock=True)
-        if row is None or row.fence != job.fence or row.state not in _LIVE:
+        if row is None or row.fence != job.fence or row.state not in LIVE:
             raise LeaseLost(f"job {job.id} is in other hands")
-        return _job(row)
+        return job_of(row)
 
     def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
         """Keep the lease; one that was given up is not taken again, by a heartbeat that comes late."""
@@ -91,19 +93,21 @@ class SqlJobs:
         """Make an idle cursor ready. Locks any row, idle or not, so that a finishing worker looks again."""
         row = self._row(job_id, lock=True)
         if row is not None and row.state == JobState.IDLE:
-            values = {"state": JobState.READY, "due_at": due_at, "attempt": 0}
+            values = {"state": JobState.READY, "due_at": due_at, "attempt": 0, "trace": carried()}
             self._connection.execute(update(t.jobs).where(t.jobs.c.id == job_id).values(**values))
 
-    def due(self, now: datetime, limit: int) -> tuple[str, ...]:
-        """Ids of jobs that a worker could claim now."""
+    def due(self, now: datetime, limit: int, *, deliveries: bool = True) -> tuple[str, ...]:
+        """Ids of jobs that could be claimed now."""
         waits = t.jobs.c.kind.in_(_LAST)
         query = select(t.jobs.c.id).where(claimable(now)).order_by(waits, t.jobs.c.due_at, t.jobs.c.id)
+        if not deliveries:
+            query = query.where(t.jobs.c.kind.not_in(DELIVERIES))
         query = query.limit(limit)
         return tuple(self._connection.execute(query).scalars())
 
     def busy(self, now: datetime, until: datetime) -> bool:
         """Whether a job is being worked on, or could be claimed by `until`."""
-        leased = and_(t.jobs.c.state.in_(_LIVE), t.jobs.c.lease_until > now)
+        leased = and_(t.jobs.c.state.in_(LIVE), t.jobs.c.lease_until > now)
         query = select(t.jobs.c.id).where(or_(leased, claimable(until))).limit(1)
         return self._connection.execute(query).first() is not None
 
@@ -117,7 +121,7 @@ class SqlJobs:
             .order_by(t.jobs.c.id)
             .with_for_update()
         )
-        return tuple(map(_job, self._connection.execute(query)))
+        return tuple(map(job_of, self._connection.execute(query)))
 
     def find(self, *, stream: str | None = None, ptk_id: str | None = None) -> tuple[Job, ...]:
         """Jobs, for reading."""
@@ -126,7 +130,7 @@ class SqlJobs:
             query = query.where(t.jobs.c.stream == stream)
         if ptk_id is not None:
             query = query.where(t.jobs.c.ptk_id == ptk_id)
-        return tuple(map(_job, self._connection.execute(query)))
+        return tuple(map(job_of, self._connection.execute(query)))
 
     def _row(self, job_id: str, *, lock: bool = False) -> Row[Any] | None:
         query = select(t.jobs).where(t.jobs.c.id == job_id)
@@ -162,19 +166,19 @@ def claimable(now: datetime) -> ColumnElement[bool]:
         other.c.kind == JobKind.TRAIN,
         other.c.ptk_id == t.jobs.c.ptk_id,
         other.c.window_index < t.jobs.c.window_index,
-        other.c.state.in_(_LIVE),
+        other.c.state.in_(LIVE),
     )
     uncollected = exists().where(
         other.c.kind == JobKind.PARTIAL,
         other.c.ptk_id == t.jobs.c.ptk_id,
         other.c.window_index == t.jobs.c.window_index,
-        other.c.state.in_(_LIVE),
+        other.c.state.in_(LIVE),
     )
     unqueued = exists().where(
         other.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
         other.c.stream == t.jobs.c.stream,
         other.c.window_index < t.jobs.c.window_index,
-        other.c.state.in_(_LIVE),
+        other.c.state.in_(LIVE),
     )
     newest = (
         select(func.coalesce(func.max(t.versions.c.number), 0))
@@ -197,7 +201,7 @@ def claimable(now: datetime) -> ColumnElement[bool]:
         other.c.lease_until > now,
     )
     return and_(
-        t.jobs.c.state.in_(_LIVE),
+        t.jobs.c.state.in_(LIVE),
         t.jobs.c.due_at <= now,
         or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
         or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~uncollected & ~unqueued & ~unplaced),
@@ -206,7 +210,8 @@ def claimable(now: datetime) -> ColumnElement[bool]:
     )
 
 
-def _job(row: Row[Any]) -> Job:
+def job_of(row: Row[Any]) -> Job:
+    """The job of a row."""
     values = dict(row._mapping)
     outcome = values["outcome"]
     return Job(

@@ -1,13 +1,12 @@
-"""PTKs, versions and subscriptions in SQL."""
+"""PTKs and versions in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -16,8 +15,9 @@ from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
-from ptkstore.domain.subscriptions import Subscription
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
+
+_STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
 
 
 class SqlPtks:
@@ -66,8 +66,7 @@ class SqlPtks:
 
     def stream_of(self, ptk_id: str) -> str:
         """The stream of a PTK, also of one that was deregistered."""
-        query = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == ptk_id)
-        stream: str | None = self._connection.execute(query).scalar_one_or_none()
+        stream: str | None = self._connection.execute(_STREAM_OF, {"ptk_id": ptk_id}).scalar_one_or_none()
         if stream is None:
             raise UnknownName("PTK", ptk_id)
         return stream
@@ -153,65 +152,6 @@ class SqlVersions:
     def draft_ids(self) -> frozenset[str]:
         """Drafts that were elected."""
         return frozenset(self._connection.execute(select(t.versions.c.draft_id)).scalars())
-
-
-class SqlSubscriptions:
-    """Subscriptions and dead letters."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def add(self, subscription: Subscription) -> None:
-        """Record a subscription."""
-        self._connection.execute(
-            insert(t.subscriptions).values(
-                id=subscription.id,
-                ptk_id=subscription.ptk_id,
-                endpoint=subscription.endpoint,
-                team=subscription.team,
-            )
-        )
-
-    def get(self, subscription_id: str) -> Subscription:
-        """`UnknownName` if there is none."""
-        query = select(t.subscriptions).where(t.subscriptions.c.id == subscription_id)
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            raise UnknownName("subscription", subscription_id)
-        return Subscription(row.id, row.ptk_id, row.endpoint, row.team)
-
-    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
-        """Of one PTK or all."""
-        query = select(t.subscriptions).order_by(t.subscriptions.c.id)
-        if ptk_id is not None:
-            query = query.where(t.subscriptions.c.ptk_id == ptk_id)
-        return tuple(
-            Subscription(r.id, r.ptk_id, r.endpoint, r.team) for r in self._connection.execute(query)
-        )
-
-    def remove(self, subscription_id: str) -> None:
-        """Forget a subscription; its dead letters stay."""
-        self._connection.execute(delete(t.subscriptions).where(t.subscriptions.c.id == subscription_id))
-
-    def add_dead_letter(self, subscription_id: str, number: int, code: str, at: datetime) -> None:
-        """A version that could not be delivered; if it fails once more it stays one letter."""
-        letter = and_(t.dead_letters.c.subscription_id == subscription_id, t.dead_letters.c.number == number)
-        known = self._connection.execute(update(t.dead_letters).where(letter).values(code=code, at=at))
-        if not known.rowcount:
-            self._connection.execute(
-                insert(t.dead_letters).values(
-                    subscription_id=subscription_id, number=number, code=code, at=at
-                )
-            )
-
-    def dead_letters(self, subscription_id: str) -> tuple[tuple[int, str], ...]:
-        """Version numbers and codes."""
-        query = (
-            select(t.dead_letters.c.number, t.dead_letters.c.code)
-            .where(t.dead_letters.c.subscription_id == subscription_id)
-            .order_by(t.dead_letters.c.number)
-        )
-        return tuple((r.number, r.code) for r in self._connection.execute(query))
 
 
 def _version(row: Row[Any]) -> Version:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -13,6 +14,9 @@ from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.catalog import Progress
+
+_CONTENT = select(t.streams.c.content).where(t.streams.c.name == bindparam("name"))
+_CONTENT_LOCKED = _CONTENT.with_for_update()
 
 
 class SqlStreams:
@@ -26,7 +30,7 @@ class SqlStreams:
         content = stream_text(stream)
         query = select(t.streams.c.content).where(t.streams.c.name == stream.name)
         known = self._connection.execute(query).scalar_one_or_none()
-        if known == content:
+        if known is not None and _is_or_grew_from(stream_of(known), stream):
             return
         if known is not None:
             raise NameTaken(
@@ -44,6 +48,12 @@ class SqlStreams:
             )
         except IntegrityError:
             raise NameTaken(f"stream {stream.name!r} was created by somebody else just now") from None
+
+    def replace(self, stream: Stream) -> None:
+        """Write a stream that has grown; the caller holds the lock."""
+        self._connection.execute(
+            update(t.streams).where(t.streams.c.name == stream.name).values(content=stream_text(stream))
+        )
 
     def get(self, name: str) -> Stream:
         """`UnknownName` if there is none."""
@@ -99,8 +109,8 @@ class SqlStreams:
         return tuple(self._connection.execute(query).scalars())
 
     def _get(self, name: str, *, lock: bool) -> Stream:
-        query = select(t.streams.c.content).where(t.streams.c.name == name)
-        content = self._connection.execute(query.with_for_update() if lock else query).scalar_one_or_none()
+        query = _CONTENT_LOCKED if lock else _CONTENT
+        content = self._connection.execute(query, {"name": name}).scalar_one_or_none()
         if content is None:
             raise UnknownName("stream", name)
         return stream_of(content)
@@ -139,6 +149,11 @@ class SqlWindows:
         """In order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
+
+
+def _is_or_grew_from(known: Stream, given: Stream) -> bool:
+    """Whether a stream is what is asked for, or was when it was created."""
+    return given in (known, replace(known, schema=known.schema.as_created()))
 
 
 def _is(window: WindowId) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4  # the last revision in migrations/versions
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -162,6 +162,7 @@ jobs = Table(
     Column("attempt", BigInteger, nullable=False),
     Column("lease_until", Instant),
     Column("outcome", String),
+    Column("trace", String),  # the trace of who asked for it; ids only
 )
 Index("job_due", jobs.c.state, jobs.c.due_at)
 Index("job_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index)
@@ -217,6 +218,13 @@ subscriptions = Table(
     Column("ptk_id", String, nullable=False),
     Column("endpoint", Text, nullable=False),
     Column("team", String, nullable=False),  # empty if it was made in the store's home
+    Column("failures", BigInteger, nullable=False, server_default="0"),  # since the last success
+    Column("failing_since", Instant),
+    Column("last_success", Instant),
+    Column("last_code", String),
+    Column("disabled_at", Instant),
+    Column("disabled_code", String),
+    Index("subscription_ptk", "ptk_id"),
 )
 
 dead_letters = Table(
@@ -226,6 +234,16 @@ dead_letters = Table(
     Column("number", BigInteger, primary_key=True),
     Column("code", String, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("told", Integer, nullable=False, server_default="0"),  # a later message has said so
+    Column("asked_at", Instant),  # to be sent again
+)
+
+processes = Table(
+    "process",
+    metadata,
+    Column("role", String, primary_key=True),
+    Column("instance", String, primary_key=True),  # drawn by the process
+    Column("seen_at", Instant, nullable=False),
 )
 
 notices = Table(

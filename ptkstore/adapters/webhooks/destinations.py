@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import socket
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from urllib.parse import urlsplit
@@ -87,15 +88,21 @@ class Destinations:
             With the code `bad-endpoint` for its form, `refused-address` for where it leads,
             `connection-failed` for a name without addresses, `timeout` for a lookup that takes too long.
         """
-        target, policy = self._check_form(endpoint)
-        answers = self._look_up(target, within_seconds)
+        target, policy = self.check_form(endpoint)
+        return self.checked(target, policy, self._look_up(target, within_seconds))
+
+    def checked(self, target: Target, policy: Policy, answers: tuple[Answer, ...]) -> Destination:
+        """The destination, if policy permits every one of these addresses; `EndpointRefused` as above."""
+        if not answers:
+            raise unreachable("connection-failed")
         try:
             resolve(target, policy=policy, resolver=lambda *_: answers)
         except BlockedAddressError:
-            raise _unreachable("refused-address") from None
+            raise unreachable("refused-address") from None
         return Destination(policy, answers)
 
-    def _check_form(self, endpoint: str) -> tuple[Target, Policy]:
+    def check_form(self, endpoint: str) -> tuple[Target, Policy]:
+        """Host and port of a well formed endpoint, and what is permitted there; `EndpointRefused` as above."""
         scheme = endpoint[:5].lower().partition(":")[0]
         policy = self._policies.get(scheme)
         if policy is None:
@@ -107,27 +114,27 @@ class Destinations:
             return policy.check_url(endpoint), policy
         except BlockedURLError as refused:
             if isinstance(refused.__cause__, BlockedAddressError):
-                raise _unreachable("refused-address") from None
+                raise unreachable("refused-address") from None
             raise EndpointRefused("bad-endpoint", f"the endpoint cannot be used: {refused.reason}") from None
 
-    def _look_up(self, target: Target, within_seconds: float) -> tuple[Answer, ...]:
-        """One lookup, in a thread: the system's takes no time limit and cannot be cancelled."""
-        outcome: queue.SimpleQueue[tuple[Answer, ...] | None] = queue.SimpleQueue()
+    def look_up(self, target: Target, then: Callable[[tuple[Answer, ...]], None]) -> None:
+        """One lookup, in a thread: the system's takes no time limit and cannot be cancelled. None found: no answers."""
 
         def ask() -> None:
-            try:
-                outcome.put(tuple(self._lookup(target.host, target.port, 0, socket.SOCK_STREAM, 0, 0)))
-            except (OSError, UnicodeError):
-                outcome.put(None)
+            answers: tuple[Answer, ...] = ()
+            with suppress(OSError, UnicodeError):
+                answers = tuple(self._lookup(target.host, target.port, 0, socket.SOCK_STREAM, 0, 0))
+            then(answers)
 
         threading.Thread(target=ask, name="webhook-lookup", daemon=True).start()
+
+    def _look_up(self, target: Target, within_seconds: float) -> tuple[Answer, ...]:
+        outcome: queue.SimpleQueue[tuple[Answer, ...]] = queue.SimpleQueue()
+        self.look_up(target, outcome.put)
         try:
-            answers = outcome.get(timeout=max(0.0, within_seconds))
+            return outcome.get(timeout=max(0.0, within_seconds))
         except queue.Empty:
-            raise _unreachable("timeout") from None
-        if not answers:
-            raise _unreachable("connection-failed")
-        return answers
+            raise unreachable("timeout") from None
 
 
 def _port_of(endpoint: str) -> frozenset[int]:
@@ -137,7 +144,7 @@ def _port_of(endpoint: str) -> frozenset[int]:
         return frozenset({HTTP_PORT})
 
 
-def _unreachable(delivery_code: str) -> EndpointRefused:
+def unreachable(delivery_code: str) -> EndpointRefused:
     """One text for all: whoever may name endpoints must not learn the names and addresses of our network."""
     return EndpointRefused(
         delivery_code,

@@ -11,20 +11,20 @@ from functools import cached_property
 
 import httpx
 from ssrfguard import Resolver
-from ssrfguard.errors import SSRFGuardError, TooManyRedirectsError
 from ssrfguard.httpx import AsyncClient
 
-from ptkstore.adapters.webhooks.destinations import Destination, Destinations, EndpointRefused
+from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, outcome_of, post
+from ptkstore.adapters.webhooks.destinations import Destination, Destinations
 from ptkstore.adapters.webhooks.signing import signed_headers
 from ptkstore.ports.messages import Delivered, NotDelivered
 
-LARGEST_ANSWER_BYTES = 64 * 1024  # read so that the endpoint can finish, then dropped
+_ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
 class HttpMessenger:
     """Sends messages as Standard Webhooks describe, to checked addresses only, without redirects or proxies.
 
-    The codes of `NotDelivered`: `timeout`, `refused-address`, `connection-failed`, `redirect`, `status-4xx`,
+    The codes of `NotDelivered`: `timeout`, `refused-address`, `connection-failed`, `redirect`, `gone`, `status-4xx`,
     `status-5xx`, `bad-endpoint`. Nothing that an endpoint answers is kept.
     """
 
@@ -53,34 +53,36 @@ class HttpMessenger:
         ssl_context
             In place of the public certificate authorities.
         """
-        self._destinations = Destinations(allowed_networks, allowed_ports, resolver)
-        self._timeout_seconds = timeout_seconds
+        self.destinations = Destinations(allowed_networks, allowed_ports, resolver)
+        self.timeout_seconds = timeout_seconds
         self._given_ssl_context = ssl_context
 
     def check_endpoint(self, endpoint: str) -> None:
         """`InvalidRequest` unless the URL is well formed and its scheme and present address are allowed."""
-        self._destinations.destination(endpoint, self._timeout_seconds)
+        self.destinations.destination(endpoint, self.timeout_seconds)
 
-    def send(self, endpoint: str, message_id: str, body: bytes, secret: str) -> Delivered | NotDelivered:
+    def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Delivered | NotDelivered:
         """One attempt. Not to be called from inside a running event loop."""
-        headers = signed_headers(secret, message_id, datetime.now(UTC), body)
-        until = time.monotonic() + self._timeout_seconds
+        headers = signed_headers(secrets, message_id, datetime.now(UTC), body)
+        until = time.monotonic() + self.timeout_seconds
         try:
-            destination = self._destinations.destination(endpoint, self._timeout_seconds)
+            destination = self.destinations.destination(endpoint, self.timeout_seconds)
             status = asyncio.run(self._post(destination, endpoint, headers, body, until - time.monotonic()))
-        except EndpointRefused as refused:
-            return NotDelivered(refused.delivery_code)
-        except (TimeoutError, httpx.TimeoutException):
-            return NotDelivered("timeout")
-        except TooManyRedirectsError:
-            return NotDelivered("redirect")
-        except SSRFGuardError:
-            return NotDelivered("refused-address")
-        except httpx.InvalidURL:
-            return NotDelivered("bad-endpoint")
-        except (httpx.TransportError, OSError):
-            return NotDelivered("connection-failed")
-        return _outcome(status)
+        except FAILURES as failed:
+            return failure_of(failed)
+        return outcome_of(status)
+
+    def client(self, destination: Destination, limits: httpx.Limits) -> AsyncClient:
+        """An HTTP client that connects to the checked addresses and nowhere else."""
+        return AsyncClient(
+            policy=destination.policy,
+            resolver=destination.resolver,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=self.timeout_seconds,
+            verify=self._ssl_context,
+            limits=limits,
+        )
 
     async def _post(
         self,
@@ -92,43 +94,12 @@ class HttpMessenger:
     ) -> int:
         async with (
             asyncio.timeout(within_seconds),
-            AsyncClient(
-                policy=destination.policy,
-                resolver=destination.resolver,
-                trust_env=False,
-                follow_redirects=False,
-                timeout=within_seconds,
-                verify=self._ssl_context,
-            ) as client,
-            client.stream(
-                "POST",
-                endpoint,
-                content=body,
-                headers={
-                    **headers,
-                    "content-type": "application/json",
-                    "accept-encoding": "identity",
-                    "user-agent": "ptkstore-webhooks/1",
-                },
-            ) as response,
+            self.client(destination, _ONE_CONNECTION) as client,
         ):
-            n_read = 0
-            async for chunk in response.aiter_raw():
-                n_read += len(chunk)
-                if n_read > LARGEST_ANSWER_BYTES:
-                    break
-            return response.status_code
+            return await post(client, endpoint, headers, body)
 
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext:
         if self._given_ssl_context is not None:
             return self._given_ssl_context
         return httpx.create_ssl_context(trust_env=False)
-
-
-def _outcome(status: int) -> Delivered | NotDelivered:
-    if httpx.codes.is_success(status):
-        return Delivered()
-    if httpx.codes.is_redirect(status):
-        return NotDelivered("redirect")
-    return NotDelivered("status-4xx" if httpx.codes.is_client_error(status) else "status-5xx")

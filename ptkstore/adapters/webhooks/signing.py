@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
@@ -21,16 +21,20 @@ def new_secret() -> str:
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii")
 
 
-def signed_headers(secret: str, message_id: str, sent_at: datetime, body: bytes) -> Mapping[str, str]:
-    """The three headers of one attempt; `sent_at` must know its time zone.
+def signed_headers(
+    signing: str | Sequence[str], message_id: str, sent_at: datetime, body: bytes
+) -> Mapping[str, str]:
+    """The three headers of one attempt, signed with one secret or each of several; `sent_at` must know its time zone.
 
     Raises
     ------
     InvalidRequest
-        When the secret is none of ours.
+        When a secret is none of ours.
     """
     sent_at = sent_at.astimezone(UTC)
-    signature = signer(secret).sign(message_id, sent_at, body.decode("utf-8"))
+    every = (signing,) if isinstance(signing, str) else signing
+    text = body.decode("utf-8")
+    signature = " ".join(signer(secret).sign(message_id, sent_at, text) for secret in every)
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(int(sent_at.timestamp())),

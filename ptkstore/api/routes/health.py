@@ -1,22 +1,30 @@
-"""Health, readiness and metrics: open to all, ids and public numbers only."""
+"""Health and readiness, open to all; metrics, for whoever may see the whole store. Ids and public numbers only."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from hmac import compare_digest
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from ptkstore.adapters.processes import answers_ping
+from ptkstore.api.guard import token_text
 from ptkstore.api.resources import refusals
-from ptkstore.errors import PtkStoreError, UnknownName
+from ptkstore.application.authorize import Named
+from ptkstore.domain.identity import Action
+from ptkstore.errors import InvariantBroken, PtkStoreError, Unavailable, UnknownName
 from ptkstore.wire.health import Health, Readiness
 from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
 
 router = APIRouter(tags=["operations"], redirect_slashes=False)
 KEPT_SECONDS = 1.0
+WRITTEN_SECONDS = 60.0  # anybody may ask, and files of object stores cost
 
 
 class Parts:
@@ -26,30 +34,45 @@ class Parts:
         self._service = service
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
-        self._known: dict[str, str] = {}
+        self._written_at = float("-inf")
+        self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
 
-    def states(self) -> dict[str, str]:
-        """`ok`, `failing` or `unused` by part."""
+    def states(self) -> tuple[dict[str, str], dict[str, str]]:
+        """`ok`, `failing`, `unused` or `silent` by part; and a code of each that is failing."""
         with self._lock:
             if time.monotonic() - self._asked_at > KEPT_SECONDS:
-                self._known = {
-                    "catalog": self._try(self._catalog),
-                    "keys": self._try(self._keys),
-                    "lake": self._try(self._lake),
-                    "redis": self._redis(),
-                }
+                self._known = self._ask()
                 self._asked_at = time.monotonic()
-            return dict(self._known)
+            states, codes = self._known
+            return dict(states), dict(codes)
 
-    def _try(self, part: Any) -> str:
-        try:
-            part()
-        except (PtkStoreError, OSError):
-            return "failing"
-        return "ok"
+    def _ask(self) -> tuple[dict[str, str], dict[str, str]]:
+        parts: dict[str, Callable[[], None]] = {
+            "catalog": self._catalog,
+            "keys": self._keys,
+            "lake": self._lake,
+        }
+        parts["redis"] = self._redis
+        states, codes = {}, {}
+        for name, part in parts.items():
+            try:
+                part()
+            except _Unused:
+                states[name] = "unused"
+            except (PtkStoreError, OSError) as error:
+                states[name] = "failing"
+                told = error if isinstance(error, Unavailable | InvariantBroken) else Unavailable
+                codes[name] = told.code
+            else:
+                states[name] = "ok"
+        with suppress(PtkStoreError):  # the catalog has said so already
+            life = self._service.life()
+            states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}
+        return states, codes
 
     def _catalog(self) -> None:
-        with self._service.begin() as uow:
+        self._service.catalog.journal_view().ledger_id  # noqa: B018 - its schema is checked too
+        with self._service.read() as uow:
             uow.identities.teams()
 
     def _keys(self) -> None:
@@ -57,16 +80,22 @@ class Parts:
         self._service.keys.draft_ids()
 
     def _lake(self) -> None:
-        try:
+        if time.monotonic() - self._written_at > WRITTEN_SECONDS:
+            self._service.lake.check_writable()
+            self._written_at = time.monotonic()
+        with suppress(UnknownName):
             self._service.lake.read_version("ptk.ptk", 1)
-        except UnknownName:
-            return
 
-    def _redis(self) -> str:
+    def _redis(self) -> None:
         settings = self._service.settings
         if not settings.redis_url and not settings.online_in_redis:
-            return "unused"
-        return "ok" if answers_ping(self._service.redis_url) else "failing"
+            raise _Unused
+        if not answers_ping(self._service.redis_url):
+            raise Unavailable("Redis does not answer")
+
+
+class _Unused(Exception):
+    """The part is not used here."""
 
 
 @router.get("/healthz", response_model=Health, operation_id="health")
@@ -82,11 +111,15 @@ async def health() -> dict[str, Any]:
     responses={503: {"description": "A part that is needed fails.", "model": Readiness}},
 )
 def readiness(request: Request) -> JSONResponse:
-    """Whether requests can be served: the catalog, the keys, the lake and Redis answer."""
+    """Whether requests can be served.
+
+    The catalog has this program's schema, the keys and Redis answer, the lake takes what is written. Of workers, relay
+    and schedule it is told whether any lives.
+    """
     parts: Parts = request.app.state.parts
-    states = parts.states()
+    states, codes = parts.states()
     ready = "failing" not in states.values()
-    return JSONResponse({"ready": ready, "parts": states}, 200 if ready else 503)
+    return JSONResponse({"ready": ready, "parts": states, "codes": codes}, 200 if ready else 503)
 
 
 @router.get(
@@ -98,9 +131,15 @@ def readiness(request: Request) -> JSONResponse:
             "description": "As Prometheus reads it.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         },
-        **refusals(503),
+        **refusals(401, 403, 503),
     },
 )
 def metrics(request: Request) -> Response:
-    """Numbers for Prometheus."""
+    """Numbers for Prometheus; for the collector's token (`PTK_METRICS_TOKEN`), administrators and officers of all."""
+    text, settings = token_text(request), request.app.state.service.settings
+    if not (
+        text and settings.metrics_token and compare_digest(text.encode(), settings.metrics_token.encode())
+    ):
+        identity: Identity = request.app.state.identity
+        identity.authorize(text, Action.AUDIT_READ, Named())
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")

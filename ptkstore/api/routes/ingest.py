@@ -86,7 +86,7 @@ async def ingest(
 
 
 def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str | None) -> IngestReply:
-    with caller.service.begin() as uow:
+    with caller.service.read() as uow:
         declared = uow.streams.get(stream)
     table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
     team = caller.principal.team

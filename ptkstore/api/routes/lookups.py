@@ -37,8 +37,7 @@ def look_up(body: LookupIn, caller: WhoAsks) -> Response:
         raise TooLarge(f"at most {CELLS_MAX} values are looked up at once")
     caller.permit(*_ptks_in(body))
     results = caller.service.look_up(body.features, body.entities)
-    text = _text({"results": [{name: _plain(value) for name, value in row.items()} for row in results]})
-    return Response(text, media_type="application/json")
+    return Response(_text(results), media_type="application/json")
 
 
 def _ptks_in(body: LookupIn) -> list[Named]:
@@ -76,5 +75,12 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _text(document: Any) -> str:
-    return json.dumps(document, allow_nan=False, separators=(",", ":"))
+def _text(results: list[dict[str, Any]]) -> str:
+    try:
+        return _dumped(results)
+    except ValueError:  # a number that is not finite: only then is every value looked at
+        return _dumped([{name: _plain(value) for name, value in row.items()} for row in results])
+
+
+def _dumped(results: list[dict[str, Any]]) -> str:
+    return json.dumps({"results": results}, allow_nan=False, separators=(",", ":"), default=_plain)

@@ -15,8 +15,9 @@ from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents import ptk_document
+from ptkstore.sdk.profiles import profile_document
 from ptkstore.wire.base import Name, Page, PtkId
-from ptkstore.wire.ptks import PtkIn, PtkOut, PtkPatch, Registered, RollbackIn, RolledBack, Told
+from ptkstore.wire.ptks import ProfileOut, PtkIn, PtkOut, PtkPatch, Registered, RollbackIn, RolledBack, Told
 
 resource = Resource("ptks")
 PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
@@ -67,8 +68,17 @@ def list_ptks(
 @resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)
 def show_ptk(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
     """Show a registered PTK."""
-    with caller.service.begin() as uow:
+    with caller.service.read() as uow:
         return ptk_document(uow.ptks.get(ptk_id))
+
+
+@resource.route("GET", "/ptks/{ptk_id}/profile", Action.PROFILE_READ, response_model=ProfileOut)
+def show_profile(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
+    """Show what is known of how many rows a PTK needs at which epsilon, what that cost, and whether it drifted.
+
+    Released answers and public numbers, for the team that the PTK belongs to.
+    """
+    return profile_document(caller.service.profile(ptk_id))
 
 
 @resource.route("PATCH", "/ptks/{ptk_id}", Action.PTK_UPDATE, response_model=PtkOut)

@@ -14,6 +14,7 @@ from ptkstore.api.resources import Resource
 from ptkstore.application.recommend_rows import recommend_rows
 from ptkstore.domain.allocation import Recommendation
 from ptkstore.domain.identity import Action
+from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents import stream_document, stream_of, time_of
 from ptkstore.wire.base import Name, Page
@@ -26,6 +27,7 @@ from ptkstore.wire.streams import (
     Forgotten,
     StreamIn,
     StreamOut,
+    StreamPatch,
 )
 
 resource = Resource("streams")
@@ -67,8 +69,19 @@ def list_streams(caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100) -> 
 @resource.route("GET", "/streams/{stream}", Action.STREAM_READ, response_model=StreamOut)
 def show_stream(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
     """Show a stream's schema and policy."""
-    with caller.service.begin() as uow:
+    with caller.service.read() as uow:
         return stream_document(uow.streams.get(stream))
+
+
+@resource.route("PATCH", "/streams/{stream}", Action.STREAM_EVOLVE, response_model=StreamOut)
+def evolve_stream(stream: StreamName, body: StreamPatch, caller: WhoAsks) -> dict[str, Any]:
+    """Add a column with a default; repeating it changes nothing.
+
+    Rows that came before into windows that are still open, and those that come without it, have the default.
+    """
+    column = body.add_column
+    grown = caller.service.evolve_stream(stream, column.name, ColumnType(column.type), column.default)
+    return stream_document(grown)
 
 
 @resource.route("POST", "/streams/{stream}/close", Action.STREAM_CLOSE, response_model=Closed)
@@ -130,7 +143,7 @@ def recommend(
 
     From public numbers alone: the policy, and what PTKs declare.
     """
-    advice = recommend_rows(stream, partitions=partitions, begin=caller.service.begin)
+    advice = recommend_rows(stream, partitions=partitions, begin=caller.service.read)
     return {
         "stream": stream,
         "rows": advice.n_rows,

@@ -1,4 +1,4 @@
-"""Subscriptions: create with a secret once, list, show what became of messages, delete."""
+"""Subscriptions: create with a secret once, list, show what became of messages, repair, delete."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from ptkstore.api.pages import Cursor, Limit, page_of
 from ptkstore.api.resources import Resource
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
-from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.subscriptions import Subscription
-from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.sdk.policies import utc
+from ptkstore.sdk.subscriptions import deliveries_document, overlap_of, subscription_document
 from ptkstore.wire.base import Page, PtkId
 from ptkstore.wire.base import SubscriptionId as Id
-from ptkstore.wire.subscriptions import Deliveries, Subscribed, SubscriptionIn, SubscriptionOut
+from ptkstore.wire.subscriptions import (
+    Deliveries,
+    EnableIn,
+    RedeliverIn,
+    Redelivering,
+    RotatedSecret,
+    RotateSecretIn,
+    Subscribed,
+    SubscriptionIn,
+    SubscriptionOut,
+)
 
 resource = Resource("subscriptions")
 SubscriptionId = Annotated[Id, Path(description="the subscription's id")]
@@ -33,9 +42,9 @@ SubscriptionId = Annotated[Id, Path(description="the subscription's id")]
     response_model=Subscribed,
 )
 def subscribe(body: SubscriptionIn, caller: WhoAsks, key: IdempotencyKey = None) -> JSONResponse:
-    """Have every new version of a PTK told to an endpoint by a signed webhook.
+    """Have every new version of a PTK told to an endpoint: by a signed webhook, or in a stream of the service's Redis.
 
-    The signing secret is shown this once.
+    The signing secret is shown this once; a stream has none.
     """
     caller.about("ptk", body.ptk_id)
     caller.permit(Named(ptk_id=body.ptk_id))
@@ -57,9 +66,9 @@ def list_subscriptions(
 ) -> dict[str, Any]:
     """List the subscriptions of the caller's team; an administrator sees all."""
     who = caller.principal
-    with caller.service.begin() as uow:
-        mine = [s for s in uow.subscriptions.of(ptk_id) if who.administers or s.team == who.team]
-        return page_of(mine, lambda s: s.id, lambda s: _document(uow, s), cursor, limit)
+    team = None if who.administers else who.team
+    mine = caller.service.subscriptions(ptk_id, team=team)
+    return page_of(mine, lambda one: one.subscription.id, subscription_document, cursor, limit)
 
 
 @resource.route(
@@ -69,28 +78,61 @@ def list_subscriptions(
     response_model=Deliveries,
 )
 def show_deliveries(subscription_id: SubscriptionId, caller: WhoAsks) -> dict[str, Any]:
-    """Show how far a subscription has heard, and which versions it missed."""
-    with caller.service.begin() as uow:
-        subscription = uow.subscriptions.get(subscription_id)
-        letters = uow.subscriptions.dead_letters(subscription_id)
-        heard = _document(uow, subscription)["heard_of_version"]
-    return {
-        "subscription": subscription_id,
-        "heard_of_version": heard,
-        "dead_letters": [{"version": number, "code": code} for number, code in letters],
-    }
+    """Show how far a subscription has heard, how its endpoint answers, and which versions it missed."""
+    return deliveries_document(caller.service.deliveries(subscription_id))
+
+
+@resource.route(
+    "POST",
+    "/subscriptions/{subscription_id}/rotate",
+    Action.SUBSCRIPTION_ROTATE,
+    response_model=RotatedSecret,
+)
+def rotate_subscription_secret(
+    subscription_id: SubscriptionId, body: RotateSecretIn, caller: WhoAsks
+) -> dict[str, Any]:
+    """Sign with a new secret, shown this once; for the overlap messages carry the old signature too."""
+    secret = caller.service.rotate_secret(subscription_id, overlap_of(body.overlap_hours))
+    return {"id": subscription_id, "secret": secret}
+
+
+@resource.route(
+    "POST",
+    "/subscriptions/{subscription_id}/redeliver",
+    Action.SUBSCRIPTION_REDELIVER,
+    response_model=Redelivering,
+)
+def redeliver(subscription_id: SubscriptionId, body: RedeliverIn, caller: WhoAsks) -> dict[str, Any]:
+    """Send dead letters again, marked as such and under the ids they had; repeatable."""
+    since = None if body.since is None else utc(body.since)
+    return {"dead_letters": caller.service.redeliver(subscription_id, body.version, since)}
+
+
+@resource.route(
+    "POST",
+    "/subscriptions/{subscription_id}/disable",
+    Action.SUBSCRIPTION_DISABLE,
+    response_model=Deliveries,
+)
+def disable_subscription(subscription_id: SubscriptionId, caller: WhoAsks) -> dict[str, Any]:
+    """Send nothing to a subscription until it is enabled again; versions wait for that. Repeatable."""
+    caller.service.disable_subscription(subscription_id)
+    return deliveries_document(caller.service.deliveries(subscription_id))
+
+
+@resource.route(
+    "POST",
+    "/subscriptions/{subscription_id}/enable",
+    Action.SUBSCRIPTION_ENABLE,
+    response_model=Deliveries,
+)
+def enable_subscription(subscription_id: SubscriptionId, body: EnableIn, caller: WhoAsks) -> dict[str, Any]:
+    """Send to a disabled subscription again, from the version on where it stopped; repeatable."""
+    caller.service.enable_subscription(subscription_id, redelivering=body.redeliver)
+    return deliveries_document(caller.service.deliveries(subscription_id))
 
 
 @resource.route("DELETE", "/subscriptions/{subscription_id}", Action.SUBSCRIPTION_DELETE, status=204)
 def unsubscribe(subscription_id: SubscriptionId, caller: WhoAsks) -> None:
     """End a subscription; a message on its way may still arrive."""
     caller.service.unsubscribe(subscription_id)
-
-
-def _document(uow: UnitOfWork, subscription: Subscription) -> dict[str, Any]:
-    return {
-        "id": subscription.id,
-        "ptk_id": subscription.ptk_id,
-        "endpoint": subscription.endpoint,
-        "heard_of_version": uow.jobs.get(job_id(JobKind.NOTIFY, subscription.id)).position,
-    }

@@ -19,11 +19,16 @@ _BY_STATUS: Mapping[int, type[e.PtkStoreError]] = {
     409: e.Conflict,
     413: e.TooLarge,
     415: e.UnknownFormat,
-    429: e.Unavailable,
+    429: e.TooManyRequests,
     502: e.Unavailable,
     503: e.Unavailable,
     504: e.OutcomeUnknown,
 }
+
+
+def is_problem(document: Any) -> bool:
+    """Whether a refusal is one of our server's own, not of something in between."""
+    return isinstance(document, dict) and document.get("code") in BY_CODE
 
 
 def error_of(status: int, document: Any) -> e.PtkStoreError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,25 +15,32 @@ from ptkstore.application.diff_versions import VersionDiff, difference
 from ptkstore.application.export_ledger import Export
 from ptkstore.application.ingest_records import IngestReply
 from ptkstore.application.read_ledger import LedgerCheck
+from ptkstore.application.read_profile import ProfileView
+from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
+from ptkstore.domain.bundles import sha256_of
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Stream
-from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest
+from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.documents import (
+    asked_document,
     block_of,
     odometers_of,
     ptk_of,
-    stream_document,
     stream_of,
 )
 from ptkstore.sdk.evaluations import evaluation_of
-from ptkstore.sdk.remote.transport import Transport, path_of
+from ptkstore.sdk.profiles import profile_of
+from ptkstore.sdk.remote.subscribing import RemoteSubscribing
+from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+BUNDLE = "application/x-tar"
+EXAMINE_SECONDS, EXAMINE_BYTES = 120.0, 4 << 30
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
 ENTITIES_MAX = 10_000
@@ -71,10 +77,10 @@ class _Signer:
 
     def public_key(self) -> bytes:
         """32 bytes."""
-        return bytes.fromhex(self.transport.get(path_of("ledger", "key"))["public_key"])
+        return self.transport.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]))
 
 
-class RemoteService:
+class RemoteService(RemoteSubscribing):
     """The part of `wiring.Service` that a client uses, over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -86,11 +92,19 @@ class RemoteService:
 
     def create_stream(self, stream: Stream) -> None:
         """Sent again until it is answered: the server does it once."""
-        self._http.create(path_of("streams"), stream_document(stream))
+        self._http.create(path_of("streams"), asked_document(stream), stream_of)
+
+    def evolve_stream(
+        self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
+    ) -> Stream:
+        """Add a column; repeatable."""
+        asked = {"add_column": {"name": column, "type": kind.value, "default": default}}
+        grown = self._http.send("PATCH", path_of("streams", stream), json=_plain(asked), repeatable=True)
+        return read(grown, stream_of)
 
     def streams(self) -> tuple[Stream, ...]:
         """The streams on which the token's team has a role."""
-        return tuple(map(stream_of, self._http.pages(path_of("streams"))))
+        return tuple(self._http.pages(path_of("streams"), stream_of))
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
         """Store rows; a large table goes in parts, each of which is stored as a whole or not at all."""
@@ -101,25 +115,29 @@ class RemoteService:
         for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
             part_id = batch_id if number == 0 else f"{batch_id}.{number}"
             reply = self._ingest(stream, table.slice(start, rows), part_id)
-            accepted += reply["accepted"]
-            repeated &= reply["repeated"]
-            for reason, count in reply["refused"].items():
+            accepted += reply.accepted
+            repeated &= reply.repeated
+            for reason, count in reply.refused.items():
                 refused[reason] = refused.get(reason, 0) + count
         return IngestReply(batch_id, accepted, refused, repeated)
 
-    def _ingest(self, stream: str, table: pa.Table, batch_id: str) -> Any:
+    def _ingest(self, stream: str, table: pa.Table, batch_id: str) -> IngestReply:
         if not 1 <= len(batch_id) <= 200 or not all("!" <= c <= "~" for c in batch_id):
             raise InvalidRequest("over HTTP a batch id has 1 to 200 printable ASCII characters, no space")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        return self._http.send(
+        stored = self._http.send(
             "POST",
             path_of("streams", stream, "ingest"),
             content=sink.getvalue().to_pybytes(),
             headers={"Content-Type": ARROW_STREAM, "Idempotency-Key": batch_id},
             repeatable=True,
-        ).json()
+        )
+        return read(
+            stored,
+            lambda r: IngestReply(batch_id, int(r["accepted"]), dict(r["refused"]), bool(r["repeated"])),
+        )
 
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
@@ -130,7 +148,7 @@ class RemoteService:
             "expire_unfinished": expire_unfinished,
         }
         closed = self._http.send("POST", path_of("streams", stream, "close"), json=asked, repeatable=False)
-        return tuple(WindowId(stream, index) for index in closed.json()["windows"])
+        return read(closed, lambda one: tuple(WindowId(stream, index) for index in one["windows"]))
 
     def forget(self, stream: str, unit: str | int) -> None:
         """Erase a user's rows; repeatable."""
@@ -161,13 +179,34 @@ class RemoteService:
             "config": dict(config or {}),
             "description": description,
         }
-        return str(self._http.create(path_of("ptks"), _plain(asked))["ptk_id"])
+        return self._http.create(path_of("ptks"), _plain(asked), lambda made: str(made["ptk_id"]))
 
     def update_ptk(self, ptk_id: str, **changes: Any) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
         asked = {name: value for name, value in changes.items() if value is not None}
         changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=_plain(asked), repeatable=True)
-        return ptk_of(changed.json())
+        return read(changed, ptk_of)
+
+    def put_bundle(self, content: bytes, sha256: str | None = None) -> str:
+        """Upload the code of a team; its name. Repeatable: the server takes nothing but what has that name."""
+        name = sha256_of(content) if sha256 is None else sha256
+        self._http.send(
+            "PUT",
+            path_of("bundles", name),
+            content=content,
+            headers={"Content-Type": BUNDLE},
+            repeatable=True,
+        )
+        return name
+
+    def examine_team_code(
+        self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
+    ) -> Examined:
+        """Examine a team's code in the sandbox of this machine; the server does it again before it registers it."""
+        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+
+        sandbox = BubblewrapSandbox(Bubblewrap(), Limits(EXAMINE_SECONDS, EXAMINE_BYTES))
+        return examine_team_code(estimator, bundle, sandbox=sandbox, runs=runs)
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training a PTK."""
@@ -175,58 +214,51 @@ class RemoteService:
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs."""
-        return tuple(map(ptk_of, self._http.pages(path_of("ptks"), {"stream": stream, "team": team})))
+        return tuple(self._http.pages(path_of("ptks"), ptk_of, {"stream": stream, "team": team}))
 
     def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
         """Published versions."""
         return tuple(
-            PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one)
-            for one in self._http.pages(path_of("ptks", ptk_id, "versions"))
+            self._http.pages(
+                path_of("ptks", ptk_id, "versions"),
+                lambda one: PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one),
+            )
         )
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """Paid estimates of the losses of published versions."""
-        return tuple(map(evaluation_of, self._http.pages(path_of("ptks", ptk_id, "evaluations"))))
+        return tuple(self._http.pages(path_of("ptks", ptk_id, "evaluations"), evaluation_of))
+
+    def profile(self, ptk_id: str) -> ProfileView:
+        """What is known of how many rows a PTK needs."""
+        return self._http.get(path_of("ptks", ptk_id, "profile"), profile_of)
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, every file held against its hash."""
-        manifest = json.loads(self._http.get_bytes(path_of("ptks", ptk_id, "versions", number, "manifest")))
+        manifest, hashes = self._http.get(
+            path_of("ptks", ptk_id, "versions", number, "manifest"),
+            lambda one: (one, {str(file["name"]): str(file["sha256"]) for file in one["files"]}),
+        )
         files = {}
-        for file in manifest["files"]:
-            content = self._http.get_bytes(path_of("ptks", ptk_id, "versions", number, "files", file["name"]))
-            if hashlib.sha256(content).hexdigest() != file["sha256"]:
+        for name, sha256 in hashes.items():
+            content = self._http.get_bytes(path_of("ptks", ptk_id, "versions", number, "files", name))
+            if hashlib.sha256(content).hexdigest() != sha256:
                 raise CorruptObject(f"a file of version {number} of {ptk_id} is not the published one")
-            files[file["name"]] = content
+            files[name] = content
         return manifest, files
-
-    def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
-        """Subscribe an endpoint. Not sent again when the answer is lost: the secret would be lost with it."""
-        asked = {"ptk_id": ptk_id, "endpoint": endpoint}
-        made = self._http.send("POST", path_of("subscriptions"), json=asked, repeatable=False).json()
-        return Subscription(made["id"], made["ptk_id"], made["endpoint"]), made["secret"]
-
-    def unsubscribe(self, subscription_id: str) -> None:
-        """End a subscription."""
-        self._http.send("DELETE", path_of("subscriptions", subscription_id), repeatable=False)
 
     def rollback_ptk(self, ptk_id: str, to: int) -> PublishedVersion:
         """Publish the state of an older version again; repeatable."""
         if not isinstance(to, int) or isinstance(to, bool):
             raise InvalidRequest("a version is a whole number")
         made = self._http.send("POST", path_of("ptks", ptk_id, "rollback"), json={"to": to}, repeatable=True)
-        number = int(made.json()["version"])
-        return PublishedVersion(ptk_id, number, "", {})
+        return PublishedVersion(ptk_id, read(made, lambda one: int(one["version"])), "", {})
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
         """What differs between two published versions, compared here."""
         return difference(
             ptk_id, (one, other), self.ptk_version(ptk_id, one), self.ptk_version(ptk_id, other)
         )
-
-    def notify_new_ptk_state(self, ptk_id: str) -> int:
-        """Tell subscribers of the newest version once more."""
-        told = self._http.send("POST", path_of("ptks", ptk_id, "notify"), repeatable=False)
-        return int(told.json()["subscriptions"])
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Look features up, in parts where there are many entities; reading may be repeated."""
@@ -237,23 +269,27 @@ class RemoteService:
         for start in range(0, max(len(entities), 1), most):
             asked = {"features": list(features), "entities": list(entities[start : start + most])}
             answer = self._http.send("POST", path_of("lookups"), json=_plain(asked), repeatable=True)
-            found.extend(answer.json()["results"])
+            found.extend(read(answer, lambda one: list(one["results"])))
         return found
 
     # reports
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
         """Every block of a stream."""
-        return tuple(map(block_of, self._http.get(path_of("streams", stream, "budget"))["blocks"]))
+        return self._http.get(
+            path_of("streams", stream, "budget"), lambda one: tuple(map(block_of, one["blocks"]))
+        )
 
     def odometers(self, stream: str) -> Odometers:
         """What was spent so far."""
-        return odometers_of(self._http.get(path_of("streams", stream, "odometers")))
+        return self._http.get(path_of("streams", stream, "odometers"), odometers_of)
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
         """The journal, recomputed by the server."""
-        found = self._http.get(path_of("streams", stream, "ledger", "verification"))
-        return LedgerCheck(stream, found["entries"], found["blocks"], tuple(found["faults"]))
+        return self._http.get(
+            path_of("streams", stream, "ledger", "verification"),
+            lambda found: LedgerCheck(stream, found["entries"], found["blocks"], tuple(found["faults"])),
+        )
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
@@ -262,8 +298,8 @@ class RemoteService:
         period = {"since": since, "until": until}
         params = {name: time.isoformat() for name, time in period.items() if time is not None}
         path = path_of("streams", stream, "ledger", "report")
-        content = self._http.send("GET", path, params=params, repeatable=True).content
-        return Export(content, tuple(json.loads(content)["report"]["verification"]["faults"]))
+        sent = self._http.send("GET", path, params=params, repeatable=True)
+        return read(sent, lambda one: Export(sent.content, tuple(one["report"]["verification"]["faults"])))
 
     def work_until_idle(self, at_once: int = 1) -> int:
         """Nothing a client can do: the workers of a remote store do its work."""

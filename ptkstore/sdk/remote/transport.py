@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
 
-from ptkstore.errors import InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable
-from ptkstore.sdk.remote.errors import error_of
+from ptkstore.errors import InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
+from ptkstore.sdk.remote.errors import error_of, is_problem
+
+_T = TypeVar("_T")
 
 TRIES = 5
 FIRST_WAIT_SECONDS = 0.2
@@ -21,7 +23,8 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 180.0  # longer than the server's own patience
 PAGE = 200
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_AGAIN = frozenset({429, 502, 503})
+_AGAIN = frozenset({429, 502, 503, 504})
+_SILENT = frozenset({502, 503, 504})  # of a proxy: the server may have done what was asked
 
 
 class Transport:
@@ -39,28 +42,34 @@ class Transport:
             trust_env=parsed.host not in _LOOPBACK,
         )
 
-    def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
-        """A document."""
-        return self.send("GET", path, params=params, repeatable=True).json()
+    def get(self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None) -> _T:
+        """What `part` takes out of a document."""
+        return read(self.send("GET", path, params=params, repeatable=True), part)
 
     def get_bytes(self, path: str) -> bytes:
         """A file."""
         return self.send("GET", path, repeatable=True).content
 
-    def pages(self, path: str, params: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """All items of a list."""
+    def pages(
+        self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None
+    ) -> Iterator[_T]:
+        """All items of a list, each through `part`."""
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
-            page = self.get(path, {**more, "limit": PAGE})
-            yield from page["items"]
-            if page["next_cursor"] is None:
+            items, cursor = self.get(
+                path,
+                lambda page: ([part(one) for one in page["items"]], page["next_cursor"]),
+                {**more, "limit": PAGE},
+            )
+            yield from items
+            if cursor is None:
                 return
-            more["cursor"] = page["next_cursor"]
+            more["cursor"] = cursor
 
-    def create(self, path: str, document: Mapping[str, Any]) -> Any:
+    def create(self, path: str, document: Mapping[str, Any], part: Callable[[Any], _T]) -> _T:
         """Create something, once however often it is sent."""
         headers = {"Idempotency-Key": secrets.token_hex(16)}
-        return self.send("POST", path, json=document, headers=headers, repeatable=True).json()
+        return read(self.send("POST", path, json=document, headers=headers, repeatable=True), part)
 
     def send(
         self,
@@ -82,33 +91,60 @@ class Transport:
         OutcomeUnknown
             The request went out and no answer came: it may have been done.
         """
-        lost = False  # whether a request that changes something went out and was never answered
+        changes = method != "GET"
+        lost = False  # whether a request that changes something may have been done unheard
         for attempt in range(1, TRIES + 1):
-            last = attempt == TRIES
+            again = repeatable and attempt < TRIES
             try:
                 response = self._client.request(
                     method, path, json=json, content=content, params=params, headers=headers
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
-                if last:
+                if attempt == TRIES:
                     raise _unanswered("the server cannot be reached", lost) from None
                 _wait(attempt)
                 continue
             except httpx.TransportError:
-                lost = method != "GET"
-                if repeatable and not last:
-                    _wait(attempt)
-                    continue
-                raise _unanswered("the server did not finish its answer", lost) from None
+                lost |= changes
+                if not again:
+                    raise _unanswered("the server did not finish its answer", lost) from None
+                _wait(attempt)
+                continue
             if response.is_success:
                 return response
-            if repeatable and response.status_code in _AGAIN and not last:
-                _wait(attempt, response.headers.get("Retry-After"))
-                continue
-            if lost and response.status_code in _AGAIN:
-                break
-            raise _refusal(response)
+            problem = _problem(response)
+            lost |= changes and _is_silent(response.status_code, problem)
+            if response.status_code in _AGAIN or is_code(problem, StillAtWork):
+                if again:
+                    _wait(attempt, response.headers.get("Retry-After"))
+                    continue
+                if lost:
+                    raise _unanswered("the server does not answer", lost)
+            raise error_of(response.status_code, problem)
         raise _unanswered("the server cannot be reached", lost)
+
+    def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
+        """The id of the first event after this one, None when the time is over; lines without one keep it waiting."""
+        until = time.monotonic() + within_seconds
+        patience = httpx.Timeout(max(within_seconds, CONNECT_SECONDS), connect=CONNECT_SECONDS)
+        try:
+            with self._client.stream(
+                "GET", path, headers={"Last-Event-ID": str(after)}, timeout=patience
+            ) as response:
+                if not response.is_success:
+                    response.read()
+                    raise error_of(response.status_code, _problem(response))
+                for line in response.iter_lines():
+                    name, _, value = line.partition(": ")
+                    if name == "id" and value.isdecimal():
+                        return int(value)
+                    if time.monotonic() >= until:
+                        return None
+        except httpx.ReadTimeout:
+            return None
+        except httpx.TransportError:
+            raise Unavailable("the server did not finish its answer") from None
+        return None
 
     def close(self) -> None:
         """Give connections back."""
@@ -146,12 +182,36 @@ def _unanswered(why: str, lost: bool) -> PtkStoreError:
     return Unavailable(why)
 
 
-def _refusal(response: httpx.Response) -> PtkStoreError:
+def read(response: httpx.Response, part: Callable[[Any], _T]) -> _T:
+    """What `part` takes out of the document in an answer.
+
+    An answer that holds no document, or not the one that is read, did not come from a store like ours: of a request
+    that changes something nobody knows then whether it was done.
+    """
     try:
-        document = response.json()
-    except ValueError:
-        document = None
-    return error_of(response.status_code, document)
+        return part(response.json())
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError):
+        changes = response.request.method != "GET"
+        raise (OutcomeUnknown if changes else Unavailable)(
+            "the answer is no document of this API; something in between may have answered"
+        ) from None
+
+
+def is_code(problem: Any, kind: type[PtkStoreError]) -> bool:
+    """Whether a problem is of this kind of error."""
+    return is_problem(problem) and problem["code"] == kind.code
+
+
+def _problem(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_silent(status: int, problem: Any) -> bool:
+    """Whether a refusal leaves open what became of the request: our server's own 503 says that nothing was done."""
+    return (status in _SILENT and not is_problem(problem)) or is_code(problem, OutcomeUnknown)
 
 
 def _wait(attempt: int, asked: str | None = None) -> None:

@@ -17,6 +17,7 @@ from ptkstore.api.limits import Limits
 from ptkstore.api.row_bodies import ARROW_STREAM
 from ptkstore.api.server import Server, configured
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
+from ptkstore.serving import with_console
 from ptkstore.wiring.identity import Identity
 from tests.ptkstore.application.world import World
 
@@ -31,6 +32,7 @@ class Api:
         self.world = World(home, **settings)
         self.identity = Identity(self.world.service)
         self.app = create_app(self.world.service, limits)
+        with_console(self.app)
         self._server = Server(self.app, configured(self.app, "127.0.0.1", 0))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._clients: list[httpx.Client] = []

@@ -44,6 +44,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/streams"): ({A}, STORE),
     ("GET", "/v1/streams"): (ALL, ANY),
     ("GET", "/v1/streams/{stream}"): (ALL, ""),
+    ("PATCH", "/v1/streams/{stream}"): ({A}, ""),
     ("POST", "/v1/streams/{stream}/ingest"): ({P}, ""),
     ("POST", "/v1/streams/{stream}/close"): ({P, A}, ""),
     ("POST", "/v1/streams/{stream}/forget"): ({P, O}, ""),
@@ -54,9 +55,11 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/streams/{stream}/ledger/verification"): ({O, A}, ""),
     ("GET", "/v1/streams/{stream}/ledger/report"): ({O}, ""),
     ("GET", "/v1/ledger/key"): (ALL, ANY),
+    ("PUT", "/v1/bundles/{sha256}"): ({D}, ANY),
     ("POST", "/v1/ptks"): ({D}, ""),
     ("GET", "/v1/ptks"): (ALL, ANY),
     ("GET", "/v1/ptks/{ptk_id}"): (ALL, ""),
+    ("GET", "/v1/ptks/{ptk_id}/profile"): ({D, O, A}, OWN),
     ("PATCH", "/v1/ptks/{ptk_id}"): ({D}, OWN),
     ("DELETE", "/v1/ptks/{ptk_id}"): ({D, A}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/notify"): ({D}, OWN),
@@ -70,6 +73,10 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/subscriptions"): ({D, C}, ""),
     ("GET", "/v1/subscriptions"): ({D, C, A}, ANY),
     ("GET", "/v1/subscriptions/{subscription_id}/deliveries"): ({D, C, A}, OWN),
+    ("POST", "/v1/subscriptions/{subscription_id}/rotate"): ({D, C, A}, OWN),
+    ("POST", "/v1/subscriptions/{subscription_id}/redeliver"): ({D, C, A}, OWN),
+    ("POST", "/v1/subscriptions/{subscription_id}/disable"): ({D, C, A}, OWN),
+    ("POST", "/v1/subscriptions/{subscription_id}/enable"): ({D, C, A}, OWN),
     ("DELETE", "/v1/subscriptions/{subscription_id}"): ({D, C, A}, OWN),
 }
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
@@ -123,7 +130,7 @@ class Requests:
 
     def arguments(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
         """The path to ask for, and what goes with it."""
-        fixed = {"stream": "taxi", "number": "1", "name": "none.parquet"}
+        fixed = {"stream": "taxi", "number": "1", "name": "none.parquet", "sha256": "0" * 64}
         makers: dict[str, Callable[[], str]] = {
             "ptk_id": self.ptk if method == "DELETE" else lambda: "taxi.speed",
             "subscription_id": self.subscription,

@@ -8,14 +8,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from ptkstore.api import protocol
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import Api, problem
+from tests.ptkstore.api.server import TEAM, Api, problem
 from tests.ptkstore.application.world import STREAM, speed
 
 IMPATIENT = Limits(body_within=2.0, chunk_within=0.5, answer_within=0.5)
@@ -297,3 +300,78 @@ def test_an_estimator_that_makes_no_sense_is_refused(client: httpx.Client) -> No
     assert register(train_frequency="1 fortnight") == (422, "invalid-request")
     assert register(config={"colour": "red"})[0] == 400
     assert register(team="ads") == (403, "not-allowed")
+
+
+# who sends or takes too slowly, or too much
+
+
+def test_a_connection_that_sends_no_request_is_cut(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_WITHIN_SECONDS", 0.3)
+    half = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    for beginning in (b"", half):
+        with socket.create_connection(("127.0.0.1", api.port), timeout=60.0) as connection:
+            connection.sendall(beginning)
+            with suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", api.port), timeout=60.0) as connection:
+        connection.sendall(half + b"\r\n")  # the first request is whole, the second never is
+        with suppress(ConnectionResetError):
+            answer = connection.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 200")
+            connection.sendall(half)
+            while connection.recv(65_536):
+                pass
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "TAKEN_WITHIN_SECONDS", 0.3)
+    cut = threading.Event()
+    right = protocol.PatientProtocol._cut
+
+    def seen(self: protocol.PatientProtocol) -> None:
+        right(self)
+        cut.set()
+
+    monkeypatch.setattr(protocol.PatientProtocol, "_cut", seen)
+    with Api(tmp_path / "home") as api, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect(("127.0.0.1", api.port))
+        asked = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        with suppress(OSError):  # it is cut while this sends
+            for _ in range(200):
+                connection.sendall(asked)
+        assert cut.wait(60)
+        assert api.client().get("/healthz").status_code == 200
+
+
+def test_a_token_that_asks_too_often_waits_and_others_do_not(tmp_path: Path) -> None:
+    with Api(
+        tmp_path / "home", Limits(requests_per_second=0.001)
+    ) as api:  # two seconds' worth is none at all
+        refused = api.acting(Role.CONSUMER).get("/v1/identity")
+        assert (problem(refused), int(refused.headers["Retry-After"]) > 1) == (
+            (429, "too-many-requests"),
+            True,
+        )
+    with Api(tmp_path / "home", Limits(requests_per_second=1.0)) as api:
+        often, other, elsewhere = (api.acting(Role.CONSUMER, team=team) for team in ("taxi", "taxi", "ads"))
+        api.app.state.rates._clock = lambda: 0.0
+        assert [often.get("/v1/identity").status_code for _ in range(4)] == [200, 200, 429, 429]
+        assert [other.get("/v1/identity").status_code for _ in range(4)] == [200, 200, 429, 429]
+        third = api.acting(Role.CONSUMER)  # its team has sent what it may
+        assert problem(third.get("/v1/identity")) == (429, "too-many-requests")
+        assert elsewhere.get("/v1/identity").status_code == 200
+        assert problem(api.client("ptk_" + "0" * 16 + "_" + "x" * 43).get("/v1/identity"))[0] == 401
+        api.app.state.rates._clock = lambda: 1.0
+        assert [often.get("/v1/identity").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_request_refused_for_its_rate_did_nothing(tmp_path: Path) -> None:
+    with Api(tmp_path / "home", Limits(requests_per_second=1.0)) as api:
+        api.app.state.rates._clock = lambda: 0.0
+        admin = api.acting(Role.ADMINISTRATOR)
+        answers = [admin.post("/v1/teams", json={"name": f"team{n}"}).status_code for n in range(3)]
+        assert answers == [201, 201, 429]
+        assert api.identity.teams() == (TEAM, "team0", "team1")

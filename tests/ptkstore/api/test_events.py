@@ -143,8 +143,9 @@ def test_places_are_bounded_per_team_and_in_all_and_free_again(api: Api) -> None
         assert problem(taxi.get(PATH)) == (503, "unavailable")
         with Listener(ads):
             assert problem(ads.get(PATH)) == (503, "unavailable")
-            assert "ptk_http_event_streams 3.0" in api.client().get("/metrics").text
-    until(lambda: "ptk_http_event_streams 0.0" in api.client().get("/metrics").text)
+            assert "ptk_http_event_streams 3.0" in api.acting(Role.ADMINISTRATOR).get("/metrics").text
+    admin = api.acting(Role.ADMINISTRATOR)
+    until(lambda: "ptk_http_event_streams 0.0" in admin.get("/metrics").text)
     with Listener(taxi):
         pass
 

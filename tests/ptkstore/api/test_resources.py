@@ -14,6 +14,7 @@ import pytest
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import EVERY, Action, Role
+from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.wire.base import LIST_MAX
 from tests.ptkstore.api.server import Api, all_items, problem
 from tests.ptkstore.application.world import STREAM, speed
@@ -353,7 +354,81 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
     api.world.publish(0)
     api.world.work("notify")
     deliveries = client.get(f"/v1/subscriptions/{made['id']}/deliveries").json()
-    assert deliveries == {"subscription": made["id"], "heard_of_version": 1, "dead_letters": []}
+    last_success = deliveries.pop("last_success")
+    assert last_success == api.world.clock.now().isoformat()
+    assert deliveries == {
+        "id": made["id"],
+        **asked,
+        "heard_of_version": 1,
+        "status": "ok",
+        "failures": 0,
+        "failing_since": None,
+        "last_code": None,
+        "disabled_at": None,
+        "disabled_code": None,
+        "missed": 0,
+        "dead_letters": [],
+    }
+
+
+def test_a_secret_is_rotated_over_http_and_shown_once(
+    api: Api, client: httpx.Client, webhook_receiver: WebhookReceiver
+) -> None:
+    api.world.register()
+    asked = {"ptk_id": "taxi.speed", "endpoint": webhook_receiver.endpoint()}
+    made = client.post("/v1/subscriptions", json=asked).json()
+    path = f"/v1/subscriptions/{made['id']}"
+    rotated = client.post(f"{path}/rotate", json={"overlap_hours": 0}).json()
+    assert rotated["id"] == made["id"]
+    assert rotated["secret"] != made["secret"]
+    webhook_receiver.trust(rotated["secret"])
+    api.world.publish(0)
+    api.world.work("notify")
+    assert [call.verified for call in webhook_receiver.calls] == [True]
+    assert (
+        rotated["secret"] not in client.get("/v1/subscriptions").text + client.get(f"{path}/deliveries").text
+    )
+    for overlap in (-1, 721, "1", None):
+        assert problem(client.post(f"{path}/rotate", json={"overlap_hours": overlap}))[0] == 422
+    for _ in range(3):
+        assert client.post(f"{path}/rotate", json={}).status_code == 200
+    assert problem(client.post(f"{path}/rotate", json={})) == (409, "conflict")
+
+
+def test_dead_letters_are_sent_again_and_a_disabled_endpoint_is_enabled_over_http(
+    api: Api, client: httpx.Client, webhook_receiver: WebhookReceiver
+) -> None:
+    api.world.register()
+    asked = {"ptk_id": "taxi.speed", "endpoint": webhook_receiver.endpoint()}
+    made = client.post("/v1/subscriptions", json=asked).json()
+    webhook_receiver.trust(made["secret"])
+    with api.world.service.begin() as uow:
+        uow.subscriptions.add_dead_letter(DeadLetter(made["id"], 1, "timeout", api.world.clock.now()))
+        uow.commit()
+    api.world.publish(0)
+    webhook_receiver.answer_next(1, 410)
+    api.world.work("notify")
+    path = f"/v1/subscriptions/{made['id']}"
+    (listed,) = client.get("/v1/subscriptions").json()["items"]
+    assert (listed["status"], listed["disabled_code"], listed["missed"]) == ("disabled", "gone", 1)
+    assert problem(client.post(f"{path}/redeliver", json={}))[0] == 403
+    enabled = client.post(f"{path}/enable", json={"redeliver": False}).json()
+    assert (enabled["status"], enabled["heard_of_version"]) == ("ok", 0)
+    assert client.post(f"{path}/redeliver", json={"version": 1}).json() == {"dead_letters": 1}
+    assert problem(client.post(f"{path}/redeliver", json={"version": 9})) == (404, "unknown-name")
+    assert client.post(f"{path}/redeliver", json={"since": "2030-01-01T00:00:00Z"}).json() == {
+        "dead_letters": 0
+    }
+    (letter,) = client.get(f"{path}/deliveries").json()["dead_letters"]
+    assert (letter["version"], letter["code"], letter["told"]) == (1, "timeout", False)
+    assert letter["redelivery_asked_at"] is not None
+    api.world.work("redeliver")
+    api.world.work("notify")
+    heard = [
+        call.message["data"].get("redelivered", False) for call in webhook_receiver.accepted if call.message
+    ]
+    assert heard == [True, False]
+    assert client.get(f"{path}/deliveries").json()["dead_letters"] == []
 
 
 # identity
@@ -414,47 +489,6 @@ def test_the_trail_tells_who_did_what_and_holds_no_caller_s_text(api: Api, admin
 
 
 # operations
-
-
-def test_health_and_readiness_tell_the_truth(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    anybody = api.client()
-    assert anybody.get("/healthz").json() == {"status": "ok"}
-    parts = {"catalog": "ok", "keys": "ok", "lake": "ok", "redis": "unused"}
-    assert anybody.get("/readyz").json() == {"ready": True, "parts": parts}
-    monkeypatch.setattr("ptkstore.api.routes.health.KEPT_SECONDS", 0.0)
-    keys = Path(api.world.service.settings.root) / "keys"
-    keys.rename(keys.with_name("elsewhere"))
-    keys.write_text("")  # as if the disk were not mounted
-    reply = anybody.get("/readyz")
-    assert (reply.status_code, reply.json()["parts"]["keys"]) == (503, "failing")
-    keys.unlink()
-    keys.with_name("elsewhere").rename(keys)
-    assert anybody.get("/readyz").status_code == 200
-
-
-def test_redis_counts_where_it_is_used(tmp_path: Path) -> None:
-    with Api(tmp_path / "home", redis_url="redis://127.0.0.1:9/0") as api:
-        reply = api.client().get("/readyz")
-        assert (reply.status_code, reply.json()["parts"]["redis"]) == (503, "failing")
-
-
-def test_redis_that_answers_is_well(tmp_path: Path, redis_server: Any) -> None:
-    with Api(tmp_path / "home", redis_url=redis_server.client_url) as api:
-        assert api.client().get("/readyz").json()["parts"]["redis"] == "ok"
-
-
-def test_metrics_are_ids_and_public_numbers(api: Api, client: httpx.Client) -> None:
-    api.world.register()
-    api.world.publish(0)
-    client.get("/v1/streams/canary")
-    client.get("/canary?canary=canary")
-    client.request("CANARY", "/v1/streams")
-    text = client.get("/metrics").text
-    assert 'ptk_version{place="online",ptk="taxi.speed"} 1.0' in text
-    assert 'ptk_http_requests_total{method="GET",route="/v1/streams/{stream}",status="404"} 1.0' in text
-    assert 'method="other"' in text
-    assert "canary" not in text.lower()
-    assert "ingest" not in "".join(line for line in text.splitlines() if "seconds" in line)
 
 
 def test_without_places_no_event_stream_is_opened(tmp_path: Path) -> None:

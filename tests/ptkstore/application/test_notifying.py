@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.subscriptions import GIVE_UP_AFTER_ATTEMPTS, LONGEST_RETRY
+from ptkstore.domain.subscriptions import GIVE_UP_AFTER_ATTEMPTS, JITTER, LONGEST_RETRY, retry_wait
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.wiring.identity import Identity
 from tests.ptkstore.application.world import World
@@ -101,8 +103,13 @@ def test_waits_between_attempts_double_up_to_the_longest(
         due_at = notify(published, subscription).due_at
         waits.append((due_at - published.clock.now()).total_seconds())
         published.clock.time = due_at
-    assert waits[:4] == [1, 2, 4, 8]
-    assert waits[-1] == LONGEST_RETRY.total_seconds()
+    usual = [min(2.0**n, LONGEST_RETRY.total_seconds()) for n in range(18)]
+    parts = [wait / base for wait, base in zip(waits, usual, strict=True)]
+    assert all(1 - JITTER <= part <= 1 + JITTER for part in parts)
+    assert len({round(part, 6) for part in parts}) == 18
+    assert waits == [
+        retry_wait(f"msg_{subscription}_00000002", attempt).total_seconds() for attempt in range(1, 19)
+    ]
 
 
 def test_after_the_last_attempt_a_dead_letter_is_left_and_later_versions_pass(
@@ -115,13 +122,18 @@ def test_after_the_last_attempt_a_dead_letter_is_left_and_later_versions_pass(
         published.work("notify")
         published.clock.time = notify(published, subscription).due_at
     assert notify(published, subscription).position == 1
+    published.clock.time = published.clock.time.replace(microsecond=0) + timedelta(seconds=1)
     published.publish(2)
     published.work("notify")
     assert len(webhook_receiver.calls) == GIVE_UP_AFTER_ATTEMPTS + 1
     assert versions(webhook_receiver) == [3]
     assert notify(published, subscription).position == 3
     with published.service.begin() as uow:
-        assert uow.subscriptions.dead_letters(subscription) == ((2, "status-5xx"),)
+        (letter,) = uow.subscriptions.dead_letters(subscription)
+    assert (letter.number, letter.code, letter.told) == (2, "status-5xx", True)
+    (third,) = webhook_receiver.accepted
+    assert third.message is not None
+    assert third.message["data"]["missed"] == [{"version": 2, "code": "status-5xx"}]
     assert (f"{PTK} v2 to {subscription}", "dead-letter") in published.notices()
 
 
@@ -134,12 +146,13 @@ def test_a_dead_letter_that_is_sent_again_and_fails_again_blocks_nothing(
         webhook_receiver.answer_next(GIVE_UP_AFTER_ATTEMPTS, 500)
         for _ in range(GIVE_UP_AFTER_ATTEMPTS):
             published.work("notify")
-            published.clock.pass_(hours=5)
+            published.clock.time = max(published.clock.time, notify(published, subscription).due_at)
         assert notify(published, subscription).state is JobState.IDLE
         published.service.notify_new_ptk_state(PTK)
     published.work("notify")
     assert versions(webhook_receiver) == [2]
     assert notify(published, subscription).position == 2
+    assert published.service.deliveries(subscription).dead_letters == ()
 
 
 def test_news_during_a_delivery_is_not_lost(published: World, webhook_receiver: WebhookReceiver) -> None:
@@ -270,7 +283,8 @@ def test_a_team_that_lost_its_role_is_told_no_further_version(
     world.publish(1)
     world.work("notify")
     with world.service.begin() as uow:
-        assert list(uow.subscriptions.dead_letters(made.id)) == [(2, "not-allowed")]
+        (letter,) = uow.subscriptions.dead_letters(made.id)
+    assert (letter.number, letter.code) == (2, "not-allowed")
     identity.grant(role)
     world.publish(2)
     world.work("notify")

@@ -121,6 +121,21 @@ def test_a_stream_is_made_shown_filled_and_closed(stream: Line, tmp_path: Path) 
         assert stream.run(*words).stdout
 
 
+def test_a_stream_grows_by_a_column(stream: Line) -> None:
+    for _ in range(2):
+        told = stream.json("stream", "add-column", "taxi", "tip", "float64", "--default", "0")
+        assert told == {"stream": "taxi", "column": "tip", "schema_version": 2}
+    shown = stream.json("stream", "show", "taxi")
+    assert (shown["schema_version"], shown["columns"]["tip"]) == (2, "float64")
+    assert shown["added_columns"]["tip"]["default"] == 0.0
+    for words in (
+        ("tip", "int64", "--default", "1"),
+        ("n", "float64", "--default", "x"),
+        ("n", "date", "--default", "x"),
+    ):
+        stream.run("stream", "add-column", "taxi", *words, code=2)
+
+
 @pytest.mark.parametrize("ending", ["csv", "arrow", "ndjson"])
 def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"trips.{ending}"
@@ -228,8 +243,15 @@ def test_a_home_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
 
 def test_plan_shows_apply_does_and_doing_it_again_changes_nothing(stream: Line, tmp_path: Path) -> None:
     folder = repository(tmp_path / "team")
-    plan = [{"action": "register", "ptk_id": "taxi.speed", "epsilon": 0.1, "delta": 0.0}]
-    assert stream.json("plan", folder) == plan
+    plan = stream.json("plan", folder)
+    (step,) = plan
+    assert (step["action"], step["ptk_id"], step["epsilon"], step["delta"]) == (
+        "register",
+        "taxi.speed",
+        0.1,
+        0,
+    )
+    assert (step["epsilon_before"], step["assurance"], step["bundle"]) == (0, "library", None)
     assert stream.json("list") == []
     assert stream.json("apply", folder) == plan
     (row,) = stream.json("list")

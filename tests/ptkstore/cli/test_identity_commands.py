@@ -108,5 +108,5 @@ def test_serving_takes_the_place_of_the_command(
     monkeypatch.setattr("os.execve", lambda *call: seen.append(call))
     assert ptk("api", "--host", "0.0.0.0", "--port", "9000").exit_code == 0
     ((_, argv, env),) = seen
-    assert argv[1:] == ("-m", "ptkstore.api", "--host", "0.0.0.0", "--port", "9000")
+    assert argv[1:] == ("-m", "ptkstore.serving", "--host", "0.0.0.0", "--port", "9000")
     assert env["PTK_HOME"] == str(home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import socket
 import threading
@@ -22,16 +23,21 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
+from ptkstore.application.read_profile import ProfileView
 from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.identity import Role
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.profiles import Paid, Point, Verdict
 from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
 from ptkstore.sdk import Repository, Store
-from ptkstore.sdk.documents import stream_document, stream_of
+from ptkstore.sdk.documents import asked_document, stream_document, stream_of
+from ptkstore.sdk.profiles import profile_document, profile_of
 from ptkstore.sdk.remote import RemoteService, transport
 from ptkstore.sdk.remote.errors import BY_CODE, error_of
 from ptkstore.sdk.remote.transport import Transport
+from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
@@ -101,6 +107,27 @@ def test_a_stream_comes_back_as_it_was_created(store: Store, world: World) -> No
         lambda: create(store, closing="never"),
         lambda: create(store, schema={"at": "date"}),
     ) == [e.NameTaken, e.InvalidRequest, e.InvalidRequest, e.InvalidRequest]
+
+
+def test_a_stream_grows_by_columns_with_defaults(store: Store, world: World) -> None:
+    create(store)
+    assert store.evolve_stream(STREAM, add_column="tip", type="float64", default=0) == 2
+    assert store.evolve_stream(STREAM, add_column="fleet", type="string", default="none") == 3
+    assert store.evolve_stream(STREAM, add_column="tip", type="float64", default=0.0) == 3
+    assert store.service.streams() == world.service.streams()
+    create(store)  # as it was: nothing to do
+    frame = pd.DataFrame({"at": pd.to_datetime(["2026-01-05 12:00"]), "hour": [1]})
+    assert store.ingest(STREAM, frame).accepted == 1
+    assert store.ingest(STREAM, frame.assign(tip=1.5, fleet=None)).accepted == 1
+    assert refusals(
+        lambda: store.evolve_stream(STREAM, add_column="tip", type="float64", default=1.0),
+        lambda: store.evolve_stream(STREAM, add_column="hour", type="int64", default=1),
+        lambda: store.evolve_stream(STREAM, add_column="n", type="int64", default="x"),
+        lambda: store.evolve_stream(STREAM, add_column="n", type="date", default="x"),
+        lambda: store.evolve_stream("bikes", add_column="n", type="int64", default=1),
+        lambda: store.ingest(STREAM, frame.drop(columns="hour")),
+        lambda: store.ingest(STREAM, frame.assign(other=1)),
+    ) == [*[e.InvalidRequest] * 4, e.UnknownName, e.SchemaMismatch, e.SchemaMismatch]
 
 
 def test_a_batch_is_stored_once_and_its_producer_told_why_rows_were_refused(
@@ -184,6 +211,49 @@ def test_a_ptk_is_registered_changed_and_deregistered(store: Store, world: World
     assert refusals(lambda: store.deregister_ptk(ptk_id)) == [e.UnknownName]
 
 
+def test_how_a_ptk_is_profiled_and_planned_with_is_told(store: Store, world: World) -> None:
+    world.stream(rows_per_window=4_800, profile_share=Decimal("0.5"))
+    declared = store.register_ptk(speeds().estimator, name="speed", stream=STREAM, target=0.1)
+    config = {"epsilons": [0.05, 0.1], "profile": {"drift": 0.01}}
+    sampled = store.register_ptk(speeds().estimator, name="sampled", stream=STREAM, target=0.3, config=config)
+    assert store.profile(declared)["method"] == "declared"
+    assert store.profile(sampled)["method"] == "samples"
+    for ptk_id in (declared, sampled):
+        assert store.service.profile(ptk_id) == world.service.profile(ptk_id)
+    assert store.service.ptks() == world.service.ptks()
+    assert {spec.ptk_id: spec.profile is None for spec in store.service.ptks()} == {
+        declared: True,
+        sampled: False,
+    }
+    assert refusals(lambda: store.profile("taxi.other"), lambda: store.profile("x")) == [
+        e.UnknownName,
+        e.InvalidRequest,
+    ]
+
+
+def test_nothing_of_a_profile_is_lost_on_the_way() -> None:
+    view = ProfileView(
+        method="samples",
+        menu=((0.5, 100), (1.0, 50)),
+        state="answered",
+        number=2,
+        asked_at=3,
+        age=1,
+        max_age=30,
+        drifted_at=4,
+        tries=2,
+        most_tries=5,
+        target=0.25,
+        evaluation="loss",
+        drift_epsilon=0.01,
+        points=(Point(0.5, Verdict.FOUND, 50), Point(1.0, Verdict.NEEDS_MORE, 70)),
+        paid=(Paid("profile", 3, BlockRange(9, 10), Loss.charge(0.1)),),
+        advice="take a larger target",
+    )
+    assert profile_of(json.loads(json.dumps(profile_document(view)))) == view
+    assert ProfileOut(**profile_document(view)).model_dump(mode="json") == profile_document(view)
+
+
 def test_a_repository_is_planned_and_applied(store: Store, world: World) -> None:
     world.stream()
     team = Repository("taxi", (speeds(), speeds("fast", 0.2)))
@@ -224,13 +294,19 @@ def test_a_version_is_compared_and_published_again(store: Store, world: World) -
     diff = store.diff("taxi.speed", 1, 2)
     assert diff == Store(world.service).diff("taxi.speed", 1, 2)
     assert diff.tables
+    assert store.lineage("taxi.speed") == Store(world.service).lineage("taxi.speed")
+    assert [one.version for one in store.lineage("taxi.speed", 1)] == [1]
     assert store.rollback("taxi.speed", 1) == 3
     assert store.rollback("taxi.speed", 1) == 3
-    assert refusals(
-        lambda: store.rollback("taxi.speed", 9),
-        lambda: store.rollback("taxi.other", 1),
-        lambda: store.diff("taxi.speed", 1, 9),
-    ) == [e.UnknownName, e.UnknownName, e.UnknownName]
+    assert (
+        refusals(
+            lambda: store.rollback("taxi.speed", 9),
+            lambda: store.rollback("taxi.other", 1),
+            lambda: store.diff("taxi.speed", 1, 9),
+            lambda: store.lineage("taxi.speed", 9),
+        )
+        == [e.UnknownName] * 4
+    )
 
 
 def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:
@@ -240,6 +316,31 @@ def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:
     assert (made.ptk_id, made.secret[:6]) == ("taxi.speed", "whsec_")
     world.publish(0)
     assert store.notify_new_ptk_state("taxi.speed") == 0  # it has not heard of the first yet
+    (one,) = store.subscriptions("taxi.speed")
+    assert (one["id"], one["status"], one["heard_of_version"]) == (made.id, "ok", 0)
+    assert store.deliveries(made.id) == {**one, "dead_letters": []}
+    assert store.rotate_subscription_secret(made.id, overlap_hours=0) != made.secret
+    assert store.redeliver(made.id) == 0
+    assert store.redeliver(made.id, since="2026-01-01") == 0
+    for status, change in (("disabled", store.disable_subscription), ("ok", store.enable_subscription)):
+        for _ in range(2):
+            change(made.id)
+        assert store.deliveries(made.id)["status"] == status
+    assert refusals(
+        lambda: store.redeliver(made.id, 7),
+        lambda: store.redeliver(made.id, "7"),
+        lambda: store.rotate_subscription_secret(made.id, overlap_hours=-1),
+        lambda: store.rotate_subscription_secret(made.id, overlap_hours=24 * 100),
+        lambda: store.deliveries("sub_0000000000000000"),
+        lambda: store.enable_subscription("sub_0000000000000000"),
+    ) == [
+        e.UnknownName,
+        e.InvalidRequest,
+        e.InvalidRequest,
+        e.InvalidRequest,
+        e.UnknownName,
+        e.UnknownName,
+    ]
     store.unsubscribe(made.id)
     assert refusals(
         lambda: store.unsubscribe(made.id),
@@ -293,7 +394,7 @@ def test_whatever_the_client_asks_of_a_service_a_remote_one_has() -> None:
         for name in re.findall(r"\b_?service\.([a-z_]+)", file.read_text())
     }
     assert {"create_stream", "ptks", "budget"} <= asked
-    there = {*vars(RemoteService), "clock", "signer"}
+    there = {*dir(RemoteService), "clock", "signer"}
     assert asked - there == set()
 
 
@@ -365,7 +466,13 @@ def test_every_error_comes_back_as_what_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, e.InvalidRequest), (401, e.Unauthenticated), (502, e.Unavailable), (500, e.InvariantBroken)],
+    [
+        (400, e.InvalidRequest),
+        (401, e.Unauthenticated),
+        (502, e.Unavailable),
+        (429, e.TooManyRequests),
+        (500, e.InvariantBroken),
+    ],
 )
 @pytest.mark.parametrize("body", [None, [], {}, {"code": 5}, {"faults": "x"}, "text"])
 def test_an_answer_of_something_in_between_is_an_error_too(
@@ -418,7 +525,7 @@ BUSY = answered("503 Service Unavailable")
 def test_what_may_be_repeated_is_sent_until_it_is_answered() -> None:
     flaky = Flaky(None, BUSY, answered("200 OK", b'{"a": 1}'))
     with flaky as url, Transport(url, "t") as http:
-        assert http.create("v1/x", {"b": 2}) == {"a": 1}
+        assert http.create("v1/x", {"b": 2}, dict) == {"a": 1}
     keys = {line for seen in flaky.seen for line in seen.split(b"\r\n") if b"idempotency-key" in line.lower()}
     assert (len(flaky.seen), len(keys)) == (3, 1)  # the same request, by its key
 
@@ -429,10 +536,69 @@ def test_what_may_not_be_repeated_is_sent_once_and_its_outcome_is_not_known() ->
     with flaky as url, Transport(url, "t") as http, pytest.raises(e.OutcomeUnknown):
         http.send("POST", "v1/x", repeatable=False)
     assert len(flaky.seen) == 1
-    flaky = Flaky(BUSY, answered("200 OK"))
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.Unavailable):
+
+
+def of_ours(status: str, kind: type[e.PtkStoreError]) -> bytes:
+    """A refusal that is a problem of our own server."""
+    return answered(status, f'{{"code": "{kind.code}", "detail": "why"}}'.encode())
+
+
+OURS = of_ours("503 Service Unavailable", e.Unavailable)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("answer", "changing", "reading"),
+    [
+        (OURS, e.Unavailable, e.Unavailable),  # nothing was done: the server says so
+        (of_ours("504 Gateway Timeout", e.OutcomeUnknown), e.OutcomeUnknown, e.OutcomeUnknown),
+        (of_ours("429 Too Many Requests", e.TooManyRequests), e.TooManyRequests, e.TooManyRequests),
+        (BUSY, e.OutcomeUnknown, e.Unavailable),  # of something in between, which does not know
+        (answered("502 Bad Gateway"), e.OutcomeUnknown, e.Unavailable),
+        (answered("504 Gateway Timeout", b"<html>"), e.OutcomeUnknown, e.OutcomeUnknown),
+    ],
+)
+def test_who_answers_decides_whether_a_change_may_have_been_made(
+    answer: bytes, changing: type[e.PtkStoreError], reading: type[e.PtkStoreError]
+) -> None:
+    flaky = Flaky(answer, answered("200 OK"))
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
         http.send("POST", "v1/x", repeatable=False)
-    assert len(flaky.seen) == 1
+    assert (type(found.value), len(flaky.seen)) == (changing, 1)
+    flaky = Flaky(*[answer] * transport.TRIES)
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
+        http.create("v1/x", {}, dict)
+    assert (type(found.value), len(flaky.seen)) == (changing, transport.TRIES)
+    flaky = Flaky(*[answer] * transport.TRIES)
+    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
+        http.get("v1/x", dict)
+    assert (type(found.value), len(flaky.seen)) == (reading, transport.TRIES)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_request_whose_first_is_still_at_work_is_asked_again_under_its_key() -> None:
+    flaky = Flaky(
+        answered("504 Gateway Timeout"),
+        of_ours("409 Conflict", e.StillAtWork),
+        answered("201 Created", b'{"a": 1}'),
+    )
+    with flaky as url, Transport(url, "t") as http:
+        assert http.create("v1/x", {}, dict) == {"a": 1}
+    keys = {line for seen in flaky.seen for line in seen.split(b"\r\n") if b"idempotency-key" in line.lower()}
+    assert (len(flaky.seen), len(keys)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>Sign in</html>", b"[]", b"5", b'{"other": 1}', b"[" * 100_000, b"\xff"]
+)
+def test_an_answer_that_is_no_document_of_ours_is_an_error_of_ours(body: bytes) -> None:
+    strange = "no document of this API"
+    with Flaky(answered("200 OK", body)) as url, connect(url, token="t") as store:  # noqa: SIM117
+        with pytest.raises(e.Unavailable, match=strange):
+            store.service.streams()
+    with Flaky(answered("200 OK", body)) as url, connect(url, token="t") as store:  # noqa: SIM117
+        with pytest.raises(e.OutcomeUnknown, match=strange):
+            store.close_windows(STREAM)
 
 
 @pytest.mark.usefixtures("quick")
@@ -440,24 +606,24 @@ def test_patience_ends() -> None:
     flaky = Flaky(*[None] * 2 * transport.TRIES)
     with flaky as url, Transport(url, "t") as http:
         with pytest.raises(e.Unavailable):
-            http.get("v1/x")
+            http.get("v1/x", dict)
         with pytest.raises(e.OutcomeUnknown):
-            http.create("v1/x", {})
+            http.create("v1/x", {}, dict)
     assert len(flaky.seen) == 2 * transport.TRIES
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("then", [(), (BUSY,) * 9])
+@pytest.mark.parametrize("then", [(), (OURS,) * 9])
 def test_a_request_that_went_out_once_is_not_told_as_never_done(then: tuple[bytes, ...]) -> None:
     with Flaky(None, *then) as url, Transport(url, "t") as http:
         if not then:
             stop_after_one(http)
         with pytest.raises(e.OutcomeUnknown):
-            http.create("v1/x", {})
+            http.create("v1/x", {}, dict)
     with Flaky(None, *then) as url, Transport(url, "t") as http, pytest.raises(e.Unavailable):
         if not then:
             stop_after_one(http)
-        http.get("v1/x")
+        http.get("v1/x", dict)
 
 
 def stop_after_one(http: Transport) -> None:
@@ -486,7 +652,7 @@ def test_a_redirect_takes_no_token_elsewhere() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     flaky = Flaky(moved)
     with flaky as url, Transport(url, "t") as http, pytest.raises(e.InvalidRequest):
-        http.get("v1/x")
+        http.get("v1/x", dict)
 
 
 def test_a_file_that_is_not_the_published_one_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,7 +714,7 @@ def test_nothing_of_a_policy_is_lost_on_the_way() -> None:
     document = stream_document(stream)
     assert stream_of(document) == stream
     assert StreamOut(**document).model_dump() == document
-    assert stream_of(StreamIn(**document).model_dump()) == stream
+    assert stream_of(StreamIn(**asked_document(stream)).model_dump()) == stream
     sharded = replace(
         stream,
         policy=replace(

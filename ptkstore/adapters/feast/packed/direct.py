@@ -10,7 +10,7 @@ from typing import Any, cast
 from feast import FeatureView
 from feast.value_type import ValueType
 
-from ptkstore.adapters.feast.backends import exchange
+from ptkstore.adapters.feast.backends import FOREIGN, exchange, foreign_rows
 from ptkstore.adapters.feast.names import PTK_SHA256_TAG
 from ptkstore.adapters.feast.packed import writing
 from ptkstore.adapters.feast.packed.keys import ENCODERS, MARK_FIELD, fields_of
@@ -146,10 +146,14 @@ def _answer(
         fields = fields_of(columns, part.key_types)
         if fields is None:
             return None
-        mark, *rows = exchange(client, ("HMGET", part.hash_key, MARK_FIELD, *fields))
-        if not part.is_still(mark):
-            return None
-        answers = _joined(answers, _named(part, rows, online, client))
+        reply = exchange(client, ("HMGET", part.hash_key, MARK_FIELD, *fields))
+        try:
+            mark, *rows = reply
+            if not part.is_still(mark):
+                return None
+            answers = _joined(answers, _named(part, rows, online, client))
+        except FOREIGN:
+            raise foreign_rows() from None
     return answers
 
 

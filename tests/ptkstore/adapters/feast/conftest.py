@@ -19,10 +19,29 @@ import pytest
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.processes import RedisServer
+from ptkstore.domain.serving import serving_of
 from ptkstore.ports.features import PublishedState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-PLUGIN = ("ptkstore.adapters.feast", "ptkstore.domain.names", "ptkstore.errors", "ptkstore.ports.features")
+PLUGIN = (
+    "ptkstore.adapters.feast",
+    "ptkstore.domain.names",
+    "ptkstore.domain.serving",
+    "ptkstore.errors",
+    "ptkstore.ports.features",
+)
+FORMS = [("value", "double"), ("n", "int64"), ("zone", "string"), ("open", "bool")]
+EVERYTHING = {
+    "defaults": {"value": -1.5, "n": 7, "zone": "none", "open": True},
+    "request": ["mph"],
+    "derived": {
+        "over": {"difference": ["mph", "value"]},
+        "share": {"ratio": ["n", "value"]},
+        "double": {"product": ["n", 2]},
+        "size": {"bucket": "n", "edges": [5, 6]},
+        "log_double": {"log": "double"},
+    },
+}
 FORK = multiprocessing.get_context("fork")
 
 
@@ -144,6 +163,27 @@ def make() -> SimpleNamespace:
     return SimpleNamespace(
         state=state, publish=publish, in_child=in_child, day=lambda n: START + timedelta(days=n)
     )
+
+
+@pytest.fixture
+def filled(make):
+    """Builds states whose table has four types of features, and a declaration."""
+
+    def state(version: int, declared=EVERYTHING, *, hours=(7, 8), table="t", **more):
+        rows = pa.table(
+            {
+                "hour": pa.array(hours, pa.int64()),
+                "value": pa.array([None if hour == 8 else float(version) for hour in hours], pa.float64()),
+                "n": pa.array([version] * len(hours), pa.int64()),
+                "zone": ["z"] * len(hours),
+                "open": [False] * len(hours),
+            }
+        )
+        made = make.state(version, tables={table: rows}, keys={table: ("hour",)}, **more)
+        config = {} if declared is None else {"serve": declared}
+        return replace(made, serving=serving_of(config, {table: FORMS}))
+
+    return state
 
 
 class Consumer:

@@ -14,7 +14,9 @@ stores: dict[str, FeatureStore] = {}
 
 
 def store(repo: str) -> FeatureStore:
-    if repo not in stores:  # no store is made in vain: Feast's caches are of the process, by addresses of registries
+    if (
+        repo not in stores
+    ):  # no store is made in vain: Feast's caches are of the process, by addresses of registries
         stores[repo] = FeatureStore(repo_path=repo)
     return stores[repo]
 
@@ -33,6 +35,12 @@ def historical(repo: str, features: list[str], rows: list[dict]) -> list[dict]:
     return json.loads(frame.sort_values(list(entities.columns)).to_json(orient="records", date_format="iso"))
 
 
+def service(repo: str, name: str, rows: list[dict]) -> dict:
+    store(repo).refresh_registry()
+    asked = store(repo).get_feature_service(name)
+    return store(repo).get_online_features(asked, rows, full_feature_names=True).to_dict()
+
+
 def hammer(repo: str, features: list[str], rows: list[dict], until: str, refresh_every: int) -> dict:
     """Read without a pause until a file appears; tells the versions seen and the mixed answers."""
     reads = mixed = 0
@@ -46,12 +54,14 @@ def hammer(repo: str, features: list[str], rows: list[dict], until: str, refresh
         values = set(answer["value"])
         seen |= versions
         mixed += len(versions) != 1 or values != {float(v) if v is not None else None for v in versions}
+        filled = set(answer.get("filled_version", [1]))
+        mixed += len(filled) != 1 or set(answer.get("value_filled", [1.0])) != {float(v) for v in filled}
         if reads == 1:
             Path(until).with_suffix(".begun").touch()
     return {"reads": reads, "mixed": mixed, "seen": sorted(seen, key=str)}
 
 
-commands = {"online": online, "historical": historical, "hammer": hammer}
+commands = {"online": online, "historical": historical, "hammer": hammer, "service": service}
 for line in sys.stdin:
     request = json.loads(line)
     try:

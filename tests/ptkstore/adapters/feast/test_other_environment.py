@@ -40,11 +40,12 @@ def python(repository: Path, tmp_path_factory) -> Path:
     return folder / "bin" / "python"
 
 
-def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, redis_online, make):
+def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, redis_online, make, filled):
     folder = tmp_path / "feast"
     write_repo(folder, f"sqlite:///{folder}/registry.db", redis_online)
     store = FeastFeatureStore(folder)
     make.publish(store, make.state(1), make.state(2))
+    make.publish(store, filled(1, {"defaults": {"value": -1.0}}, ptk_id="ads.clicks"))
     store.close()
     theirs = tmp_path / "theirs"  # what they were given: the repository's folder and the example
     shutil.copytree(folder, theirs)
@@ -53,16 +54,18 @@ def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, red
         {"features": [f"{VIEW}:value", f"{VIEW}:ptk_version"], "entities": [{"hour": 8}, {"hour": 99}]},
         {"features": [f"{VIEW}@v1:value"], "entities": [{"hour": 8}]},
         {"features": ["ptk_state:version"], "entities": [{"ptk": "taxi.speed_by_hour"}]},
+        {"features": ["ads__clicks__filled:value_filled"], "entities": [{"hour": 7}, {"hour": 99}]},
     ]
     look_up = [str(python), "-I", str(theirs / "look_up.py"), str(theirs)]
     done = subprocess.run(
         look_up, input=json.dumps(ask), capture_output=True, text=True, cwd=tmp_path, env={}, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    newest, pinned, state = json.loads(done.stdout)
+    newest, pinned, state, stood_in = json.loads(done.stdout)
     assert newest == {"hour": [8, 99], "value": [2.0, None], "ptk_version": [2, None]}
     assert pinned == {"hour": [8], "value": [1.0]}
     assert state["version"] == [2]
+    assert stood_in["value_filled"] == [1.0, -1.0]
     ours = (
         "import importlib.util as u; print([n for n in ('ptkstore', 'ptklib', 'workers') if u.find_spec(n)])"
     )

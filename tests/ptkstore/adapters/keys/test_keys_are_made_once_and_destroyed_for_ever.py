@@ -6,15 +6,26 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore, files
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, NameTaken, UnknownName, WindowGone
+from ptkstore.errors import (
+    Conflict,
+    CorruptObject,
+    InvalidRequest,
+    InvariantBroken,
+    NameTaken,
+    UnknownName,
+    WindowGone,
+)
 
 WINDOW = WindowId("taxi", 3)
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 def all_files(root: Path) -> list[Path]:
@@ -90,9 +101,48 @@ def test_a_secret_is_kept_and_never_replaced(root: Path, store: FileKeyStore) ->
     with pytest.raises(NameTaken) as caught:
         store.put_secret("sub_1", "whsec_two")
     assert "whsec" not in str(caught.value)
-    assert FileKeyStore(root).secret("sub_1") == "whsec_one"
+    assert FileKeyStore(root).secrets_of("sub_1", NOW) == ("whsec_one",)
     with pytest.raises(UnknownName):
-        store.secret("sub_2")
+        store.secrets_of("sub_2", NOW)
+
+
+def test_a_rotated_secret_signs_beside_the_new_one_until_the_overlap_ends(
+    root: Path, store: FileKeyStore
+) -> None:
+    store.put_secret("sub_1", "whsec_one")
+    store.rotate_secret("sub_1", "whsec_two", NOW, NOW + HOUR)
+    store = FileKeyStore(root)
+    assert store.secrets_of("sub_1", NOW) == ("whsec_two", "whsec_one")
+    store.rotate_secret("sub_1", "whsec_three", NOW + HOUR / 2, NOW + 3 * HOUR)
+    assert store.secrets_of("sub_1", NOW + HOUR / 2) == ("whsec_three", "whsec_two", "whsec_one")
+    assert store.secrets_of("sub_1", NOW + HOUR) == ("whsec_three", "whsec_two")
+    assert store.secrets_of("sub_1", NOW + 3 * HOUR) == ("whsec_three",)
+    with pytest.raises(UnknownName):
+        store.rotate_secret("sub_2", "whsec_x", NOW, NOW)
+
+
+def test_so_many_secrets_sign_at_once_and_no_more_until_all_are_ended(
+    root: Path, store: FileKeyStore
+) -> None:
+    store.put_secret("sub_1", "whsec_0")
+    for number in range(1, 4):
+        store.rotate_secret("sub_1", f"whsec_{number}", NOW, NOW + HOUR)
+    with pytest.raises(Conflict) as caught:
+        store.rotate_secret("sub_1", "whsec_4", NOW, NOW + HOUR)
+    assert "whsec" not in str(caught.value)
+    store.rotate_secret("sub_1", "whsec_leaked", NOW, NOW)
+    assert store.secrets_of("sub_1", NOW) == ("whsec_leaked",)
+    assert (root / "webhooks" / "sub_1.secret").read_text() == "whsec_leaked"
+
+
+def test_a_destroyed_secret_is_gone_and_so_are_its_predecessors(root: Path, store: FileKeyStore) -> None:
+    store.put_secret("sub_1", "whsec_one")
+    store.rotate_secret("sub_1", "whsec_two", NOW, NOW + HOUR)
+    for _ in range(2):
+        store.destroy_secret("sub_1")
+    with pytest.raises(UnknownName):
+        store.secrets_of("sub_1", NOW)
+    assert list((root / "webhooks").iterdir()) == []
 
 
 def test_only_the_owner_may_look(root: Path, store: FileKeyStore) -> None:
@@ -151,7 +201,9 @@ def test_names_cannot_leave_their_directory(root: Path, store: FileKeyStore, nam
         lambda: store.draft_key(name),
         lambda: store.destroy_draft(name),
         lambda: store.put_secret(name, "x"),
-        lambda: store.secret(name),
+        lambda: store.secrets_of(name, NOW),
+        lambda: store.rotate_secret(name, "x", NOW, NOW),
+        lambda: store.destroy_secret(name),
     ]
     for use in uses:
         with pytest.raises(InvalidRequest):

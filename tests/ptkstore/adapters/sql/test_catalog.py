@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.content import ptk_of, ptk_text, stream_of, stream_text
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Assurance, Closing, Policy
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import InvalidRequest, NameTaken, Unavailable, UnknownName
+from ptkstore.errors import InvalidRequest, InvariantBroken, NameTaken, Unavailable, UnknownName
 from ptkstore.ports.catalog import Notice, Progress
 from tests.contracts.builders import NOW, ORIGIN, PTK, STREAM, ptk_spec, stream_named
 
@@ -54,6 +54,35 @@ def test_a_transaction_on_sqlite_holds_the_write_lock_from_its_start(catalog: Sq
     with catalog.begin(), impatient.connect() as other, pytest.raises(Exception, match="locked"):
         other.exec_driver_sql("INSERT INTO meta VALUES ('x', 'y')")
     impatient.dispose()
+
+
+def test_who_only_reads_waits_for_no_writer_and_sees_the_last_commit(catalog: SqlCatalog) -> None:
+    stream = stream_named(STREAM)
+    with catalog.begin() as writer, catalog.read() as reader:  # a second writer would wait for the first
+        writer.streams.add(stream)
+        assert reader.streams.all() == ()
+        writer.commit()
+    with catalog.read() as reader:
+        assert reader.streams.all() == (stream,)
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
+def test_the_database_refuses_to_write_in_a_transaction_that_only_reads(
+    vendor: str, file: Path, request: pytest.FixtureRequest
+) -> None:
+    sqlite = f"sqlite:///{file}"
+    url = sqlite if vendor == "sqlite" else request.getfixturevalue("fresh_postgres_url")
+    with SqlCatalog(url) as catalog:
+        for _ in range(3):  # the pool gives the same connection back
+            with pytest.raises((Unavailable, DBAPIError)), catalog.read() as uow:
+                uow.streams.add(stream_named(STREAM))
+            with pytest.raises(InvariantBroken), catalog.read() as uow:
+                uow.commit()
+        with catalog.begin() as uow:
+            uow.streams.add(stream_named(STREAM))
+            uow.commit()
+        with catalog.read() as uow:
+            assert uow.streams.all() == (stream_named(STREAM),)
 
 
 @pytest.mark.parametrize("vendor", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])

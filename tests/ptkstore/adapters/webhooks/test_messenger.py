@@ -132,7 +132,7 @@ def test_a_message_of_another_secret_is_refused_by_the_receiver(
         (300, NotDelivered("redirect")),
         (304, NotDelivered("redirect")),
         (400, NotDelivered("status-4xx")),
-        (410, NotDelivered("status-4xx")),
+        (410, NotDelivered("gone")),
         (429, NotDelivered("status-4xx")),
         (500, NotDelivered("status-5xx")),
         (503, NotDelivered("status-5xx")),

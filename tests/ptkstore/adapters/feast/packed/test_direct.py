@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
 from ptkstore.adapters.feast.lookup import look_up
-from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.ptkstore.adapters.feast.test_values import COLUMNS
@@ -223,3 +223,50 @@ def test_a_setting_chooses_the_store(tmp_path, redis_server, make, chosen):
     assert service.features._keep_versions == 2
     service.features.close()
     service.close()
+
+
+def hashes(client: Any) -> list[bytes]:
+    return [key for key in client.scan_iter() if client.type(key) == b"hash"]
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00", b"\xff" * 40, b"secret-value" * 9])
+def test_rows_that_nobody_of_ours_wrote_are_the_store_s_fault_and_not_told(store, make, redis_server, value):
+    import redis
+
+    make.publish(store, make.state(1))
+    client = redis.Redis.from_url(redis_server.client_url)
+    right = {key: client.hgetall(key) for key in hashes(client)}
+    for key, fields in right.items():
+        for name in fields:
+            client.hset(key, name, value)
+            for ask in (store.look_up, lambda *asked: usual(store, *asked)):
+                try:
+                    found = ask(FEATURES, [{"hour": 0}, {"hour": 1}])
+                except Unavailable as error:
+                    assert "secret" not in repr(error) + repr(error.__cause__)  # noqa: PT017 - it may do
+                else:
+                    assert all(set(row) == {"value", "ptk_version"} for row in found)
+            client.hset(key, name, fields[name])
+    assert store.look_up(FEATURES, [{"hour": 0}])[0]["ptk_version"] == 1
+
+
+@pytest.mark.parametrize("reply", [None, 5, [], [b"x"], "text", [5, 5], [None, [b"x"]], {b"a": 1}])
+def test_replies_that_redis_never_gives_are_the_store_s_fault(store, make, monkeypatch, reply):
+    from ptkstore.adapters.feast.packed import direct
+
+    make.publish(store, make.state(1))
+    entities = [{"hour": 0}]
+    store.look_up(FEATURES, entities)
+    right = direct.exchange
+    replies = [reply, [right]]
+
+    def odd(client: Any, command: Any) -> Any:
+        answer = replies.pop(0) if replies else reply
+        return [right(client, command)[0], 7] if answer == [right] else answer
+
+    monkeypatch.setattr(direct, "exchange", odd)
+    with pytest.raises(Unavailable):
+        store.look_up(FEATURES, entities)
+    replies[:] = [[right]]
+    with pytest.raises(Unavailable):
+        store.look_up(FEATURES, entities)

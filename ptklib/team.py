@@ -1,0 +1,182 @@
+"""Team code: what a team trains by code of its own, described as data and computed elsewhere."""
+
+import re
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.base import DPEstimator, Release, Units
+from ptklib.exceptions import CorruptStateError, InvalidParameterError
+from ptklib.families import TEAM_CODE, trust_family
+from ptklib.inputs import InputTable
+from ptklib.names import check_columns, check_name
+from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
+from ptklib.state import ReleasedState, TableSchema
+
+_ELSEWHERE = (
+    "computed by the team's own code, which is not run here; whoever imported its class and trusts it gives the class "
+    "(Ptk.trusting, ptklib.team.state_of_own)"
+)
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,62}", re.ASCII)
+
+
+class TeamCode(DPEstimator):
+    """The description of a team's own estimator or `train_dp`: what it reads, releases and says that it loses.
+
+    It holds no code and runs none. A service that trains it does so apart, in a sandbox; a state of it can be read
+    like any other, but `transform` is for the class that the team wrote.
+
+    Parameters
+    ----------
+    bundle : str
+        SHA-256 of the archive that holds the code.
+    code : str
+        What in it is run, as ``module:name``: a class of estimators, or a function `train_dp`.
+    eval : str, optional
+        The function `eval` that belongs to a `train_dp`, in the same form.
+    arguments : mapping, optional
+        Parameters of the class beside epsilon and delta, or the config of a `train_dp`; plain JSON.
+    columns : sequence of str
+        Columns of the stream that it reads.
+    tables : mapping of name to {"keys": [...], "columns": [[name, type], ...]}
+        What it releases.
+    selected : sequence of str
+        Tables whose keys, and so whose number of rows, are part of the release.
+    synthetic : mapping of column to values or (low, high), optional
+        Public declarations from which synthetic rows are made for checks.
+    epsilon, delta : float
+        The loss of one training, as its owner claims.
+    unit : str, optional
+        Column of the privacy unit, when the loss is towards all of a unit's rows.
+    max_rows_per_unit : int
+        How many those are at most.
+
+    Notes
+    -----
+    :Guarantee: none of ours: (epsilon, delta) is what the owner of the code asserts.
+    :Unit: what the owner asserts: a row, or with `unit` up to `max_rows_per_unit` rows of one id.
+    :Neighbours: add or remove one unit.
+    :Mechanism: unknown; the loss composes as one known by (epsilon, delta) alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        bundle: Any,
+        code: Any,
+        eval: Any = None,
+        arguments: Any = None,
+        columns: Any,
+        tables: Any,
+        selected: Any = (),
+        synthetic: Any = None,
+        epsilon: Any,
+        delta: Any = 0.0,
+        unit: Any = None,
+        max_rows_per_unit: Any = 1,
+    ) -> None:
+        self.bundle = bundle
+        self.code = code
+        self.eval = eval
+        self.arguments = arguments
+        self.columns = columns
+        self.tables = tables
+        self.selected = selected
+        self.synthetic = synthetic
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
+
+    def declared_loss(self) -> PrivacyLoss:
+        """Return what the owner asserts; it is charged as a loss known by (epsilon, delta) alone."""
+        self._check()
+        epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
+        return PrivacyLoss(epsilon, delta, {"name": "EpsilonDelta", "epsilon": epsilon, "delta": delta})
+
+    def required_columns(self) -> tuple[str, ...]:
+        """Return the columns that the code is given."""
+        return check_columns(self.columns, "columns")
+
+    def table_schemas(self) -> dict[str, TableSchema]:
+        """Return keys and columns of each released table."""
+        if not isinstance(self.tables, Mapping) or not self.tables:
+            raise InvalidParameterError("tables must name at least one table with its keys and columns")
+        try:
+            return {
+                check_name(name, "a table"): TableSchema.from_json(form) for name, form in self.tables.items()
+            }
+        except CorruptStateError as error:
+            raise InvalidParameterError(f"tables cannot be used: {error}") from error
+
+    def released_keys(self) -> tuple[str, ...]:
+        """Return the tables whose keys are part of the release."""
+        return check_columns(self.selected, "selected")
+
+    def condenses(self) -> bool:
+        """Return False: there are no partial statistics, the code sees all rows at once."""
+        return False
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """Raise: the names of features are known to the team's own class."""
+        return _refuse("the names of its features")
+
+    def _check(self) -> None:
+        if not isinstance(self.bundle, str) or _SHA256.fullmatch(self.bundle) is None:
+            raise InvalidParameterError("bundle must be a SHA-256 in hexadecimal")
+        if not isinstance(self.code, str) or _ENTRY.fullmatch(self.code) is None:
+            raise InvalidParameterError("code must be written as module:name")
+        if self.eval is not None and (not isinstance(self.eval, str) or _ENTRY.fullmatch(self.eval) is None):
+            raise InvalidParameterError("eval must be written as module:name")
+        for name, value in (("arguments", self.arguments), ("synthetic", self.synthetic)):
+            if value is not None and not isinstance(value, Mapping):
+                raise InvalidParameterError(f"{name} must be a mapping")
+        schemas = self.table_schemas()
+        if unknown := sorted(set(self.released_keys()) - set(schemas)):
+            raise InvalidParameterError(f"selected names {unknown[0]!r}, which is no table")
+        self.input_columns()
+
+    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+        return {}
+
+    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+        return {}
+
+    def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
+        return _refuse("what it releases")
+
+    def _transform_columns(self) -> tuple[str, ...]:
+        return _refuse("the features of a table")
+
+    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+        return _refuse("the features of a table")
+
+    def _true_error(self, exact: Units) -> float:
+        return _refuse("its error")
+
+
+def state_of_own(state: ReleasedState, family: type[DPEstimator]) -> ReleasedState:
+    """Return a state of team code as one of the class that made it, which the caller imported and trusts.
+
+    Raises
+    ------
+    InvalidParameterError
+        When the state is not of team code, or of code of another name.
+    """
+    params = state.meta["params"]
+    if state.meta["family"] != TEAM_CODE or params["code"].partition(":")[2] != family.__name__:
+        raise InvalidParameterError(f"the state was not made by a class called {family.__name__}")
+    trust_family(family)
+    known = signature(family).parameters
+    budget = {name: params[name] for name in ("epsilon", "delta") if name in known}
+    own = family(**(params["arguments"] or {}), **budget)
+    return ReleasedState(state.tables, {**state.meta, **own.to_spec()})
+
+
+def _refuse(what: str) -> NoReturn:
+    raise InvalidParameterError(f"{what}: {_ELSEWHERE}")

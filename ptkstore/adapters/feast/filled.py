@@ -1,0 +1,166 @@
+"""The view `<view>__filled`: a PTK's declared defaults and derived columns, computed where a consumer reads.
+
+An on-demand view of Feast over a copy of the rows that the declaration needs. The copy lies under a name of its own
+per version, `<view>__filled__v3`, because Feast 0.67 loses the version of a view that an on-demand view reads: one
+commit of the registry makes the next version's copy the one that is read.
+
+What consumers run is text that is written here from a checked declaration; it needs pandas alone. It travels as text
+only: Feast would put a pickle beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.adapters.feast import flips, online
+from ptkstore.adapters.feast.filling import text_of
+from ptkstore.adapters.feast.history import History
+from ptkstore.adapters.feast.names import AS_OF_COLUMN, PROJECT, PUBLISHED_COLUMN, VERSION_FEATURE
+from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.tables import ViewTable
+from ptkstore.adapters.feast.values import feast_type
+from ptkstore.adapters.feast.views import entities_of, sourced_view
+from ptkstore.domain.serving import FILLED, VERSION, Serving
+
+if TYPE_CHECKING:
+    from feast import FeatureView
+    from feast.on_demand_feature_view import OnDemandFeatureView
+
+FILLS_TAG = "ptk.fills"
+
+
+def filled_name(view: str) -> str:
+    """The view that answers with defaults."""
+    return f"{view}__{FILLED}"
+
+
+def is_filled(view: str) -> bool:
+    """Whether a name is that of such a view."""
+    return view.endswith(f"__{FILLED}")
+
+
+def stage(
+    session: Session, table: ViewTable, version: int, serving: Serving, as_of: datetime, history: History
+) -> None:
+    """Write the rows that the next version's answers are computed from; repeatable."""
+    copied = _copied(table, version, serving)
+    view = _rows_view(table, version, serving, history)
+    online.write_rows(session, view, copied, as_of)
+    with session.database.exclusive():
+        flips.declare(session, entities_of(table))
+        session.registry.apply_feature_view(view, PROJECT)
+
+
+def serve(session: Session, table: ViewTable, version: int, serving: Serving, history: History) -> None:
+    """Make `<view>__filled` answer from a version; needs the session's write lock; repeatable."""
+    from feast.feature_view import DUMMY_ENTITY  # every on-demand view has it
+
+    flips.declare(session, [DUMMY_ENTITY])
+    session.registry.apply_feature_view(_on_demand(table, version, serving, history), PROJECT)
+    session.database.delete_snapshots(filled_name(table.view))
+
+
+def withdraw(session: Session, view: str) -> None:
+    """Take `<view>__filled` away; repeatable. Its rows go with their versions."""
+    from feast.errors import FeatureViewNotFoundException
+
+    try:
+        session.registry.get_on_demand_feature_view(filled_name(view), PROJECT)
+    except FeatureViewNotFoundException:
+        return
+    flips.forget_view(session, filled_name(view))
+    session.database.delete_snapshots(filled_name(view))
+
+
+def drop(session: Session, table: ViewTable, version: int) -> None:
+    """Delete the copy of one version, if there is one; repeatable."""
+    from feast.errors import FeatureViewNotFoundException
+
+    try:
+        view = session.registry.get_feature_view(_rows_name(table.view, version), PROJECT, allow_cache=False)
+    except FeatureViewNotFoundException:
+        return
+    view.current_version_number = None
+    keys = table.rows.select(list(table.keys))
+    online.drop_rows(session, view, ViewTable(view.name, table.keys, keys))
+    flips.forget_view(session, view.name)
+    session.database.delete_snapshots(view.name)
+
+
+def source_text(view: str, types: Mapping[str, str], serving: Serving, ends: Mapping[int, datetime]) -> str:
+    """The function that consumers run, with the declaration as literals in it."""
+    defaults = {n: (_unfilled(view, n), default, types[n]) for n, default in serving.defaults.items()}
+    return text_of(
+        {
+            "defaults": defaults,
+            "derived": [(d.name, d.form, list(d.operands), list(d.edges)) for d in serving.derived],
+            "version_column": _unfilled(view, VERSION_FEATURE),
+            "ends": {number: end.timestamp() for number, end in sorted(ends.items())},
+            "fresh_seconds": None if serving.fresh is None else serving.fresh.total_seconds(),
+        }
+    )
+
+
+def _unfilled(view: str, feature: str) -> str:
+    """A feature's name in the copy: its own, so that no other view of a request has one of the same name."""
+    return f"{view}__{feature}__unfilled"
+
+
+def _rows_name(view: str, version: int) -> str:
+    return f"{filled_name(view)}__v{version}"  # with a third "__" it is the name of no table
+
+
+def _copied(table: ViewTable, version: int, serving: Serving) -> ViewTable:
+    names = [*serving.defaults, VERSION_FEATURE]
+    rows = table.rows.select([*table.keys, *names])
+    renamed = rows.rename_columns([*table.keys, *(_unfilled(table.view, name) for name in names)])
+    return ViewTable(_rows_name(table.view, version), table.keys, renamed)
+
+
+def _rows_view(table: ViewTable, version: int, serving: Serving, history: History) -> FeatureView:
+    from feast import FileSource
+
+    copied = _copied(table, version, serving)
+    source = FileSource(
+        name=f"{copied.view}__history",
+        path=history.relative_path(table.view, version),
+        timestamp_field=AS_OF_COLUMN,
+        created_timestamp_column=PUBLISHED_COLUMN,
+        field_mapping={name: _unfilled(table.view, name) for name in (*serving.defaults, VERSION_FEATURE)},
+    )
+    description = f"What {filled_name(table.view)} computes its answers from."
+    return sourced_view(
+        copied, source, tags={FILLS_TAG: table.view}, owner="ptkstore", description=description
+    )
+
+
+def _on_demand(table: ViewTable, version: int, serving: Serving, history: History) -> OnDemandFeatureView:
+    from feast import Field, RequestSource
+    from feast.on_demand_feature_view import OnDemandFeatureView
+    from feast.types import Float64, Int64
+
+    from ptkstore.adapters.feast.texts import TextTransformation
+
+    schema = table.rows.schema
+    types = {name: str(schema.field(name).type) for name in serving.defaults}
+    text = source_text(table.view, types, serving, history.ends(table.view, version))
+    sources: list[Any] = [_rows_view(table, version, serving, history)]
+    if serving.request:
+        asked = [Field(name=name, dtype=Float64) for name in serving.request]
+        sources.append(RequestSource(name=f"{filled_name(table.view)}__request", schema=asked))
+    fields = [
+        Field(name=f"{name}_{FILLED}", dtype=feast_type(schema.field(name).type)) for name in serving.defaults
+    ]
+    fields += [Field(name=d.name, dtype=Int64 if d.form == "bucket" else Float64) for d in serving.derived]
+    return OnDemandFeatureView(
+        name=filled_name(table.view),
+        sources=sources,
+        schema=[*fields, Field(name=VERSION, dtype=Int64)],
+        mode="pandas",
+        feature_transformation=TextTransformation.of(text),
+        description=f"{table.view} with its declared defaults.",
+        owner="ptkstore",
+        tags={FILLS_TAG: table.view},
+    )

@@ -1,0 +1,78 @@
+"""`Sandbox` by bubblewrap: tests itself, and examines team code on synthetic rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
+from ptkstore.adapters.sandbox.confined import NO_SANDBOX, Confined, run_confined
+from ptkstore.adapters.sandbox.process import Limits
+from ptkstore.errors import NoSandbox, Unavailable
+from ptkstore.ports.team_code import Examined, Finding
+
+_PROBE: Final = Limits(timeout_seconds=60.0, memory_bytes=1 << 30)
+_AT_ONCE: Final = 2
+
+
+class BubblewrapSandbox:
+    """Runs team code where there is nothing to see and nobody to talk to.
+
+    Parameters
+    ----------
+    bubblewrap : Bubblewrap
+        What is started.
+    limits : Limits
+        Of one examination.
+    """
+
+    def __init__(self, bubblewrap: Bubblewrap, limits: Limits) -> None:
+        self._bubblewrap = bubblewrap
+        self._limits = limits
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
+
+    def check(self) -> None:
+        """Try to break out; `NoSandbox` unless every attempt fails as it should."""
+        from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, split
+
+        ended = self._run({"do": "probe", "hidden": list(self._bubblewrap.hidden)}, b"", _PROBE)
+        try:
+            header, _ = split(ended.answer)
+        except NotAsDeclared:
+            raise NoSandbox(
+                "team code is not run here: the sandbox does not start, so that nothing is known of its walls"
+            ) from None
+        breaches = header.get("breaches")
+        if not isinstance(breaches, list) or breaches:
+            names = ", ".join(map(str, breaches or ["its walls"]))
+            raise NoSandbox(f"team code is not run here: the sandbox does not hold back {names}")
+
+    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
+        """Examine a bundle's code; what does not end well by itself has failed."""
+        from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from
+
+        if not self._slots.acquire(timeout=self._limits.timeout_seconds):
+            raise Unavailable("other team code is being examined; come again later")
+        try:
+            self.check()
+            asked = {"do": "examine", "estimator": dict(estimator), "runs": runs}
+            ended = self._run(asked, bundle, self._limits)
+        finally:
+            self._slots.release()
+        if ended.failure is None:
+            try:
+                return examined_from(ended.answer)
+            except NotAsDeclared:
+                pass
+        why = f"it did not end by itself and well within {self._limits.timeout_seconds:g} seconds and its limits"
+        return Examined(None, (Finding("ends", "failed", why),))
+
+    def _run(self, header: Mapping[str, Any], bundle: bytes, limits: Limits) -> Confined:
+        ended = run_confined(self._bubblewrap, header, (("bundle", bundle),), limits)
+        if ended.failure == NO_SANDBOX:
+            raise NoSandbox(
+                "team code is not run here: bubblewrap or the kernel refuses what the sandbox is made of "
+                "(user namespaces, seccomp)"
+            )
+        return ended

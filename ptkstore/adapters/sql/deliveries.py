@@ -1,0 +1,129 @@
+"""Jobs that deliver, many at once: one statement for many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, bindparam, or_, select, update
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.jobs import LIVE, job_of
+from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
+from ptkstore.ports.tracing import carried
+
+
+class SqlDeliveries:
+    """Claims, leases and outcomes of deliveries."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def wake(self, ptk_id: str, due_at: datetime) -> None:
+        """Make every idle subscriber ready.
+
+        All rows are locked, in the order in which deliveries lock theirs: one that is about to go idle either
+        commits before, and is woken, or looks at the versions after this transaction.
+        """
+        notifies = (t.jobs.c.ptk_id == ptk_id, t.jobs.c.kind == JobKind.NOTIFY)
+        self._connection.execute(select(t.jobs.c.id).where(*notifies).order_by(t.jobs.c.id).with_for_update())
+        self._connection.execute(
+            update(t.jobs)
+            .where(*notifies, t.jobs.c.state == JobState.IDLE)
+            .values(state=JobState.READY, due_at=due_at, attempt=0, trace=carried())
+        )
+
+    def claim(self, now: datetime, lease: timedelta, *, fresh: int, retried: int) -> tuple[Job, ...]:
+        """Take due deliveries; those that others are taking are passed over."""
+        claimed = [*self._due(now, fresh, tried=False), *self._due(now, retried, tried=True)]
+        until = now + lease
+        for ids in parts(job.id for job in claimed):
+            self._connection.execute(
+                update(t.jobs)
+                .where(t.jobs.c.id.in_(ids))
+                .values(fence=t.jobs.c.fence + 1, attempt=t.jobs.c.attempt + 1, lease_until=until)
+            )
+        return tuple(
+            replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=until) for job in claimed
+        )
+
+    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> None:
+        """Keep the leases of those that are still held."""
+        rows = [{"b_id": job.id, "b_fence": job.fence} for job in sorted(jobs, key=lambda job: job.id)]
+        if rows:
+            self._connection.execute(
+                update(t.jobs)
+                .where(
+                    t.jobs.c.id == bindparam("b_id"),
+                    t.jobs.c.fence == bindparam("b_fence"),
+                    t.jobs.c.lease_until.is_not(None),
+                )
+                .values(lease_until=now + lease),
+                rows,
+            )
+
+    def held(self, jobs: Iterable[Job]) -> tuple[Job, ...]:
+        """Those that nobody claimed since, locked in the order of their ids."""
+        fences = {job.id: job.fence for job in jobs}
+        found: list[Job] = []
+        for ids in parts(fences):
+            query = select(t.jobs).where(t.jobs.c.id.in_(ids)).order_by(t.jobs.c.id).with_for_update()
+            found += map(job_of, self._connection.execute(query))
+        return tuple(job for job in found if job.fence == fences[job.id] and job.state in LIVE)
+
+    def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """The last version that each of these has done with."""
+        found: dict[str, int] = {}
+        for ids in parts(job_id(JobKind.NOTIFY, name) for name in subscription_ids):
+            query = select(t.jobs.c.subscription_id, t.jobs.c.position).where(t.jobs.c.id.in_(ids))
+            found.update((row.subscription_id, row.position) for row in self._connection.execute(query))
+        return found
+
+    def save(self, jobs: Iterable[Job]) -> None:
+        """Write what became of held jobs."""
+        rows = [
+            {
+                "b_id": job.id,
+                "b_fence": job.fence,
+                "state": job.state,
+                "outcome": job.outcome,
+                "position": job.position,
+                "due_at": job.due_at,
+                "attempt": job.attempt,
+            }
+            for job in jobs
+        ]
+        if rows:
+            self._connection.execute(
+                update(t.jobs)
+                .where(t.jobs.c.id == bindparam("b_id"), t.jobs.c.fence == bindparam("b_fence"))
+                .values(
+                    state=bindparam("state"),
+                    outcome=bindparam("outcome"),
+                    position=bindparam("position"),
+                    due_at=bindparam("due_at"),
+                    attempt=bindparam("attempt"),
+                    lease_until=None,
+                ),
+                rows,
+            )
+
+    def _due(self, now: datetime, limit: int, *, tried: bool) -> list[Job]:
+        if limit <= 0:
+            return []
+        query = (
+            select(t.jobs)
+            .where(
+                t.jobs.c.kind.in_(DELIVERIES),
+                t.jobs.c.state == JobState.READY,
+                t.jobs.c.due_at <= now,
+                or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
+                t.jobs.c.attempt > 0 if tried else t.jobs.c.attempt == 0,
+            )
+            .order_by(t.jobs.c.due_at, t.jobs.c.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        return list(map(job_of, self._connection.execute(query)))

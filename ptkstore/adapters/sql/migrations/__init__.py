@@ -1,0 +1,1 @@
+"""Revisions of the catalog's schema, one module each; Alembic finds and orders them."""

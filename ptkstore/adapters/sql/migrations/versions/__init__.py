@@ -1,0 +1,1 @@
+"""The revisions. One that was released is never changed: what follows goes into the next."""

@@ -1,0 +1,78 @@
+"""Append events to Redis streams, each once."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.domain.subscriptions import STREAM_LENGTH
+from ptkstore.ports.messages import Delivered, Message, NotDelivered
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+PATIENCE_SECONDS = 5.0
+# KEYS: the stream, and what was appended to it. ARGV: field, number, length, then the entry's fields and values.
+# Versions of a subscription come in order: the highest number says which are there. A dead letter that is sent again
+# comes out of order, and has a field of its own.
+_APPEND = """
+local last = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0')
+if tonumber(ARGV[2]) <= last then
+    return 0
+end
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 4))
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+return 1
+"""
+
+
+class RedisStreams:
+    """Streams in the service's Redis; an entry has the fields `id`, `type` and `body`.
+
+    The codes of `NotDelivered`: `stream-unavailable`, `stream-refused`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def append(
+        self, key: str, message: Message, number: int, *, redelivered: bool
+    ) -> Delivered | NotDelivered:
+        """Append a message unless it is there; appending and remembering are one step for Redis."""
+        from redis.exceptions import ConnectionError, RedisError, TimeoutError
+
+        subscription = message.id.rpartition("_")[0]
+        field = message.id if redelivered else subscription
+        entry = {
+            "id": message.id,
+            "type": json.loads(message.body)["type"],
+            "body": message.body,
+        }
+        arguments: list[Any] = [field, number, STREAM_LENGTH]
+        for name, value in entry.items():
+            arguments += [name, value]
+        try:
+            self._append(keys=[key, f"{key}:appended"], args=arguments)
+        except (ConnectionError, TimeoutError):
+            return NotDelivered("stream-unavailable")
+        except RedisError:  # out of memory, or the key is something else
+            return NotDelivered("stream-refused")
+        return Delivered()
+
+    def close(self) -> None:
+        """Give connections back."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
+    @cached_property
+    def _client(self) -> Redis:
+        import redis
+
+        return redis.Redis.from_url(
+            self._url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
+        )
+
+    @cached_property
+    def _append(self) -> Any:
+        return self._client.register_script(_APPEND)

@@ -1,0 +1,294 @@
+"""Many messages at once, from an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import resource
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+import httpx
+from ssrfguard import Policy, Target
+from ssrfguard.httpx import AsyncClient
+
+from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, outcome_of, post
+from ptkstore.adapters.webhooks.destinations import Answer, Destination
+from ptkstore.adapters.webhooks.messenger import HttpMessenger
+from ptkstore.adapters.webhooks.signing import signed_headers
+from ptkstore.ports.messages import Message, NotDelivered, NotTried, Tried
+
+MOST_WAITING = 512  # messages that were handed over and are not slow
+QUICK = 64  # calls at once that nobody has waited for long
+SLOW = 800  # calls at once that take longer than this:
+SLOW_AFTER_SECONDS = 0.5
+PER_HOST = 32
+HOST_WAIT_SECONDS = 2.0  # for a place at a host that has all of its own taken and answers nobody
+ADDRESSES_FRESH_SECONDS = 30.0
+HOSTS_KEPT = 256
+LOOKUPS_AT_ONCE = 200
+FAILED = "failed"
+_WANTED_FILES = 4096
+_ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=5.0)
+
+
+@dataclass
+class _Line:
+    """The addresses that one lookup gave and policy permits, and connections to them that nobody uses now."""
+
+    destination: Destination
+    until: float
+    idle: list[AsyncClient] = field(default_factory=list)
+
+
+@dataclass
+class _Host:
+    """One scheme, host and port."""
+
+    target: Target
+    policy: Policy
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_HOST))
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    line: _Line | None = None
+    visitors: int = 0
+    answered_at: float = field(default_factory=time.monotonic)
+
+
+class HttpCourier:
+    """Sends messages as `HttpMessenger` does, many at once, over connections that are kept for a moment.
+
+    A connection leads to an address that was checked after its lookup; names are looked up again after
+    `ADDRESSES_FRESH_SECONDS`. A call that takes long gives its place to others and goes on beside them, and a host
+    has so many places and no more: endpoints that hang delay messages to their own host only.
+    """
+
+    def __init__(
+        self, messenger: HttpMessenger, *, quick: int = QUICK, slow: int = SLOW, waiting: int = MOST_WAITING
+    ) -> None:
+        """`quick`, `slow`, `waiting`: see the constants."""
+        self._messenger = messenger
+        self.most_slow, self._most_waiting = _slow_calls(slow), waiting
+        self._ended: queue.SimpleQueue[tuple[str, Tried]] = queue.SimpleQueue()
+        self._count = threading.Lock()
+        self._n_waiting = 0
+        self.n_slow = 0  # only the loop counts these
+        self._hosts: OrderedDict[tuple[str, str, int], _Host] = OrderedDict()
+        self._tasks: set[asyncio.Task[Tried]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self.loop = asyncio.new_event_loop()
+        self.quick = asyncio.Semaphore(quick)
+        self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="courier", daemon=True)
+        self._thread.start()
+
+    @property
+    def room(self) -> int:
+        """How many more messages it takes now."""
+        with self._count:
+            return max(0, self._most_waiting - self._n_waiting)
+
+    def hand_over(self, messages: Sequence[Message]) -> None:
+        """Begin to send; comes back at once."""
+        if messages:
+            self.counted(len(messages))
+            self.loop.call_soon_threadsafe(self._begin, messages)
+
+    def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
+        """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
+        ended: list[tuple[str, Tried]] = []
+        until = time.monotonic() + within_seconds
+        with suppress(queue.Empty):
+            while len(ended) < enough:
+                left = until - time.monotonic()
+                ended.append(self._ended.get(timeout=left) if left > 0 else self._ended.get_nowait())
+        return ended
+
+    def close(self) -> None:
+        """Break off what is on its way; outcomes that nobody collected are lost, as if the process had ended."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            self.loop.close()
+
+    # in the loop
+
+    def _begin(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            task = self.loop.create_task(self._deliver(message))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._done, message.key))
+
+    def _done(self, key: str, task: asyncio.Task[Tried]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        self._ended.put((key, task.result() if task.exception() is None else NotDelivered(FAILED)))
+
+    async def _deliver(self, message: Message) -> Tried:
+        place = _Place(self)
+        try:
+            host = self._host(message.endpoint)
+            host.visitors += 1
+            try:
+                if not await _enters(host):
+                    return NotTried()
+                try:
+                    await place.take()
+                    async with asyncio.timeout(self._messenger.timeout_seconds):
+                        status = await self._post(host, message)
+                    host.answered_at = time.monotonic()
+                    return outcome_of(status)
+                finally:
+                    host.places.release()
+            finally:
+                host.visitors -= 1
+        except FAILURES as failed:
+            return failure_of(failed)
+        finally:
+            place.give_back()
+
+    async def _post(self, host: _Host, message: Message) -> int:
+        headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
+        line = await self._line(host)
+        client = line.idle.pop() if line.idle else self._messenger.client(line.destination, _ONE_CONNECTION)
+        try:
+            return await post(client, message.endpoint, headers, message.body)
+        finally:
+            if line is host.line:
+                line.idle.append(client)
+            else:
+                self._retire([client])
+
+    def _host(self, endpoint: str) -> _Host:
+        target, policy = self._messenger.destinations.check_form(endpoint)
+        name = (target.scheme, target.host, target.port)
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host(target, policy)
+            self._forget_hosts()
+        self._hosts.move_to_end(name)
+        return host
+
+    def _forget_hosts(self) -> None:
+        """Close what was used least recently, as far as nobody is there."""
+        for name in list(self._hosts)[: len(self._hosts) - HOSTS_KEPT]:
+            host = self._hosts[name]
+            if not host.visitors:
+                del self._hosts[name]
+                if host.line is not None:
+                    self._retire(host.line.idle)
+
+    async def _line(self, host: _Host) -> _Line:
+        async with host.looking:
+            if host.line is None or host.line.until <= time.monotonic():
+                old, host.line = host.line, None
+                if old is not None:
+                    self._retire(old.idle)
+                answers = await self._look_up(host.target)
+                destination = self._messenger.destinations.checked(host.target, host.policy, answers)
+                host.line = _Line(destination, time.monotonic() + ADDRESSES_FRESH_SECONDS)
+            return host.line
+
+    async def _look_up(self, target: Target) -> tuple[Answer, ...]:
+        """One lookup; a thread that hangs keeps its place among the lookups, and its asker goes on without it."""
+        await self._lookups.acquire()
+        found: asyncio.Future[tuple[Answer, ...]] = self.loop.create_future()
+
+        def answer(answers: tuple[Answer, ...]) -> None:
+            self._lookups.release()
+            if not found.done():
+                found.set_result(answers)
+
+        def answered(answers: tuple[Answer, ...]) -> None:
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                self.loop.call_soon_threadsafe(answer, answers)
+
+        self._messenger.destinations.look_up(target, answered)
+        return await found
+
+    def _retire(self, clients: Iterable[AsyncClient]) -> None:
+        """Close connections that nobody uses any more."""
+        for client in clients:
+            task = self.loop.create_task(client.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for host in self._hosts.values():
+            if host.line is not None:
+                self._retire(host.line.idle)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def counted(self, change: int) -> None:
+        """So many more messages are waiting or in quick places."""
+        with self._count:
+            self._n_waiting += change
+
+
+async def _enters(host: _Host) -> bool:
+    """Wait for a place at the host; False if all are taken and it answers nobody."""
+    while True:
+        try:
+            async with asyncio.timeout(HOST_WAIT_SECONDS):
+                await host.places.acquire()
+        except TimeoutError:
+            if time.monotonic() - host.answered_at >= HOST_WAIT_SECONDS:
+                return False
+        else:
+            return True
+
+
+class _Place:
+    """Where a message is: waiting, in a quick place or in a slow one."""
+
+    def __init__(self, courier: HttpCourier) -> None:
+        self._courier = courier
+        self._timer: asyncio.TimerHandle | None = None
+        self._slow = False
+
+    async def take(self) -> None:
+        """Wait for a quick place."""
+        await self._courier.quick.acquire()
+        self._watch()
+
+    def give_back(self) -> None:
+        """The message is gone, wherever it was."""
+        if self._slow:
+            self._courier.n_slow -= 1
+            return
+        self._courier.counted(-1)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._courier.quick.release()
+
+    def _watch(self) -> None:
+        self._timer = self._courier.loop.call_later(SLOW_AFTER_SECONDS, self._slow_down)
+
+    def _slow_down(self) -> None:
+        if self._courier.n_slow >= self._courier.most_slow:
+            self._watch()
+            return
+        self._slow = True
+        self._courier.n_slow += 1
+        self._courier.quick.release()
+        self._courier.counted(-1)
+
+
+def _slow_calls(wanted: int) -> int:
+    """As many as there may be open files, with as many again left for everything else."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < _WANTED_FILES:
+        soft = _WANTED_FILES if hard == unlimited else min(hard, _WANTED_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == unlimited else max(1, min(wanted, soft // 2))

@@ -1,0 +1,131 @@
+"""Team code at the door: bundles are taken, and what they hold is examined before it is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ptklib.exceptions import PtklibError
+from ptklib.spec import estimator_from_spec
+from ptkstore.domain.bundles import assurance_of, bundle_of, checked_sha256, sha256_of, unpack
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvalidRequest, PtkRejected, UnknownName
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
+
+AUDIT_RUNS = 400
+"""Trainings per audit at registration: enough to see noise that is missing, not to see half of it."""
+
+_SHOWN = 5
+_PRINTED = 1_000
+
+
+def put_bundle(content: bytes, sha256: str | None = None, *, bundles: Bundles) -> str:
+    """Take a bundle after a look at every byte of it; its name. Repeating changes nothing.
+
+    Raises
+    ------
+    InvalidRequest
+        It is no bundle as this project packs it, or not the one that `sha256` names.
+    """
+    if sha256 is not None and checked_sha256(sha256) != sha256_of(content):
+        raise InvalidRequest("the bundle is not the one that its name says")
+    unpack(content)
+    return bundles.put(content)
+
+
+def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
+    """The bundle that an estimator's code lies in; None for a family of the library."""
+    sha256 = bundle_of(estimator)
+    return None if sha256 is None else bundles.get(sha256)
+
+
+def examine_team_code(
+    estimator: Mapping[str, Any], bundle: bytes, *, sandbox: Sandbox, runs: int = AUDIT_RUNS
+) -> Examined:
+    """Have team code describe itself and be checked on synthetic rows, apart; no row is read, nothing is spent.
+
+    What it says of itself is held against what `estimator` declares: that is one more finding.
+    """
+    try:
+        declared = estimator_from_spec(estimator)
+        declared.declared_loss()
+    except PtklibError as error:
+        raise InvalidRequest(str(error)) from error
+    found = sandbox.examine(estimator, bundle, runs)
+    return found if found.described is None else _compared(declared, found)
+
+
+def admit_team_code(
+    ptk_id: str,
+    estimator: Mapping[str, Any],
+    stream: str,
+    *,
+    begin: Begin,
+    bundles: Bundles,
+    sandbox: Sandbox,
+) -> None:
+    """Let team code pass that the stream's policy accepts, that is what it says, and that no check contradicts.
+
+    Nothing happens for a family of the library.
+
+    Raises
+    ------
+    PtkRejected
+        The stream accepts no asserted PTKs, or a check failed; the message says which, from synthetic rows.
+    NoSandbox
+        It cannot be run apart on this machine.
+    """
+    if bundle_of(estimator) is None:
+        return
+    with begin() as uow:
+        check_assurance(ptk_id, estimator, uow.streams.get(stream).policy)
+    try:
+        bundle = bundle_for(estimator, bundles)
+    except UnknownName:
+        raise InvalidRequest(f"PTK {ptk_id}: its bundle is not here; upload it first") from None
+    assert bundle is not None
+    unpack(bundle)
+    examined = examine_team_code(estimator, bundle, sandbox=sandbox)
+    if examined.failures:
+        raise PtkRejected(f"{ptk_id}: its code failed {told(examined)}")
+
+
+def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
+    """`PtkRejected` unless the stream's policy accepts what can be said of the estimator's loss."""
+    assurance = assurance_of(estimator)
+    if not assurance.at_least(policy.minimum_assurance):
+        raise PtkRejected(
+            f"{ptk_id}: assurance {assurance.value!r} is below the stream's least, "
+            f"{policy.minimum_assurance.value!r}"
+        )
+
+
+def told(examined: Examined) -> str:
+    """The failures of an examination in words for the code's owner."""
+    failures = [f"{one.check}: {one.reason}" for one in examined.failures[:_SHOWN]]
+    more = len(examined.failures) - len(failures)
+    printed = f"; it printed: {examined.printed[-_PRINTED:]}" if examined.printed else ""
+    return "; ".join(failures) + (f"; and {more} more checks" if more else "") + printed
+
+
+def _compared(declared: Any, found: Examined) -> Examined:
+    loss = declared.declared_loss()
+    said: Mapping[str, Any] = found.described or {}
+    wanted = {
+        "columns": list(declared.required_columns()),
+        "tables": {name: schema.to_json() for name, schema in declared.table_schemas().items()},
+        "selected": list(declared.released_keys()),
+        "unit": declared.unit,
+        "max_rows_per_unit": declared.max_rows_per_unit,
+    }
+    differing = sorted(name for name, value in wanted.items() if said.get(name) != value)
+    for name, value in (("epsilon", loss.epsilon), ("delta", loss.delta)):
+        amount = said.get(name)
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not amount <= value:
+            differing.append(name)
+    if differing:
+        why = f"the code says something else than its declaration of {', '.join(differing)}"
+        return replace(found, findings=(*found.findings, Finding("is-as-declared", "failed", why)))
+    return replace(found, findings=(*found.findings, Finding("is-as-declared", "passed")))

@@ -1,0 +1,108 @@
+"""Commands about the catalog's schema."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ptkstore.cli.output import REFUSED, AsJson, Home, answers, check_home, console, print_json
+from ptkstore.ports.schema import SchemaState
+
+if TYPE_CHECKING:
+    from ptkstore.wiring import Service
+
+catalog_app = typer.Typer(no_args_is_help=True, help="The catalog's schema, and its upgrades.")
+
+
+@catalog_app.command("status")
+@answers
+def status(home: Home = None, as_json: AsJson = False) -> None:
+    """Show the catalog's schema, the one that this program needs, and the upgrades between them."""
+    with closing(_service(home)) as service:
+        _tell(service.catalog_schema.state(), as_json=as_json)
+
+
+@catalog_app.command("upgrade")
+@answers
+def upgrade(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit code 1 if an upgrade is needed.")
+    ] = False,
+    backed_up: Annotated[
+        bool, typer.Option("--backed-up", help="A copy of the catalog exists; PostgreSQL needs this said.")
+    ] = False,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the catalog to the schema of this program, in one transaction.
+
+    Stop all processes first: while a job is being worked on, this is refused. A SQLite catalog is copied to backups/
+    beside it. There is no way back but that copy.
+    """
+    with closing(_service(home)) as service:
+        if check:
+            state = service.catalog_schema.state()
+            _tell(state, as_json=as_json)
+            if not state.up_to_date:
+                raise typer.Exit(REFUSED)
+            return
+        done = service.upgrade_catalog(backed_up=backed_up)
+    copy = None if done.copy is None else str(done.copy)
+    if as_json:
+        print_json(
+            {"from": done.before.found, "to": done.before.needed, "copy": copy, "done": done.before.pending}
+        )
+    elif done.before.up_to_date:
+        console.print(f"the catalog has schema {done.before.needed} already")
+    else:
+        console.print(f"upgraded from schema {done.before.found} to {done.before.needed}")
+        if copy:
+            console.print(f"the catalog of before: {copy}", soft_wrap=True)
+
+
+@catalog_app.command("backup")
+@answers
+def backup(
+    file: Annotated[Path, typer.Argument(help="The new file to write.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a SQLite catalog to a new file, also while the service runs; for PostgreSQL use pg_dump.
+
+    Keys are not in it, and must not lie beside it.
+    """
+    with closing(_service(home)) as service:
+        service.catalog_schema.copy_to(file.absolute())
+    if as_json:
+        print_json({"file": str(file)})
+    else:
+        console.print(f"the catalog was copied to {file}", soft_wrap=True)
+
+
+def _service(home: Path | None) -> Service:
+    """A service whose catalog may be of a schema that no other command opens."""
+    from ptkstore.wiring import Service
+
+    return Service(check_home(home))
+
+
+def _tell(state: SchemaState, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "schema": state.found,
+                "needed": state.needed,
+                "up_to_date": state.up_to_date,
+                "pending": state.pending,
+            }
+        )
+        return
+    found = "there is no catalog yet" if state.found is None else f"the catalog has schema {state.found}"
+    console.print(f"{found}; this program needs {state.needed}")
+    for one in state.pending:
+        console.print(f"  upgrade {one}")
+    if state.pending:
+        console.print("stop all processes of the service, then run: ptk catalog upgrade")

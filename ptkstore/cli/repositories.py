@@ -1,0 +1,116 @@
+"""Commands about a team's repository: plan, apply, destroy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json
+from ptkstore.sdk import Repository, Store, connect, load_repository
+from ptkstore.sdk.repositories import Change
+
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar="PTK_URL", help="The store behind this URL, with the token in PTK_TOKEN; not a home."
+    ),
+]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Deregister the team's PTKs that are not declared, for good.")
+]
+_MARKS = {
+    "register": "[green]+ register[/]",
+    "update": "[yellow]~ update[/]",
+    "keep": "  keep",
+    "deregister": "[red]- deregister[/]",
+}
+
+
+@answers
+def plan(
+    folder: Folder = Path("."),
+    prune: Prune = False,
+    skip_audit: Annotated[
+        bool, typer.Option("--skip-audit", help="Leave the audit of own code out; apply never does.")
+    ] = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what `apply` would change, what it would reserve per window, and how own code does on synthetic rows.
+
+    Exit code 1 when own code failed a check.
+    """
+    repository = load_repository(folder)
+    with _store(url, home) as store:
+        changes = store.plan(repository, prune=prune, audit=not skip_audit)
+    _show(repository, changes, as_json=as_json)
+    if not all(change.acceptable for change in changes):
+        raise typer.Exit(REFUSED)
+
+
+@answers
+def apply(
+    folder: Folder = Path("."),
+    prune: Prune = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register or update the PTKs that a team's repository declares; repeatable."""
+    repository = load_repository(folder)
+    with _store(url, home) as store:
+        changes = store.apply(repository, prune=prune)
+    _show(repository, changes, as_json=as_json)
+
+
+@answers
+def destroy(
+    folder: Folder = Path("."),
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without, only what would be done is shown.")
+    ] = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken."""
+    team = Repository(load_repository(folder).team, ())
+    with _store(url, home) as store:
+        changes = store.apply(team, prune=True) if yes else store.plan(team, prune=True)
+    _show(team, changes, as_json=as_json)
+    if changes and not yes and not as_json:
+        console.print("nothing was done: say --yes to do it")
+
+
+def _store(url: str | None, home: Path | None) -> Store:
+    return opened(home) if url is None else connect(url)
+
+
+def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -> None:
+    if as_json:
+        print_json([vars(change) for change in changes])
+        return
+    for change in changes:
+        console.print(f"{_MARKS[change.action]} {change.ptk_id}  {_reserved(change)}", highlight=False)
+        if change.checks is not None:
+            console.print(f"    own code, {change.assurance}: checks {change.checks}", highlight=False)
+        elif change.bundle is not None:
+            console.print(f"    own code, {change.assurance}", highlight=False)
+        if change.reason:
+            console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
+    if not changes:
+        console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+
+
+def _reserved(change: Change) -> str:
+    if change.action == "deregister":
+        return f"frees epsilon {change.epsilon_before:g} a window"
+    now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a window"
+    changed = change.action == "update" and change.epsilon != change.epsilon_before
+    return f"{now}, epsilon was {change.epsilon_before:g}" if changed else now

@@ -1,0 +1,22 @@
+"""The command that tries the sandbox of team code: `ptk sandbox`."""
+
+from __future__ import annotations
+
+from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json
+from ptkstore.sdk import connect
+
+
+@answers
+def sandbox(home: Home = None, as_json: AsJson = False) -> None:
+    """Try whether team code can be run apart on this machine; exit code 1 and the reason if not.
+
+    It starts the sandbox and tries the network, other processes, the store's files, more room and more rights from
+    inside. Workers do the same before every training of team code.
+    """
+    check_home(home)
+    with connect(home) as store:
+        store.service.check_sandbox()
+    if as_json:
+        print_json({"sandbox": "works"})
+    else:
+        console.print("the sandbox holds: team code can be run here")

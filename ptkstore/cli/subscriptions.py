@@ -1,0 +1,148 @@
+"""Commands about subscribers: who hears of new versions, and what became of the messages."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.domain.audit import subject_of
+from ptkstore.domain.identity import Action
+from ptkstore.sdk import Store
+
+Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
+
+
+@contextmanager
+def _acting(home: Path | None, action: Action, subscription_id: str) -> Iterator[Store]:
+    """The store, with the action recorded."""
+    from ptkstore.wiring.identity import Identity
+
+    with opened(home) as store:
+        subject = subject_of("subscription", subscription_id)
+        with Identity(store.service).recorded(action, subject, secrets.token_hex(8), None):
+            yield store
+
+
+@answers
+def subscribe(
+    ptk_id: str,
+    endpoint: Annotated[str, typer.Option(help="A URL that takes signed webhooks, or redis-stream:NAME.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
+    with opened(home) as store:
+        made = store.subscribe_to_ptk(ptk_id, endpoint)
+    if as_json:
+        print_json(vars(made))
+        return
+    console.print(f"{made.id} hears of every new version of {ptk_id}")
+    if made.secret:
+        console.print(f"secret, shown this once: {made.secret}")
+
+
+@answers
+def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
+    """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
+    with opened(home) as store:
+        found = store.subscriptions()
+    shown = ("ptk_id", "endpoint", "heard_of_version", "status", "failures", "last_code", "missed")
+    rows = [{"subscription": one["id"], **{name: one[name] for name in shown}} for one in found]
+    print_rows(
+        rows,
+        as_json=as_json,
+        title="Subscriptions",
+        nothing="no subscriptions yet; see: ptk subscribe --help",
+    )
+
+
+@answers
+def deliveries(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
+    """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
+    with opened(home) as store:
+        found = store.deliveries(subscription_id)
+    if as_json:
+        print_json(found)
+        return
+    letters = found.pop("dead_letters")
+    for name, value in found.items():
+        if value is not None:
+            console.print(f"[bold]{name}[/]: {value}", highlight=False)
+    print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
+
+
+@answers
+def redeliver(
+    subscription_id: Subscription,
+    version: Annotated[int | None, typer.Option(help="The dead letter of this version alone.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Those since, in UTC.")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters again, all by default, under the ids they had."""
+    with _acting(home, Action.SUBSCRIPTION_REDELIVER, subscription_id) as store:
+        waiting = store.redeliver(
+            subscription_id, version, None if since is None else since.isoformat() + "+00:00"
+        )
+    if as_json:
+        print_json({"subscription": subscription_id, "dead_letters": waiting})
+    else:
+        console.print(f"{waiting} dead letters will be sent again")
+
+
+@answers
+def disable(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
+    """Send nothing to a subscription until it is enabled again; versions wait for that."""
+    with _acting(home, Action.SUBSCRIPTION_DISABLE, subscription_id) as store:
+        store.disable_subscription(subscription_id)
+        found = store.deliveries(subscription_id)
+    if as_json:
+        print_json(found)
+    else:
+        console.print(f"{subscription_id} is sent nothing after version {found['heard_of_version']}")
+
+
+@answers
+def enable(
+    subscription_id: Subscription,
+    redelivering: Annotated[
+        bool, typer.Option("--redeliver/--no-redeliver", help="Send its dead letters again too.")
+    ] = True,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send to a disabled subscription again, from the version on where it stopped."""
+    with _acting(home, Action.SUBSCRIPTION_ENABLE, subscription_id) as store:
+        store.enable_subscription(subscription_id, redeliver=redelivering)
+        found = store.deliveries(subscription_id)
+    if as_json:
+        print_json(found)
+    else:
+        console.print(f"{subscription_id} is sent to again, after version {found['heard_of_version']}")
+
+
+@answers
+def rotate_secret(
+    subscription_id: Subscription,
+    overlap_hours: Annotated[
+        float, typer.Option(min=0, help="How long messages carry the old signature too.")
+    ] = 24.0,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign messages with a new secret; it is shown this once."""
+    with _acting(home, Action.SUBSCRIPTION_ROTATE, subscription_id) as store:
+        secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
+    if as_json:
+        print_json({"subscription": subscription_id, "secret": secret})
+    else:
+        console.print(f"secret, shown this once: {secret}")

@@ -1,0 +1,213 @@
+"""The console's own application, to be mounted beside the API."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from anyio import to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ptkstore.console.pages import Pages, shown_time, told
+from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
+from ptkstore.domain.identity import Principal
+from ptkstore.errors import PtkStoreError, TooManyRequests, Unauthenticated
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+PREFIX = "/console"
+SESSION_COOKIE, FORM_COOKIE = "ptk_session", "ptk_form"
+FORM_BYTES_MAX = 4_096
+_HERE = Path(__file__).parent
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+_STYLE = (_HERE / "style.css").read_text()
+
+Page = Callable[[Principal], dict[str, Any]]
+
+
+class Console:
+    """Pages for who has signed in with an API token, under the rules of the API.
+
+    Parameters
+    ----------
+    health : callable
+        The state of every part, by name.
+    admit : callable
+        Counts a request of a principal, and refuses one too many.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        identity: Identity,
+        health: Callable[[], Mapping[str, str]],
+        admit: Callable[[Principal], None],
+    ) -> None:
+        self._identity, self._admit = identity, admit
+        self._pages = Pages(service, identity, health)
+        self._sessions = Sessions()
+        self._templates = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["time"] = shown_time
+        self.app = Starlette(
+            routes=[
+                Route("/", self._overview),
+                Route("/style.css", _style),
+                Route("/login", self._login),
+                Route("/login", self._enter, methods=["POST"]),
+                Route("/logout", self._leave, methods=["POST"]),
+                Route("/streams/{name}", self._stream),
+                Route("/ptks", self._ptks),
+                Route("/ptks/{ptk_id}", self._ptk),
+                Route("/deliveries", self._deliveries),
+            ],
+            exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
+        )
+        self.app.router.redirect_slashes = False
+
+    # pages
+
+    async def _overview(self, request: Request) -> Response:
+        return await self._page(request, "overview.html", self._pages.overview)
+
+    async def _stream(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await self._page(request, "stream.html", lambda who: self._pages.stream(who, name))
+
+    async def _ptks(self, request: Request) -> Response:
+        return await self._page(request, "ptks.html", self._pages.ptks)
+
+    async def _ptk(self, request: Request) -> Response:
+        ptk_id = request.path_params["ptk_id"]
+        return await self._page(request, "ptk.html", lambda who: self._pages.ptk(who, ptk_id))
+
+    async def _deliveries(self, request: Request) -> Response:
+        return await self._page(request, "deliveries.html", self._pages.deliveries)
+
+    async def _page(self, request: Request, template: str, page: Page) -> Response:
+        session = self._sessions.of(request.cookies.get(SESSION_COOKIE))
+        if session is None:
+            return RedirectResponse(f"{PREFIX}/login", 303)
+        return await to_thread.run_sync(self._made, request, session, template, page)
+
+    def _made(self, request: Request, session: Session, template: str, page: Page) -> Response:
+        try:
+            who = self._identity.principal(session.token_id)
+        except Unauthenticated:  # revoked or expired meanwhile
+            self._sessions.end(request.cookies.get(SESSION_COOKIE))
+            return RedirectResponse(f"{PREFIX}/login", 303)
+        request.state.team, request.state.token_id = who.team, who.token_id
+        self._admit(who)
+        shown = {"who": who, "form_key": session.form_key, "path": request.url.path}
+        return self._html(template, {**page(who), **shown})
+
+    # signing in and out
+
+    async def _login(self, request: Request, wrong: bool = False) -> Response:
+        key = secrets.token_urlsafe(32)
+        response = self._html("login.html", {"form_key": key, "wrong": wrong}, 403 if wrong else 200)
+        _set(response, request, FORM_COOKIE, key, 3600)
+        return response
+
+    async def _enter(self, request: Request) -> Response:
+        """Sign in: only by the form that this very browser was given, so that nobody signs another in as himself."""
+        form = await _form(request)
+        if not _same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
+            return await self._login(request, wrong=True)
+        try:
+            who = await to_thread.run_sync(self._identity.identify, form.get("token", "").strip())
+            self._admit(who)
+        except Unauthenticated:
+            return await self._login(request, wrong=True)
+        self._sessions.end(request.cookies.get(SESSION_COOKIE))
+        response = RedirectResponse(f"{PREFIX}/", 303)
+        _set(response, request, SESSION_COOKIE, self._sessions.begin(who.token_id), int(LIFE_SECONDS))
+        _set(response, request, FORM_COOKIE, "", 0)
+        return response
+
+    async def _leave(self, request: Request) -> Response:
+        name = request.cookies.get(SESSION_COOKIE)
+        session, form = self._sessions.of(name), await _form(request)
+        if session is not None and _same(form.get("form_key", ""), session.form_key):
+            self._sessions.end(name)
+        response = RedirectResponse(f"{PREFIX}/login", 303)
+        _set(response, request, SESSION_COOKIE, "", 0)
+        return response
+
+    # what goes wrong
+
+    async def _strange(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        return self._html("error.html", {"status": status, "detail": "There is no such page."}, status)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, PtkStoreError)
+        request.state.code = error.code
+        status, detail = told(error)
+        if isinstance(error, TooManyRequests):
+            status, detail = 429, "You ask for many pages at once. Wait a moment."
+        return self._html("error.html", {"status": status, "detail": detail}, status)
+
+    def _html(self, template: str, shown: Mapping[str, Any], status: int = 200) -> Response:
+        text = self._templates.get_template(template).render(prefix=PREFIX, **{"who": None, **shown})
+        return HTMLResponse(text, status, headers={"Content-Security-Policy": _POLICY})
+
+
+async def _style(request: Request) -> Response:
+    return Response(_STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a small form; the first of each name."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > FORM_BYTES_MAX:
+            raise HTTPException(413)
+    try:
+        fields = parse_qs(body.decode("ascii"), max_num_fields=10, strict_parsing=bool(body))
+    except ValueError:
+        raise HTTPException(400) from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(one) and hmac.compare_digest(one.encode(), other.encode())
+
+
+def _set(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    """A cookie that no script reads and no other site sends, and that leaves this machine over https only."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=PREFIX,
+        secure=request.url.scheme == "https" or not _is_loopback(request.url.hostname),
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False

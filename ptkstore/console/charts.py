@@ -1,0 +1,63 @@
+"""Bars of a budget as numbers that a template draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEIGHT, BAR, GAP, MARGIN = 140, 10, 4, 36
+LEAST_WIDTH = 260  # both ends of the axis have room for their words
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One block: heights are in the units of the chart, from its ground up."""
+
+    x: float
+    spent: float
+    reserved: float
+    label: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """Blocks side by side; the line above them is what a block may lose."""
+
+    width: float
+    bars: tuple[Bar, ...]
+    capacity: str
+    first: str
+    last: str
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was lost or promised."""
+        return not any(bar.spent or bar.reserved for bar in self.bars)
+
+
+def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
+    """Spent and reserved shares of each row's capacity; `rows` are those of the budget table."""
+    bars = []
+    for place, row in enumerate(rows):
+        capacity = _number(row, "capacity_epsilon")
+        spent, reserved = _number(row, "spent_epsilon"), _number(row, "reserved_epsilon")
+        whole = max(capacity, spent + reserved, 1e-12)
+        bars.append(
+            Bar(
+                x=MARGIN + place * (BAR + GAP),
+                spent=round(HEIGHT * spent / whole, 2),
+                reserved=round(HEIGHT * reserved / whole, 2),
+                label=f"{row['label']}: {spent:g} spent, {reserved:g} reserved of {capacity:g}, {row['state']}",
+                state=str(row["state"]),
+            )
+        )
+    largest = max((_number(row, "capacity_epsilon") for row in rows), default=0.0)
+    places = [str(row.get("place", "")) for row in rows] or [""]
+    width = max(LEAST_WIDTH, MARGIN + len(bars) * (BAR + GAP) + GAP)
+    return BarChart(width, tuple(bars), f"{largest:g}", places[0], places[-1])
+
+
+def _number(row: dict[str, object], name: str) -> float:
+    value = row[name]
+    return float(value) if isinstance(value, int | float) else 0.0

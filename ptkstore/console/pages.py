@@ -1,0 +1,194 @@
+"""What the pages show: read by the same use cases, and under the same rules, as over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ptkstore.application.authorize import Named
+from ptkstore.console.charts import budget_chart
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.windows import start_of
+from ptkstore.errors import NotAllowed, PtkStoreError, UnknownName
+from ptkstore.sdk.documents import ptk_document, stream_document, version_document
+from ptkstore.sdk.evaluations import evaluation_row
+from ptkstore.sdk.ledgers import budget_rows
+from ptkstore.sdk.subscriptions import deliveries_document, subscription_document
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+
+BLOCKS_SHOWN = 60
+VERSIONS_SHOWN = 50
+PTKS_SHOWN = 500
+SUBSCRIPTIONS_SHOWN = 200
+
+
+class Pages:
+    """The contents of every page, for one principal."""
+
+    def __init__(self, service: Service, identity: Identity, health: Callable[[], Mapping[str, str]]) -> None:
+        self._service, self._identity, self._health = service, identity, health
+
+    def overview(self, who: Principal) -> dict[str, Any]:
+        """Streams with what is left of their newest blocks, deliveries that went wrong, health."""
+        subscriptions = self._subscriptions(who)
+        return {
+            "streams": [self._card(who, stream) for stream in self._streams(who)],
+            "ptks": len(self._ptks(who)),
+            "subscriptions": len(subscriptions),
+            "troubled": [one for one in subscriptions if one["status"] != "ok"],
+            "health": sorted(self._health().items()),
+        }
+
+    def stream(self, who: Principal, name: str) -> dict[str, Any]:
+        """A stream's policy, its blocks and its PTKs."""
+        self._identity.permit(who, Action.STREAM_READ, Named(stream=name))
+        (stream,) = (one for one in self._service.streams() if one.name == name)
+        rows = self._budget(who, name)
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for row in rows or ():
+            parts.setdefault(row["kind"], []).append(row)
+        newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
+        return {
+            "stream": stream_document(stream),
+            "window": shown_span(stream.policy.window),
+            "readable": rows is not None,
+            "n_blocks": len(rows or ()),
+            "charts": {kind: budget_chart(members) for kind, members in newest.items()},
+            "blocks": [row for members in newest.values() for row in members],
+            "ptks": [self._line(spec) for spec in self._service.ptks(stream=name)],
+        }
+
+    def ptks(self, who: Principal) -> dict[str, Any]:
+        """All PTKs of visible streams."""
+        specs = self._ptks(who)
+        return {"ptks": [self._line(spec) for spec in specs[:PTKS_SHOWN]], "n_ptks": len(specs)}
+
+    def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
+        """A PTK and its newest versions."""
+        self._identity.permit(who, Action.PTK_READ, Named(ptk_id=ptk_id))
+        spec = next((one for one in self._service.ptks() if one.ptk_id == ptk_id), None)
+        if spec is None:
+            raise UnknownName("PTK", ptk_id)
+        versions, estimates = None, {}
+        if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
+            found = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
+            versions = [version_document(one) for one in reversed(found)]
+            estimates = {
+                row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
+            }
+        return {"ptk": ptk_document(spec), "versions": versions, "estimates": estimates}
+
+    def deliveries(self, who: Principal) -> dict[str, Any]:
+        """How far the subscriptions of the team, or all, have heard, and what they missed."""
+        shown = self._subscriptions(who)
+        letters = [
+            {"subscription": one["id"], **letter}
+            for one in shown[:SUBSCRIPTIONS_SHOWN]
+            for letter in deliveries_document(self._service.deliveries(one["id"]))["dead_letters"]
+        ]
+        return {
+            "subscriptions": shown[:SUBSCRIPTIONS_SHOWN],
+            "n_subscriptions": len(shown),
+            "letters": sorted(letters, key=lambda one: str(one.get("at", "")), reverse=True),
+        }
+
+    def _streams(self, who: Principal) -> list[Any]:
+        seen = self._identity.visible_streams(who)
+        return [stream for stream in self._service.streams() if stream.name in seen]
+
+    def _ptks(self, who: Principal) -> list[Any]:
+        seen = self._identity.visible_streams(who)
+        return [spec for spec in self._service.ptks() if spec.stream in seen]
+
+    def _subscriptions(self, who: Principal) -> list[dict[str, Any]]:
+        if not self._may(who, Action.SUBSCRIPTION_LIST, None):
+            return []
+        team = None if who.administers else who.team
+        return [
+            {**subscription_document(one), "place": one.subscription.endpoint.partition("?")[0]}
+            for one in self._service.subscriptions(None, team=team)
+        ]
+
+    def _card(self, who: Principal, stream: Any) -> dict[str, Any]:
+        rows = self._budget(who, stream.name)
+        trained = [row for row in rows or () if str(row["part"]).startswith("train")]
+        newest = trained[-1] if trained else None
+        return {
+            "name": stream.name,
+            "team": stream.team,
+            "capacity": stream_document(stream)["epsilon"],
+            "delta": stream_document(stream)["delta"],
+            "unit": stream.policy.privacy_unit.value,
+            "newest": newest,
+            "share": None if newest is None else budget_chart([newest]).bars[0],
+            "readable": rows is not None,
+        }
+
+    def _budget(self, who: Principal, stream: str) -> list[dict[str, Any]] | None:
+        """The rows of the ledger, labelled; None for who may not read it."""
+        if not self._may(who, Action.BUDGET_READ, Named(stream=stream)):
+            return None
+        (policy,) = (one.policy for one in self._service.streams() if one.name == stream)
+        rows = budget_rows(self._service, stream)
+        for row in rows:
+            window = row.get("window")
+            start = None if window is None else start_of(policy, window)
+            value = "" if policy.attribute is None else str(row[policy.attribute])
+            row["kind"] = ", ".join(
+                word for word in (str(row["part"]), value, str(row.get("line", ""))) if word
+            )
+            row["place"] = f"shard {row['shard']}" if start is None else shown_time(start.isoformat())
+            row["label"] = f"{row['place']}, {row['kind']}"
+        return rows
+
+    def _line(self, spec: Any) -> dict[str, Any]:
+        return {
+            **ptk_document(spec),
+            "newest": max((one.number for one in self._service.versions(spec.ptk_id)), default=None),
+        }
+
+    def _may(self, who: Principal, action: Action, named: Named | None) -> bool:
+        try:
+            self._identity.permit(who, action, *([] if named is None else [named]))
+        except (NotAllowed, UnknownName):
+            return False
+        return True
+
+
+def shown_time(text: str | None) -> str:
+    """A time as people read it, in UTC."""
+    if not text:
+        return ""
+    try:
+        at = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return text
+    midnight = (at.hour, at.minute, at.second) == (0, 0, 0)
+    return at.strftime("%Y-%m-%d" if midnight else "%Y-%m-%d %H:%M")
+
+
+def shown_span(span: timedelta) -> str:
+    """A span of time in its largest whole unit."""
+    for word, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        number, rest = divmod(int(span.total_seconds()), seconds)
+        if number and not rest:
+            return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{int(span.total_seconds())} s"
+
+
+def _by_loss(part: tuple[str, list[dict[str, Any]]]) -> tuple[bool, str]:
+    """Parts that have lost or promised anything first."""
+    return not any(row["spent_epsilon"] or row["reserved_epsilon"] for row in part[1]), part[0]
+
+
+def told(error: PtkStoreError) -> tuple[int, str]:
+    """Status and words of a page that cannot be shown; it repeats nothing that was sent."""
+    match error:
+        case UnknownName():
+            return 404, "There is no such page, or it is not for you to see."
+        case NotAllowed():
+            return 403, "The roles of your token do not allow this."
+        case _:
+            return 503, "A part of the service does not answer. Try again in a while."

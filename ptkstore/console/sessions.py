@@ -1,0 +1,72 @@
+"""Who is signed in: sessions in the memory of this process, of which a browser holds a random name."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+IDLE_SECONDS = 30 * 60.0
+LIFE_SECONDS = 12 * 3600.0
+SESSIONS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What is kept: the token's id, never its text; `form_key` stands in every form that is sent back."""
+
+    token_id: str
+    form_key: str
+    begun_at: float
+    used_at: float
+
+
+class Sessions:
+    """Sessions end half an hour after their last use, after twelve hours, with the process and by signing out.
+
+    What a browser holds is stored as its hash only. Whether the token still holds is asked at each request.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: dict[str, Session] = {}
+
+    def begin(self, token_id: str) -> str:
+        """A new session's name; it is in no other place."""
+        name, now = secrets.token_urlsafe(32), self._clock()
+        with self._lock:
+            self._sessions = {key: one for key, one in self._sessions.items() if _lives(one, now)}
+            while len(self._sessions) >= SESSIONS_MAX:
+                oldest = min(self._sessions, key=lambda key: self._sessions[key].used_at)
+                del self._sessions[oldest]
+            self._sessions[_hashed(name)] = Session(token_id, secrets.token_urlsafe(32), now, now)
+        return name
+
+    def of(self, name: str | None) -> Session | None:
+        """The session of this name, used now; None if there is none."""
+        if not name:
+            return None
+        now = self._clock()
+        with self._lock:
+            session = self._sessions.get(_hashed(name))
+            if session is None or not _lives(session, now):
+                return None
+            self._sessions[_hashed(name)] = replace(session, used_at=now)
+            return session
+
+    def end(self, name: str | None) -> None:
+        """Sign out."""
+        with self._lock:
+            self._sessions.pop(_hashed(name or ""), None)
+
+
+def _lives(session: Session, now: float) -> bool:
+    return now - session.used_at < IDLE_SECONDS and now - session.begun_at < LIFE_SECONDS
+
+
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode(errors="replace")).hexdigest()

@@ -1,0 +1,186 @@
+"""What a PTK declares about its online answers: defaults, how long they are fresh, columns derived from them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from ptkstore.errors import InvalidRequest
+
+FILLED = "filled"
+"""Suffix of the view that answers so, and of its features with defaults."""
+VERSION = "filled_version"
+"""The feature that tells the version of each answer, 0 where defaults stand in for it."""
+KEYS = frozenset({"defaults", "fresh", "request", "derived"})
+FORMS = {"ratio": 2, "difference": 2, "sum": 2, "product": 2, "log": 1, "bucket": 1}
+"""Derived columns: their forms, and how many operands each takes."""
+
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,62}")
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST = 64
+Scalar = float | int | str | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A column computed from others: `form` of `operands`, which are names or numbers; `edges` for a bucket."""
+
+    name: str
+    form: str
+    operands: tuple[str | float, ...]
+    edges: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How the view of one table is filled.
+
+    `defaults` stand in where a key is missing, a value null, or the version older (by its event time) than `fresh`.
+    `request` names numbers that the caller sends along. No code: what is derived is one of `FORMS`.
+    """
+
+    defaults: Mapping[str, Scalar]
+    fresh: timedelta | None = None
+    request: tuple[str, ...] = ()
+    derived: tuple[Derived, ...] = field(default=())
+
+
+def serving_of(
+    config: Mapping[str, Any], tables: Mapping[str, Sequence[tuple[str, str]]]
+) -> dict[str, Serving]:
+    """What `serve` in a PTK's config declares, by table; `tables` are its tables with (feature, type), without keys.
+
+    Raises
+    ------
+    InvalidRequest
+        It names what the PTK does not release, or is none of the forms.
+    """
+    given = config.get("serve")
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not given:
+        raise _wrong('is a mapping such as {"defaults": {"mph_mean": 12.0}, "fresh": "2d"}')
+    if set(given) <= KEYS:
+        if len(tables) != 1:
+            raise _wrong(f"names a table first, one of {', '.join(sorted(tables))}: there are several")
+        given = {next(iter(tables)): given}
+    if unknown := sorted(set(map(str, given)) - set(tables)):
+        raise _wrong(f"has {unknown[0]!r}; it may have {', '.join(sorted({*KEYS, *tables}))}")
+    return {table: _parsed(one, dict(tables[table])) for table, one in given.items()}
+
+
+def plain(given: Any) -> Any:
+    """A declaration in its one form: mappings as dicts, tuples as lists."""
+    if isinstance(given, Mapping):
+        return {str(name): plain(value) for name, value in given.items()}
+    return [plain(value) for value in given] if isinstance(given, list | tuple) else given
+
+
+def _parsed(given: object, features: Mapping[str, str]) -> Serving:
+    if not isinstance(given, Mapping) or not set(given) <= KEYS or not given.get("defaults"):
+        raise _wrong(f"of a table is a mapping with defaults, and may have {', '.join(sorted(KEYS))}")
+    defaults = given["defaults"]
+    if not isinstance(defaults, Mapping) or len(defaults) > _MOST:
+        raise _wrong(f"has defaults for up to {_MOST} features, as a mapping")
+    for name, value in defaults.items():
+        _check_default(str(name), value, features)
+    request = _names(given.get("request", ()), "request")
+    derived: list[Derived] = []
+    known = {*(n for n, value in defaults.items() if not isinstance(value, str)), *request}
+    for name, form in _mapping(given.get("derived", {}), "derived").items():
+        one = _derived(str(name), form, known)
+        known.add(one.name)
+        derived.append(one)
+    outputs = [*(f"{name}_{FILLED}" for name in defaults), *(one.name for one in derived), VERSION]
+    if len({*outputs, *request, *features}) < len(outputs) + len(request) + len(features):
+        raise _wrong("gives two columns one name")
+    return Serving(dict(defaults), _span(given.get("fresh")), tuple(request), tuple(derived))
+
+
+def _check_default(name: str, value: object, features: Mapping[str, str]) -> None:
+    if name not in features:
+        raise _wrong(f"has a default for {name!r}, which is no feature of the PTK")
+    wanted: tuple[type, ...] = {
+        "double": (float, int),
+        "float": (float, int),
+        "string": (str,),
+        "bool": (bool,),
+    }.get(features[name], (int,) if features[name].startswith(("int", "uint")) else ())
+    fits = isinstance(value, wanted) and (isinstance(value, bool) == (wanted == (bool,)))
+    if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        raise _wrong(f"has a default for {name!r} that is no {features[name]}")
+    if isinstance(value, int) and not -(2**53) <= value <= 2**53:
+        raise _wrong(f"has a default for {name!r} that is no number of 53 bits")
+    if isinstance(value, str) and (len(value) > 200 or not value.isprintable()):
+        raise _wrong(f"has a default for {name!r} of more than 200 printable characters")
+
+
+def _derived(name: str, given: object, known: set[str]) -> Derived:
+    if not _NAME.fullmatch(name) or "__" in name:
+        raise _wrong(f"derives {name!r}, which is no name of a column")
+    fields = _mapping(given, f"derived column {name!r}")
+    forms = [form for form in FORMS if form in fields]
+    extra = set(fields) - set(forms) - ({"edges"} if forms == ["bucket"] else set())
+    if len(forms) != 1 or extra:
+        raise _wrong(f"derives {name!r} by none of the forms {', '.join(sorted(FORMS))}")
+    form, given_operands = forms[0], fields[forms[0]]
+    operands = given_operands if isinstance(given_operands, list | tuple) else [given_operands]
+    if len(operands) != FORMS[form]:
+        raise _wrong(f"derives {name!r}: {form} takes {FORMS[form]} operand(s)")
+    for operand in operands:
+        if isinstance(operand, str) and operand not in known:
+            raise _wrong(
+                f"derives {name!r} from {operand!r}: it is no number with a default, nor is it sent along"
+            )
+        if not isinstance(operand, str) and not _is_number(operand):
+            raise _wrong(f"derives {name!r} from something that is neither a name nor a number")
+    edges = fields.get("edges", ())
+    if form == "bucket" and (not _is_rising(edges) or not 1 <= len(edges) <= _MOST):
+        raise _wrong(f"derives {name!r}: a bucket needs 1 to {_MOST} rising edges")
+    return Derived(name, form, tuple(operands), tuple(float(edge) for edge in edges))
+
+
+def _names(given: object, what: str) -> list[str]:
+    if not isinstance(given, list | tuple) or len(given) > _MOST:
+        raise _wrong(f"has {what} as a list of names")
+    for name in given:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
+            raise _wrong(f"has a name in {what} that is none")
+    return [str(name) for name in given]
+
+
+def _mapping(given: object, what: str) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping) or len(given) > _MOST:
+        raise _wrong(f"has {what} that is no mapping, or too long")
+    return given
+
+
+def _span(given: object) -> timedelta | None:
+    if given is None:
+        return None
+    match = _SPAN.fullmatch(given) if isinstance(given, str) else None
+    if match is None or not int(match[1]):
+        raise _wrong("says how long an answer is fresh as '90s', '15m', '6h' or '2d'")
+    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_rising(edges: object) -> bool:
+    return (
+        isinstance(edges, list | tuple)
+        and all(map(_is_number, edges))
+        and all(low < high for low, high in pairwise(edges))
+    )
+
+
+def _wrong(what: str) -> InvalidRequest:
+    return InvalidRequest(f"serve of a PTK {what}")

@@ -1,0 +1,92 @@
+"""Subscriptions, their dead letters, and the jobs that deliver to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from ptkstore.domain.jobs import Job
+from ptkstore.domain.subscriptions import DeadLetter, Subscription
+
+
+class Subscriptions(Protocol):
+    """Subscriptions and dead letters."""
+
+    def add(self, subscription: Subscription) -> None:
+        """Record a subscription."""
+        ...
+
+    def get(self, subscription_id: str) -> Subscription:
+        """`UnknownName` if there is none."""
+        ...
+
+    def many(self, subscription_ids: Iterable[str]) -> Mapping[str, Subscription]:
+        """Those of these that exist, by id."""
+        ...
+
+    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
+        """Of one PTK or all."""
+        ...
+
+    def save(self, subscriptions: Iterable[Subscription]) -> None:
+        """Write health and status; those that are gone stay gone."""
+        ...
+
+    def remove(self, subscription_id: str) -> None:
+        """Forget a subscription; its dead letters stay."""
+        ...
+
+    def add_dead_letter(self, letter: DeadLetter) -> None:
+        """A version that was not delivered; one that fails once more stays one letter."""
+        ...
+
+    def remove_dead_letter(self, subscription_id: str, number: int) -> None:
+        """It was delivered after all."""
+        ...
+
+    def dead_letters(self, subscription_id: str) -> tuple[DeadLetter, ...]:
+        """By version."""
+        ...
+
+    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+        """The dead letters of each of these that has any, by version."""
+        ...
+
+    def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:
+        """A message has told the subscriber of these."""
+        ...
+
+    def ask_for(
+        self, subscription_id: str, now: datetime, *, number: int | None = None, since: datetime | None = None
+    ) -> int:
+        """Have dead letters sent again, all by default; returns how many of these are waiting for it now."""
+        ...
+
+
+class Deliveries(Protocol):
+    """The jobs that deliver, many at once; the fences of `Jobs` hold here too."""
+
+    def wake(self, ptk_id: str, due_at: datetime) -> None:
+        """Make every idle subscriber of a PTK ready; a finishing delivery waits and looks again."""
+        ...
+
+    def claim(self, now: datetime, lease: timedelta, *, fresh: int, retried: int) -> tuple[Job, ...]:
+        """Take due deliveries, so many that were not tried yet and so many that failed before."""
+        ...
+
+    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> None:
+        """Keep the leases of those that are still held by these fences."""
+        ...
+
+    def held(self, jobs: Iterable[Job]) -> tuple[Job, ...]:
+        """Those that nobody claimed since, locked in one order."""
+        ...
+
+    def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """The last version that each of these was told of, or that became a dead letter."""
+        ...
+
+    def save(self, jobs: Iterable[Job]) -> None:
+        """Write what became of held jobs, and drop their leases."""
+        ...

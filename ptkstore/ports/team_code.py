@@ -1,0 +1,63 @@
+"""Team code: bundles, and the sandbox that alone runs what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Bundles(Protocol):
+    """Bundles by the SHA-256 of their content; written once, verified on every read."""
+
+    def put(self, content: bytes) -> str:
+        """Store a bundle that was checked, durably; its name. Repeating changes nothing."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """A bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check of team code on synthetic rows: `passed`, `failed` or `skipped`, and why."""
+
+    check: str
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What became of an examination.
+
+    `described` is what the code says of itself: columns, tables, epsilon, delta, unit, max_rows_per_unit; None if it
+    did not get that far. `printed` is the end of what it printed or raised. Everything is from runs without any real
+    row, and the code under examination had its hand in all of it: it may be shown to its owner, and believed as far
+    as the owner is.
+    """
+
+    described: Mapping[str, Any] | None
+    findings: tuple[Finding, ...]
+    printed: str = ""
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """The checks that failed."""
+        return tuple(finding for finding in self.findings if finding.status == "failed")
+
+
+class Sandbox(Protocol):
+    """Runs team code apart: without network, credentials or files, within limits."""
+
+    def check(self) -> None:
+        """Try to break out; `NoSandbox` unless every attempt fails as it should."""
+        ...
+
+    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
+        """Load the code, have it describe itself, hold it against the contract and audit it on synthetic rows.
+
+        `runs` trainings per audit, 0 for none. `NoSandbox` where there is no working sandbox.
+        """
+        ...

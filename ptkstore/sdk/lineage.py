@@ -1,0 +1,59 @@
+"""Where a published state comes from, read from manifests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptkstore.domain.snapshots import canonical_json
+from ptkstore.errors import UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A version among those that a state was made from, itself included.
+
+    `made_from` are the versions whose states went into it directly. `intact` says whether its manifest has the hash by
+    which its descendants name it.
+    """
+
+    ptk_id: str
+    version: int
+    decision: str
+    window_end: str
+    made_from: tuple[str, ...]
+    intact: bool
+
+
+def lineage_of(
+    ptk_id: str, number: int, manifest: Callable[[str, int], Mapping[str, Any]]
+) -> tuple[Ancestor, ...]:
+    """A version and all that it was made from, each once, descendants first."""
+    waiting = [(ptk_id, number)]
+    named: dict[tuple[str, int], set[str]] = {(ptk_id, number): set()}
+    found: list[Ancestor] = []
+    while waiting:
+        one = waiting.pop(0)
+        try:
+            content = manifest(*one)
+        except UnknownName:  # in a lake that somebody has thinned out
+            found.append(Ancestor(*one, "unknown", "", (), False))
+            continue
+        origins = content["made_from"]
+        for origin in origins:
+            key = (str(origin["ptk_id"]), int(origin["version"]))
+            if key not in named:
+                waiting.append(key)
+            named.setdefault(key, set()).add(str(origin["sha256"]))
+        found.append(
+            Ancestor(
+                *one,
+                str(content["release_decision"]),
+                str(content["newest_contributing_window"]["end"]),
+                tuple(f"{origin['ptk_id']} v{origin['version']}" for origin in origins),
+                named[one] <= {hashlib.sha256(canonical_json(content).encode()).hexdigest()},
+            )
+        )
+    return tuple(found)

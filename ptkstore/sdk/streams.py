@@ -1,0 +1,168 @@
+"""The client's part about streams: create, grow, fill, close, forget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.ptks import duration
+from ptkstore.domain.streams import ColumnType, Schema, Stream
+from ptkstore.sdk.policies import choice, policy_of, share_of, utc
+
+if TYPE_CHECKING:
+    from ptkstore.application.ingest_records import IngestReply
+    from ptkstore.wiring import Service
+
+
+class StreamMethods:
+    """What `Store` says of streams; the same here and over HTTP."""
+
+    _service: Service
+
+    def create_stream(
+        self,
+        name: str,
+        *,
+        team: str,
+        schema: Mapping[str, str],
+        time_column: str,
+        epsilon: float,
+        delta: float = 0.0,
+        window: str = "1d",
+        origin: datetime | str | None = None,
+        lateness: str | None = None,
+        future_skew: str = "5m",
+        retention: int = 1,
+        rows_per_window: int = 10_000,
+        n_max: int = 1_000_000,
+        train_partitions: int = 1,
+        profile_share: float = 0.1,
+        profile_max_age: int = 30,
+        accountant: str = "renyi",
+        privacy_unit: str = "record",
+        unit_column: str | None = None,
+        max_rows_per_unit: int = 1,
+        user_shards: int = 1,
+        block_by: Mapping[str, Sequence[str | int | bool]] | None = None,
+        contexts: Mapping[str, Sequence[str]] | None = None,
+        no_collusion: str = "",
+        reserve: Mapping[str, float] | None = None,
+        retire_below: float | None = None,
+        minimum_assurance: str = "library",
+        closing: str = "clock",
+    ) -> None:
+        """Create a stream; repeating it with equal content changes nothing.
+
+        Parameters
+        ----------
+        schema : mapping of column name to 'int64', 'float64', 'string', 'bool' or 'timestamp'
+        epsilon, delta : float
+            What every block may lose in all, (epsilon_g, delta_g).
+        window, lateness : str
+            Durations such as '1d', '6h' or '15m'.
+        future_skew : str
+            How far ahead of the service's clock a row's time may lie; later ones are refused as `time-in-future`.
+        origin : datetime or ISO text in UTC
+            Where the first window starts; by default the start of the present UTC day. Earlier rows are refused.
+        retention : int
+            How many further windows a closed window's rows are kept.
+        rows_per_window, n_max : int
+            Public estimate of a window's rows, and planning bound. No row is dropped because of them.
+        train_partitions : int
+            Parts that PTKs are trained on; each has the whole (epsilon, delta), and a PTK trains on one of them.
+        profile_share : float
+            Part of a window's privacy units that is kept for profiles by samples, and never trained on.
+        profile_max_age : int
+            Windows after which such a profile is renewed.
+        accountant : 'renyi', 'zcdp' or 'basic'
+            How losses on a block add up. With delta 0 epsilons do, whatever it is.
+        privacy_unit : 'record', 'user-in-window' or 'user'
+            What (epsilon, delta) protects: one row, a user's rows of one window, or all of a user's for life.
+        unit_column : str
+            The column of the user's id, for the units of users.
+        max_rows_per_unit : int
+            How many rows of a user a window keeps, chosen at random; the noise of all PTKs grows with it.
+        user_shards : int
+            Blocks of each part, for the unit 'user': trainings that take few rows take turns at them.
+        block_by : mapping of one column to its public values
+            Blocks of their own for each value, for example of a city; rows with another value are refused.
+        contexts : mapping of a name to teams
+            Each has (epsilon, delta) for itself. `no_collusion` says why nobody learns from two of them.
+        reserve : mapping of PTK ids to shares of (epsilon, delta)
+            Kept for that PTK alone, which can use no other.
+        retire_below : float
+            A block that has no room for a pure loss of this epsilon retires; by default 1e-6.
+        closing : 'clock' or 'operator'
+            Who closes windows; an operator gives the event time, as backfills do.
+        """
+        policy = policy_of(
+            capacity=Loss.capacity(epsilon, delta),
+            window=window,
+            origin=self._midnight() if origin is None else utc(origin),
+            lateness=lateness,
+            future_skew=duration(future_skew),
+            retention_windows=retention,
+            n_max=n_max,
+            rows_per_window=rows_per_window,
+            accountant=accountant,
+            privacy_unit=privacy_unit,
+            minimum_assurance=minimum_assurance,
+            closing=closing,
+            train_partitions=train_partitions,
+            profile_share=share_of(profile_share, "profile_share"),
+            profile_max_age=profile_max_age,
+            unit_column=unit_column,
+            max_rows_per_unit=max_rows_per_unit,
+            block_by=block_by,
+            user_shards=user_shards,
+            contexts=contexts,
+            no_collusion=no_collusion,
+            reserve=reserve,
+            retire_below=retire_below,
+        )
+        columns = tuple((column, choice(ColumnType, kind, "column type")) for column, kind in schema.items())
+        self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
+
+    def evolve_stream(
+        self, stream: str, *, add_column: str, type: str, default: str | int | float | bool
+    ) -> int:
+        """Add a column to a stream and return the version of its schema; repeating it changes nothing.
+
+        Rows that came before into windows that are still open have `default`, and so have later rows without a value:
+        producers need not know of the column yet. PTKs may name it from now on. Numbers are 64 bits wide from the
+        start, so that no column ever needs to be widened; nothing can be renamed or removed.
+
+        Parameters
+        ----------
+        type : 'int64', 'float64', 'string' or 'bool'
+        default : public value of that type
+        """
+        kind = choice(ColumnType, type, "column type")
+        return self._service.evolve_stream(stream, add_column, kind, default).schema.version
+
+    def ingest(self, stream: str, table: Any, batch_id: str | None = None) -> IngestReply:
+        """Store the rows of a pyarrow Table or pandas DataFrame; a repeated `batch_id` stores nothing twice."""
+        import pyarrow as pa
+
+        if not isinstance(table, pa.Table):
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        return self._service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+
+    def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
+        """Close the windows that have ended when event time stands at `until`, now by default; returns how many."""
+        return len(self._service.close_windows(stream, None if until is None else utc(until)))
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """Erase all rows of a user from the windows that are still kept; spent budget stays spent, states stay.
+
+        Raises
+        ------
+        Refused
+            The stream's privacy unit is the record.
+        """
+        self._service.forget(stream, unit)
+
+    def _midnight(self) -> datetime:
+        return self._service.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,0 +1,198 @@
+"""The client's part about subscribers: subscribe, follow what became of messages, repair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.application.read_deliveries import Followed
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
+from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.policies import utc
+
+if TYPE_CHECKING:
+    from ptkstore.wiring import Service
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """A new subscription; `secret` is shown this once and verifies the signatures of its messages."""
+
+    id: str
+    ptk_id: str
+    endpoint: str
+    secret: str
+
+
+class SubscriptionMethods:
+    """What `Store` says of subscriptions; the same here and over HTTP."""
+
+    _service: Service
+
+    def subscribe_to_ptk(self, ptk_id: str, rpc_endpoint: str) -> Subscribed:
+        """Have every new version told to `rpc_endpoint`.
+
+        Parameters
+        ----------
+        rpc_endpoint : str
+            A URL that takes signed webhooks; their secret is returned this once. Or `redis-stream:<name>`, a stream in
+            the service's Redis, which is not signed: its secret is empty.
+        """
+        subscription, secret = self._service.subscribe_to_ptk(ptk_id, rpc_endpoint)
+        return Subscribed(subscription.id, ptk_id, rpc_endpoint, secret)
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription."""
+        self._service.unsubscribe(subscription_id)
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """Tell subscribers of the newest version once more; returns how many will be told."""
+        return self._service.notify_new_ptk_state(ptk_id)
+
+    def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float = 30.0) -> int | None:
+        """Wait for a version after this one to be online; its number, or None when the time is over.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK.
+        """
+        split_ptk_id(ptk_id)
+        return self._service.wait_for_version(ptk_id, after, timeout_seconds)
+
+    def subscriptions(self, ptk_id: str | None = None) -> list[Document]:
+        """Subscriptions, of one PTK or all: how far each has heard, `status`, and how its endpoint answers."""
+        return [subscription_document(one) for one in self._service.subscriptions(ptk_id)]
+
+    def deliveries(self, subscription_id: str) -> Document:
+        """One subscription, with the versions that it missed as `dead_letters`."""
+        return deliveries_document(self._service.deliveries(subscription_id))
+
+    def rotate_subscription_secret(self, subscription_id: str, overlap_hours: float = 24.0) -> str:
+        """A new signing secret, returned this once; for `overlap_hours` messages carry both signatures.
+
+        Raises
+        ------
+        Conflict
+            Too many secrets sign already; an overlap of 0 ends them all.
+        """
+        return self._service.rotate_secret(subscription_id, overlap_of(overlap_hours))
+
+    def redeliver(
+        self, subscription_id: str, version: int | None = None, since: datetime | str | None = None
+    ) -> int:
+        """Send dead letters again: of one version, all since a time, or all; returns how many wait for it.
+
+        Messages are marked `redelivered` and keep their ids, so that a receiver knows those it has.
+
+        Raises
+        ------
+        UnknownName
+            No such subscription, or that version is no dead letter.
+        Refused
+            The subscription is disabled.
+        """
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+            raise InvalidRequest("a version is a whole number")
+        return self._service.redeliver(subscription_id, version, None if since is None else utc(since))
+
+    def disable_subscription(self, subscription_id: str) -> None:
+        """Send nothing to a subscription until it is enabled again; versions wait for that."""
+        self._service.disable_subscription(subscription_id)
+
+    def enable_subscription(self, subscription_id: str, *, redeliver: bool = True) -> None:
+        """Send to a disabled subscription again, from the version on where it stopped, and its dead letters too."""
+        self._service.enable_subscription(subscription_id, redelivering=redeliver)
+
+
+def overlap_of(hours: float) -> timedelta:
+    """A number of hours, finite and not negative."""
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= 24 * 366:
+        raise InvalidRequest("an overlap is a number of hours, 0 or more")
+    return timedelta(hours=hours)
+
+
+def subscription_document(followed: Followed) -> Document:
+    """A subscription in a list."""
+    one, health = followed.subscription, followed.subscription.health
+    return {
+        "id": one.id,
+        "ptk_id": one.ptk_id,
+        "endpoint": one.endpoint,
+        "heard_of_version": followed.heard_of_version,
+        "status": one.status,
+        "failures": health.failures,
+        "failing_since": _text(health.failing_since),
+        "last_success": _text(health.last_success),
+        "last_code": health.last_code,
+        "disabled_at": _text(one.disabled_at),
+        "disabled_code": one.disabled_code,
+        "missed": len(followed.dead_letters),
+    }
+
+
+def deliveries_document(followed: Followed) -> Document:
+    """A subscription with its dead letters."""
+    return {
+        **subscription_document(followed),
+        "dead_letters": [
+            {
+                "version": letter.number,
+                "code": letter.code,
+                "at": _text(letter.at),
+                "told": letter.told,
+                "redelivery_asked_at": _text(letter.asked_at),
+            }
+            for letter in followed.dead_letters
+        ],
+    }
+
+
+def followed_of(document: Mapping[str, Any]) -> Followed:
+    """What a document says; in a list, dead letters are counted only."""
+    health = Health(
+        document["failures"],
+        _time(document["failing_since"]),
+        _time(document["last_success"]),
+        document["last_code"],
+    )
+    subscription = Subscription(
+        document["id"],
+        document["ptk_id"],
+        document["endpoint"],
+        health=health,
+        disabled_at=_time(document["disabled_at"]),
+        disabled_code=document["disabled_code"],
+    )
+    letters = document.get("dead_letters")
+    if letters is None:
+        unknown = DeadLetter(subscription.id, 0, "", datetime.min)
+        return Followed(subscription, document["heard_of_version"], (unknown,) * document["missed"])
+    return Followed(
+        subscription,
+        document["heard_of_version"],
+        tuple(
+            DeadLetter(
+                subscription.id,
+                one["version"],
+                one["code"],
+                datetime.fromisoformat(one["at"]),
+                one["told"],
+                _time(one["redelivery_asked_at"]),
+            )
+            for one in letters
+        ),
+    )
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,27 @@
+"""`python -m ptkstore.serving`: one process with the HTTP API, and the console beside it."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from ptkstore.api.__main__ import main as serve
+from ptkstore.console.app import PREFIX, Console
+
+
+def with_console(app: FastAPI) -> None:
+    """Mount the console below `/console`; it asks the same parts for their health and counts the same requests."""
+    state = app.state
+    console = Console(state.service, state.identity, lambda: state.parts.states()[0], state.rates.take)
+    app.router.routes.append(Route(PREFIX, lambda _: RedirectResponse(f"{PREFIX}/", 308)))
+    app.mount(PREFIX, console.app)
+
+
+def main() -> None:
+    """Serve the store that the environment names."""
+    serve(with_console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Use cases of subscribers, bound to the adapters."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+
+from ptkstore.application import redeliver, subscribe
+from ptkstore.application.deliver_due import DueDeliveries
+from ptkstore.application.read_deliveries import Followed, deliveries_of, subscriptions_of
+from ptkstore.domain.jobs import JobKind, job_id
+from ptkstore.domain.subscriptions import Subscription
+from ptkstore.wiring.adapters import Adapters
+
+LOOK_SECONDS = 0.5
+
+
+class Subscribing(Adapters):
+    """Who hears of new versions, and what became of it."""
+
+    def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
+        """See `application.subscribe`."""
+        return subscribe.subscribe_to_ptk(
+            ptk_id,
+            endpoint,
+            team=team,
+            begin=self.begin,
+            clock=self.clock,
+            keys=self.keys,
+            messenger=self.messenger,
+        )
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """See `application.subscribe`."""
+        subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
+
+    def rotate_secret(self, subscription_id: str, overlap: timedelta = subscribe.USUAL_OVERLAP) -> str:
+        """See `application.subscribe`."""
+        return subscribe.rotate_secret(
+            subscription_id, overlap, begin=self.read, clock=self.clock, keys=self.keys
+        )
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """See `application.subscribe`."""
+        return subscribe.notify_new_ptk_state(ptk_id, begin=self.begin, clock=self.clock)
+
+    def redeliver(
+        self, subscription_id: str, number: int | None = None, since: datetime | None = None
+    ) -> int:
+        """See `application.redeliver`."""
+        return redeliver.redeliver(subscription_id, number, since, begin=self.begin, clock=self.clock)
+
+    def disable_subscription(self, subscription_id: str) -> None:
+        """See `application.redeliver`."""
+        redeliver.disable_subscription(subscription_id, begin=self.begin, clock=self.clock)
+
+    def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
+        """See `application.redeliver`."""
+        return redeliver.enable_subscription(
+            subscription_id, redelivering=redelivering, begin=self.begin, clock=self.clock
+        )
+
+    def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
+        """Wait for a version after this one to be online, by looks at the catalog."""
+        until = time.monotonic() + timeout_seconds
+        while True:
+            with self.read() as uow:
+                shown = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
+            left = until - time.monotonic()
+            if shown > after or left <= 0:
+                return shown if shown > after else None
+            time.sleep(min(LOOK_SECONDS, left))
+
+    def subscriptions(self, ptk_id: str | None = None, *, team: str | None = None) -> tuple[Followed, ...]:
+        """See `application.read_deliveries`."""
+        return subscriptions_of(ptk_id, team, begin=self.read)
+
+    def deliveries(self, subscription_id: str) -> Followed:
+        """See `application.read_deliveries`."""
+        return deliveries_of(subscription_id, begin=self.read)
+
+    def due_deliveries(self) -> DueDeliveries:
+        """See `application.deliver_due`; for the relay."""
+        return DueDeliveries(
+            begin=self.begin,
+            read=self.read,
+            clock=self.clock,
+            keys=self.keys,
+            lake=self.lake,
+            courier=self.courier,
+            streams=self.event_streams,
+            steps=self.traced_steps,
+            traces=self.traces,
+            lease=self.settings.lease,
+            working=lambda: self.keys.working(self.catalog.journal_view().ledger_id),
+        )

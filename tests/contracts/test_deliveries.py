@@ -1,0 +1,212 @@
+"""What claims, leases and outcomes of many deliveries at once must do, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.jobs import Job, JobKind, JobState
+from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
+from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job
+from tests.contracts.test_ledger import until_somebody_waits
+
+SECOND = timedelta(seconds=1)
+
+
+def notify(name: str, state: JobState = JobState.READY, **more: object) -> Job:
+    made = job(f"notify/{name}", JobKind.NOTIFY, window=None, ptk_id=PTK, state=state)
+    return replace(made, subscription_id=name, **more)
+
+
+def taken(catalog: SqlCatalog, *, fresh: int = 100, retried: int = 100, now: object = NOW) -> list[Job]:
+    with catalog.begin() as uow:
+        found = uow.deliveries.claim(now, LEASE, fresh=fresh, retried=retried)
+        uow.commit()
+    return list(found)
+
+
+class DeliveriesContract:
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+        with SqlCatalog(url) as catalog:
+            yield catalog
+
+    def test_due_deliveries_are_claimed_once_the_longest_due_first(self, catalog: SqlCatalog) -> None:
+        add(
+            catalog,
+            notify("b", due_at=NOW - SECOND),
+            notify("a"),
+            notify("late", due_at=NOW + SECOND),
+            notify("idle", JobState.IDLE),
+            job("train/x", JobKind.TRAIN, ptk_id=PTK),
+        )
+        assert [one.id for one in taken(catalog, fresh=1)] == ["notify/b"]
+        (second,) = taken(catalog)
+        assert (second.id, second.fence, second.attempt) == ("notify/a", 1, 1)
+        assert second.lease_until == NOW + LEASE
+        assert taken(catalog) == []
+        assert [one.fence for one in taken(catalog, now=NOW + LEASE)] == [1, 2, 2]
+
+    def test_those_that_failed_before_have_places_of_their_own(self, catalog: SqlCatalog) -> None:
+        add(catalog, *(notify(f"old{n}", attempt=3, due_at=NOW - SECOND) for n in range(5)), notify("new"))
+        assert [one.id for one in taken(catalog, fresh=2, retried=1)] == ["notify/new", "notify/old0"]
+        assert taken(catalog, fresh=2, retried=0) == []
+
+    def test_of_many_relays_each_delivery_has_one(self, catalog: SqlCatalog) -> None:
+        add(catalog, *(notify(f"{n:03}") for n in range(200)))
+        with ThreadPoolExecutor(6) as pool:
+            parts = list(pool.map(lambda _: taken(catalog, fresh=25), range(16)))
+        names = [one.id for part in parts for one in part]
+        assert len(names) == len(set(names)) == 200
+
+    def test_outcomes_of_others_are_not_overwritten(self, catalog: SqlCatalog) -> None:
+        add(catalog, notify("a"), notify("b"))
+        first = taken(catalog)
+        again = claim(catalog, "notify/a", NOW + LEASE)
+        assert again is not None
+        with catalog.begin() as uow:
+            held = uow.deliveries.held(first)
+            assert [one.id for one in held] == ["notify/b"]
+            uow.deliveries.save(replace(one, position=7, state=JobState.IDLE) for one in first)
+            uow.deliveries.extend(first, NOW + 2 * LEASE, LEASE)
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.jobs.get("notify/a") == again
+            done = uow.jobs.get("notify/b")
+            assert (done.position, done.state, done.lease_until) == (7, JobState.IDLE, None)
+
+    def test_leases_are_kept_for_those_that_are_held(self, catalog: SqlCatalog) -> None:
+        add(catalog, notify("a"), notify("b"))
+        held = taken(catalog, fresh=1)
+        with catalog.begin() as uow:
+            uow.deliveries.extend(held, NOW + SECOND, LEASE)
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.jobs.get("notify/a").lease_until == NOW + SECOND + LEASE
+            assert uow.jobs.get("notify/b").lease_until is None
+
+    def test_news_wake_the_idle_subscribers_of_their_ptk(self, catalog: SqlCatalog) -> None:
+        add(
+            catalog,
+            notify("idle", JobState.IDLE, attempt=5),
+            notify("ended", JobState.ENDED),
+            notify("waiting", due_at=NOW + SECOND, attempt=2),
+            replace(notify("other", JobState.IDLE), ptk_id="taxi.other"),
+            replace(notify("again", JobState.IDLE), id="redeliver/again", kind=JobKind.REDELIVER),
+        )
+        with catalog.begin() as uow:
+            uow.deliveries.wake(PTK, NOW)
+            uow.commit()
+        assert [one.id for one in taken(catalog)] == ["notify/idle"]
+        with catalog.begin() as uow:
+            assert uow.jobs.get("notify/waiting").attempt == 2
+            assert uow.jobs.get("notify/ended").state is JobState.ENDED
+
+    def test_a_subscription_comes_back_as_it_was_saved(self, catalog: SqlCatalog) -> None:
+        plain = Subscription("sub_a", PTK, "https://a.example/", "taxi")
+        failing = replace(
+            plain,
+            health=Health(3, NOW, NOW - SECOND, "timeout"),
+            disabled_at=NOW + SECOND,
+            disabled_code="gone",
+        )
+        with catalog.begin() as uow:
+            uow.subscriptions.add(plain)
+            uow.subscriptions.add(replace(plain, id="sub_b"))
+            uow.subscriptions.save([failing, replace(failing, id="sub_missing")])
+            uow.commit()
+        with catalog.begin() as uow:
+            assert uow.subscriptions.many(["sub_a", "sub_missing"]) == {"sub_a": failing}
+            assert uow.subscriptions.get("sub_b") == replace(plain, id="sub_b")
+            assert [one.id for one in uow.subscriptions.of(PTK)] == ["sub_a", "sub_b"]
+
+    def test_dead_letters_are_asked_for_one_by_one_or_since_a_time(self, catalog: SqlCatalog) -> None:
+        letters = [DeadLetter("sub", number, "timeout", NOW + number * SECOND) for number in range(1, 5)]
+        with catalog.begin() as uow:
+            for letter in (*letters, DeadLetter("other", 1, "timeout", NOW)):
+                uow.subscriptions.add_dead_letter(letter)
+            assert uow.subscriptions.ask_for("sub", NOW, number=2) == 1
+            assert uow.subscriptions.ask_for("sub", NOW + SECOND, since=letters[1].at) == 3
+            assert uow.subscriptions.ask_for("sub", NOW, number=9) == 0
+            uow.subscriptions.mark_told("sub", [1, 2])
+            uow.subscriptions.remove_dead_letter("sub", 4)
+            uow.commit()
+        with catalog.begin() as uow:
+            assert [
+                (one.number, one.asked_at, one.told) for one in uow.subscriptions.dead_letters("sub")
+            ] == [
+                (1, None, True),
+                (2, NOW, True),
+                (3, NOW + SECOND, False),
+            ]
+            assert set(uow.subscriptions.letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
+
+
+class TestDeliveriesOnSqlite(DeliveriesContract):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'catalog.db'}"
+
+
+class TestDeliveriesOnPostgresql(DeliveriesContract):
+    @pytest.fixture
+    def url(self, fresh_postgres_url: str) -> str:
+        return fresh_postgres_url
+
+    @pytest.fixture
+    def outsider(self, url: str) -> Iterator[Engine]:
+        engine = create_engine(url)
+        yield engine
+        engine.dispose()
+
+    @pytest.mark.parametrize("wake_first", [True, False])
+    def test_news_are_never_lost_against_deliveries_that_finish(
+        self, catalog: SqlCatalog, outsider: Engine, wake_first: bool
+    ) -> None:
+        """The news is a position of `flip`; whoever comes second sees what the first has written."""
+        flip = job("flip", JobKind.FLIP, window=None, ptk_id=PTK)
+        add(catalog, flip, *(notify(f"{n}") for n in range(3)))
+        notifying, flipping = taken(catalog), claim(catalog, "flip")
+        assert flipping is not None
+        looked, woke = threading.Event(), threading.Event()
+
+        def waker() -> None:
+            with catalog.begin() as uow:
+                uow.jobs.save(replace(uow.jobs.held(flipping), position=1, state=JobState.IDLE))
+                if not wake_first:
+                    assert looked.wait(30)
+                uow.deliveries.wake(PTK, NOW)
+                woke.set()
+                if wake_first:
+                    until_somebody_waits(outsider)
+                uow.commit()
+
+        def finisher() -> None:
+            if wake_first:
+                assert woke.wait(30)
+            with catalog.begin() as uow:
+                held = uow.deliveries.held(notifying)
+                behind = uow.jobs.get("flip").position > held[0].position
+                looked.set()
+                if not wake_first:
+                    until_somebody_waits(outsider)
+                state = JobState.READY if behind else JobState.IDLE
+                uow.deliveries.save(replace(one, state=state) for one in held)
+                uow.commit()
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(waker), pool.submit(finisher)]:
+                done.result(timeout=60)
+        assert len(taken(catalog)) == 3

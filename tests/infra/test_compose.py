@@ -1,0 +1,81 @@
+"""The compose file: valid, complete, and as closed as it can be."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ptkstore.settings import Settings
+from tests.infra.rendering import INFRA, PROCESSES, SECRETS, compose, compose_file, compose_schema
+
+OURS = (*PROCESSES, "catalog")
+
+
+def test_it_is_a_compose_file() -> None:
+    jsonschema.validate(compose_file(), compose_schema())
+
+
+def test_a_file_that_is_none_is_refused() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**compose_file(), "servces": {}}, compose_schema())
+
+
+@pytest.mark.parametrize("missing", sorted(SECRETS))
+def test_a_secret_that_is_not_set_stops_it(missing: str) -> None:
+    with pytest.raises(ValueError, match=missing):
+        compose({**SECRETS, missing: ""})
+
+
+def test_the_example_of_secrets_names_all_and_holds_none() -> None:
+    lines = [line for line in (INFRA / "compose.env").read_text().splitlines() if not line.startswith("#")]
+    assert sorted(lines) == sorted(f"{name}=" for name in SECRETS)
+
+
+def test_no_secret_is_written_down() -> None:
+    text = (INFRA / "compose.yaml").read_text()
+    for name, value in compose()["services"]["api"]["environment"].items():
+        if any(word in name for word in ("PASSWORD", "SECRET", "TOKEN")):
+            assert value in SECRETS.values(), name
+            assert value not in text
+
+
+def test_every_image_is_pinned() -> None:
+    for name, service in compose()["services"].items():
+        assert re.fullmatch(r"[a-z0-9./-]+:[A-Za-z0-9._-]*\d[A-Za-z0-9._-]*", service["image"]), name
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_processes_run_without_rights(name: str) -> None:
+    service = compose()["services"][name]
+    assert service["user"] == "10001:10001"
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not service.get("privileged")
+    assert service["volumes"] == ["home:/var/lib/ptk"]
+
+
+def test_every_setting_that_is_set_exists() -> None:
+    known = {f"PTK_{name.upper()}" for name in Settings.model_fields}
+    for name in OURS:
+        environment: dict[str, Any] = compose()["services"][name]["environment"]
+        assert {one for one in environment if one.startswith("PTK_")} <= known
+
+
+def test_no_process_is_the_only_schedule_and_only_the_api_is_reached_from_outside() -> None:
+    services = compose()["services"]
+    assert services["schedule"]["deploy"]["replicas"] == 2
+    assert {name for name, one in services.items() if "ports" in one} == {"api"}
+    assert services["api"]["ports"] == ["127.0.0.1:8000:8000"]
+    for part in ("postgres", "redis", "s3"):
+        assert services[part]["networks"] == ["inside"]
+    assert compose()["networks"]["inside"] == {"internal": True}
+
+
+def test_nothing_starts_before_the_catalog_is_right() -> None:
+    for name in PROCESSES:
+        waits = compose()["services"][name]["depends_on"]
+        assert waits["catalog"] == {"condition": "service_completed_successfully"}

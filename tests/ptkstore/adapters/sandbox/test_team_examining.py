@@ -1,0 +1,175 @@
+"""What an examination of team code sees on synthetic rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+from ptkstore.adapters.sandbox.team_examining import examined
+from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from, message
+from ptkstore.ports.team_code import Finding
+from tests.team_code import GOOD, bundle_with, described
+
+FAULTY = {
+    "check_noise_is_drawn": GOOD.replace("laplace(counts, l1_sensitivity=1, epsilon=epsilon)", "counts"),
+    "check_shapes_do_not_depend_on_data": GOOD.replace(
+        'pa.table({"hour": np.arange(24), "trips": noisy})',
+        'pa.table({"hour": np.arange(24)[counts > 0], "trips": noisy[counts > 0]})',
+    ),
+    "check_missing_entries_are_harmless": GOOD.replace(".drop_null()", '.cast("int64", safe=True)').replace(
+        ".to_numpy()\n        counts", ".to_numpy().astype('int64', casting='safe')\n        counts"
+    ),
+    "check_continues_a_previous_state": GOOD.replace('["hours"].column("trips")', '["days"].column("trips")'),
+    "check_trains_on_synthetic_rows": GOOD.replace('{"hours": pa', '{"days": pa'),
+    "check_eval_is_a_number": GOOD.replace("float(sum", "float('nan') + float(sum"),
+}
+ESTIMATOR = '''
+from ptklib import HistoricalStatistics
+
+class Speeds(HistoricalStatistics):
+    """One of the library's, under another name."""
+'''
+KEEPS_ROWS = (
+    ESTIMATOR
+    + """
+    def fit(self, X, y=None, *, previous_state=None):
+        super().fit(X, y, previous_state=previous_state)
+        self.last_rows_ = X
+        return self
+"""
+)
+
+
+@pytest.fixture
+def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., dict[str, Any]]]:
+    """What runs inside the sandbox, without one: starting it takes seconds."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def run(text: str, runs: int = 0, **changes: object) -> dict[str, Any]:
+        (tmp_path / "own.py").write_text(text)
+        bundle = bundle_with(text)
+        return examined(described(bundle, **{"eval": "own:evaluate", **changes}), runs)
+
+    yield run
+    sys.modules.pop("own", None)
+
+
+Examine = Callable[..., dict[str, Any]]
+
+
+def failed(found: dict[str, Any]) -> list[str]:
+    return [check for check, status, _ in found["findings"] if status == "failed"]
+
+
+def test_good_functions_pass_every_check_and_the_audit(sandbox: BubblewrapSandbox) -> None:
+    code = "print('hello, owner')\n" + GOOD
+    bundle = bundle_with(code)
+    found = sandbox.examine(described(bundle, eval="own:evaluate"), bundle, 200)
+    assert found.failures == ()
+    assert [one.check for one in found.findings][-1] == "check_audit_stays_below_epsilon"
+    assert {one.status for one in found.findings} == {"passed"}
+    assert found.described is not None
+    assert (found.described["columns"], found.described["epsilon"]) == (["hour"], 0.1)
+    assert found.printed == "hello, owner\n"  # from synthetic rows: its owner may see it
+
+
+def test_too_little_noise_is_contradicted(examine: Examine) -> None:
+    code = GOOD.replace("epsilon=epsilon)", "epsilon=10 * min(epsilon, 1))")
+    assert failed(examine(code, runs=400)) == ["check_audit_stays_below_epsilon"]
+
+
+@pytest.mark.parametrize("check", FAULTY)
+def test_a_fault_is_found_and_named(examine: Examine, check: str) -> None:
+    assert FAULTY[check] != GOOD
+    assert check in failed(examine(FAULTY[check]))
+
+
+def speeds(code: str = "own:Speeds") -> dict[str, object]:
+    columns = [
+        [n, "int64" if n == "hour" else "float64"] for n in ("hour", "count", "speed_sum", "speed_mean")
+    ]
+    return {
+        "code": code,
+        "eval": None,
+        "arguments": {
+            "keys": ["hour"],
+            "values": ["speed"],
+            "domains": {"hour": [0, 1]},
+            "bounds": {"speed": [0.0, 60.0]},
+        },
+        "columns": ["hour", "speed"],
+        "tables": {"statistics": {"keys": ["hour"], "columns": columns}},
+        "synthetic": None,
+    }
+
+
+def test_an_estimator_class_is_held_against_the_contract_of_the_library(examine: Examine) -> None:
+    found = examine(ESTIMATOR.replace("Speeds", "HonestSpeeds"), **speeds("own:HonestSpeeds"))
+    assert failed(found) == []
+    checks = {check for check, _, _ in found["findings"]}
+    assert {"check_event_is_what_was_drawn", "check_state_round_trip"} <= checks
+
+
+def test_an_estimator_class_that_keeps_rows_is_found_out(examine: Examine) -> None:
+    found = examine(KEEPS_ROWS.replace("Speeds", "SpeedsWithRows"), **speeds("own:SpeedsWithRows"))
+    assert "check_holds_nothing_beyond_declared" in failed(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "entry"),
+    [
+        ("1 / 0", "own:train_dp"),
+        ("import sys; sys.exit(0)", "own:train_dp"),
+        (GOOD, "own:nothing"),
+        (GOOD, "elsewhere:train_dp"),
+        ("train_dp = 5", "own:train_dp"),
+        ("class Own: pass", "own:Own"),
+    ],
+)
+def test_code_that_does_not_load_says_why_to_its_owner(examine: Examine, code: str, entry: str) -> None:
+    found = examine(code, **{"code": entry})
+    assert found["described"] is None
+    assert [finding[:2] for finding in found["findings"]] == [("loads", "failed")]
+    assert found["findings"][0][2]
+
+
+def test_code_that_never_ends_fails_its_examination(sandbox: BubblewrapSandbox) -> None:
+    short = BubblewrapSandbox(Bubblewrap(), Limits(timeout_seconds=6.0, memory_bytes=4 << 30))
+    bundle = bundle_with("while True: pass")
+    found = short.examine(described(bundle), bundle, 0)
+    assert [(one.check, one.status) for one in found.findings] == [("ends", "failed")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        {"described": None, "findings": [], "printed": ""},
+        {"described": 5, "findings": [["a", "passed", ""]], "printed": ""},
+        {"described": None, "findings": [["a", "fine", ""]], "printed": ""},
+        {"described": None, "findings": [["a", "passed"]], "printed": ""},
+        {"described": None, "findings": [["\x1b[2J", "passed", ""]], "printed": ""},
+        {"described": None, "findings": [["a", "passed", ""]] * 1000, "printed": ""},
+        {"described": None, "findings": [["a", "passed", ""]], "printed": 5},
+    ],
+)
+def test_what_an_examination_says_is_looked_at(header: dict[str, object]) -> None:
+    with pytest.raises(NotAsDeclared):
+        examined_from(message(header))
+
+
+def test_texts_of_team_code_steer_no_terminal_and_are_short() -> None:
+    said = {
+        "described": None,
+        "findings": [["a", "failed", "x\x1b[2J" * 1000]],
+        "printed": "\x07" + "y" * 9000,
+    }
+    found = examined_from(message(said))
+    assert found.findings == (Finding("a", "failed", ("x?[2J" * 1000)[-1000:]),)
+    assert found.printed == "y" * 4000

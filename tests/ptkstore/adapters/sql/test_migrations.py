@@ -1,0 +1,224 @@
+"""Catalogs of older schemas are brought to this program's, on request only, with all that they hold."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Connection, String, Table, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.catalog import open_engine
+from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences, newest_revision
+from ptkstore.adapters.sql.schema import found_version, lock_setup
+from ptkstore.application.read_ledger import verify_ledger
+from ptkstore.errors import CatalogOutdated, Refused, Unavailable
+from tests.ptkstore.adapters.sql.older import rows_of, shape_of, write_schema_3
+from tests.services.postgres import Postgres
+
+STREAM = "rides"  # of the stored catalog
+VENDORS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)]
+
+
+@pytest.fixture(params=VENDORS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A catalog of schema 3."""
+    place = (
+        f"sqlite:///{tmp_path / 'catalog.db'}"
+        if request.param == "sqlite"
+        else request.getfixturevalue("fresh_postgres_url")
+    )
+    write_schema_3(place)
+    return str(place)
+
+
+@pytest.fixture
+def fresh(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A catalog that this program made."""
+    if url.startswith("sqlite"):
+        place = f"sqlite:///{tmp_path / 'fresh.db'}"
+        SqlCatalog(place).close()
+        yield place
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    with server.fresh_database() as place:
+        SqlCatalog(place).close()
+        yield place
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A catalog of schema 3 on SQLite."""
+    path = tmp_path / "catalog.db"
+    write_schema_3(f"sqlite:///{path}")
+    return path
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def test_an_upgraded_catalog_is_like_one_made_anew(url: str, fresh: str) -> None:
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    with connected(url) as upgraded, connected(fresh) as made:
+        assert shape_of(upgraded) == shape_of(made)
+
+
+def test_the_revisions_lead_to_the_tables_of_this_program(url: str) -> None:
+    assert newest_revision() == str(t.SCHEMA_VERSION)
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    with connected(url) as connection:
+        assert differences(connection) == [], "the tables changed: write a migration"
+
+
+def test_a_table_that_no_revision_makes_is_seen(url: str) -> None:
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    unheard = Table("unheard_of", t.metadata, Column("name", String, primary_key=True))
+    try:
+        with connected(url) as connection:
+            assert differences(connection) == ["add_table unheard_of"]
+    finally:
+        t.metadata.remove(unheard)
+
+
+def test_every_row_is_kept_and_the_journal_adds_up(url: str) -> None:
+    with connected(url) as connection:
+        before = rows_of(connection)
+    assert all(before.values()), "a table of the stored catalog is empty"
+    assert SqlCatalogSchema(url).upgrade(backed_up=True).before.found == "3"
+    with connected(url) as connection:
+        after = rows_of(connection)
+    for table, rows in before.items():
+        known = set(rows[0])
+        kept = [{name: row[name] for name in row if name in known} for row in after[table]]
+        if table == "meta":
+            rows = [{**row, "value": "4"} if row["name"] == "schema_version" else row for row in rows]
+            assert str(t.SCHEMA_VERSION) == "4"
+        assert sorted(kept, key=repr) == sorted(rows, key=repr), table
+    with SqlCatalog(url) as catalog:
+        check = verify_ledger(STREAM, begin=catalog.begin)
+    assert (check.entries, check.faults) == (12, ())
+
+
+def test_the_journal_stays_append_only(url: str) -> None:
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    for statement in ("UPDATE journal SET epsilon_nano = 1", "DELETE FROM journal", "DELETE FROM audit"):
+        with connected(url) as connection, pytest.raises(DBAPIError, match="append-only"):
+            connection.execute(text(statement))
+
+
+def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
+    with connected(url) as connection:
+        before = shape_of(connection), rows_of(connection)
+    with pytest.raises(CatalogOutdated, match=r"schema 3.*needs \d+.*ptk catalog upgrade"):
+        SqlCatalog(url)
+    state = SqlCatalogSchema(url).state()
+    assert (state.found, state.needed, state.up_to_date) == ("3", str(t.SCHEMA_VERSION), False)
+    assert [one.partition(":")[0] for one in state.pending] == ["4"]
+    with connected(url) as connection:
+        assert (shape_of(connection), rows_of(connection)) == before
+
+
+def test_of_many_who_upgrade_at_once_one_does_it(url: str) -> None:
+    def found(_: int) -> str | None:
+        return SqlCatalogSchema(url).upgrade(backed_up=True).before.found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(map(str, pool.map(found, range(4)))) == ["3"] + [str(t.SCHEMA_VERSION)] * 3
+
+
+@pytest.mark.real
+def test_an_upgrade_waits_for_whoever_changes_tables(fresh_postgres_url: str) -> None:
+    write_schema_3(fresh_postgres_url)
+    asked = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    with connected(fresh_postgres_url) as other, ThreadPoolExecutor(1) as pool:
+        lock_setup(other)
+        upgrading = pool.submit(SqlCatalogSchema(fresh_postgres_url).upgrade, backed_up=True)
+        until = time.monotonic() + 60
+        while other.execute(asked).scalar_one() != 1:
+            assert not upgrading.done()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert found_version(other) == "3"
+        other.rollback()
+        assert upgrading.result(60).before.found == "3"
+
+
+def test_an_upgrade_that_fails_changes_nothing(url: str) -> None:
+    with connected(url) as connection:  # what the revision is about to add is in its way
+        connection.execute(text("ALTER TABLE job ADD COLUMN trace VARCHAR"))
+        connection.commit()
+        before = shape_of(connection), rows_of(connection)
+    with pytest.raises(Unavailable):
+        SqlCatalogSchema(url).upgrade(backed_up=True)
+    with connected(url) as connection:
+        assert (shape_of(connection), rows_of(connection)) == before
+
+
+@pytest.mark.parametrize("version", ["2", "99", "two"])
+def test_a_catalog_that_no_revision_starts_from_is_refused(url: str, version: str) -> None:
+    with connected(url) as connection:
+        connection.execute(text(f"UPDATE meta SET value = '{version}' WHERE name = 'schema_version'"))
+        connection.commit()
+    for act in (lambda: SqlCatalog(url), lambda: SqlCatalogSchema(url).upgrade(backed_up=True)):
+        with pytest.raises(CatalogOutdated, match=f"schema {version}") as refusal:
+            act()
+        assert "ptk catalog upgrade" not in str(refusal.value)
+
+
+def test_sqlite_is_copied_first_for_its_owner_alone(file: Path) -> None:
+    copy = SqlCatalogSchema(f"sqlite:///{file}").upgrade(backed_up=False).copy
+    assert copy is not None
+    assert (copy.parent, stat.S_IMODE(copy.stat().st_mode)) == (file.with_name("backups"), 0o600)
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    with closing(sqlite3.connect(copy)) as one:
+        version = "SELECT value FROM meta WHERE name = 'schema_version'"
+        assert one.execute(version).fetchone() == ("3",)
+        assert one.execute("SELECT count(*) FROM journal").fetchone() == (12,)
+    assert SqlCatalogSchema(f"sqlite:///{file}").upgrade(backed_up=False).copy is None
+
+
+@pytest.mark.real
+def test_postgresql_is_upgraded_only_when_a_backup_was_made(fresh_postgres_url: str) -> None:
+    write_schema_3(fresh_postgres_url)
+    schema = SqlCatalogSchema(fresh_postgres_url)
+    with pytest.raises(Refused, match="--backed-up"):
+        schema.upgrade(backed_up=False)
+    assert schema.state().found == "3"
+
+
+@pytest.mark.real
+def test_tables_of_others_in_the_same_database_do_not_matter(fresh_postgres_url: str) -> None:
+    write_schema_3(fresh_postgres_url)  # Feast's registry lies there too
+    engine = create_engine(fresh_postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE feature_views (name text)"))
+    engine.dispose()
+    SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True)
+    with connected(fresh_postgres_url) as connection:
+        assert differences(connection) == []
+
+
+def test_a_process_that_slept_through_an_upgrade_does_no_job_any_more(tmp_path: Path) -> None:
+    with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as catalog:
+        assert catalog.journal_view().ledger_id
+        with catalog.begin() as uow:
+            newer: Any = str(t.SCHEMA_VERSION + 1)
+            statement = f"UPDATE meta SET value = '{newer}' WHERE name = 'schema_version'"
+            uow._connection.exec_driver_sql(statement)
+            uow.commit()
+        with pytest.raises(CatalogOutdated, match=f"schema {newer}"):
+            _ = catalog.journal_view().ledger_id

@@ -1,0 +1,205 @@
+"""Health, readiness and metrics: each truth is tested by breaking the real part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.api.routes import health
+from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
+from ptkstore.cli.main import app as command
+from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
+from tests.ptkstore.api.server import Api, problem
+
+TOKEN = "collector-0123456789abcdef"
+NOBODY = {"worker": "silent", "relay": "silent", "schedule": "silent"}
+WELL = {"catalog": "ok", "keys": "ok", "lake": "ok", "redis": "unused", **NOBODY}
+
+
+@pytest.fixture(autouse=True)
+def ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are kept for a while, and these tests do not wait."""
+    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(health, "WRITTEN_SECONDS", 0.0)
+    monkeypatch.setattr("ptkstore.api.metrics.KEPT_SECONDS", 0.0)
+
+
+def readiness(api: Api) -> tuple[int, dict[str, Any]]:
+    reply = api.client().get("/readyz")
+    return reply.status_code, reply.json()
+
+
+def home(api: Api) -> Path:
+    return api.world.service.settings.root
+
+
+def test_a_store_that_is_well_is_ready(api: Api) -> None:
+    assert api.client().get("/healthz").json() == {"status": "ok"}
+    assert readiness(api) == (200, {"ready": True, "parts": WELL, "codes": {}})
+
+
+@pytest.mark.parametrize("part", ["keys", "lake"])
+def test_a_directory_that_is_not_mounted_makes_it_unready(api: Api, part: str) -> None:
+    readiness(api)  # the lake is made by the first writer
+    place = home(api) / part
+    place.rename(place.with_name("elsewhere"))
+    place.write_text("")
+    status, told = readiness(api)
+    assert (status, told["ready"], told["parts"]) == (503, False, {**WELL, part: "failing"})
+    assert told["codes"] == {part: "unavailable"}
+    place.unlink()
+    place.with_name("elsewhere").rename(place)
+    assert readiness(api)[0] == 200
+
+
+def test_a_catalog_of_another_schema_makes_it_unready(api: Api) -> None:
+    with api.world.service.begin() as uow:
+        uow._connection.exec_driver_sql("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+        uow.commit()
+    status, told = readiness(api)
+    assert (status, told["codes"]) == (503, {"catalog": "catalog-outdated"})
+
+
+def test_a_catalog_that_does_not_answer_makes_it_unready(tmp_path: Path, postgres: Any) -> None:
+    with (
+        postgres.fresh_database() as url,
+        Api(tmp_path / "home", database_url=url) as api,
+    ):
+        assert readiness(api)[0] == 200
+        with postgres.connect() as connection:
+            name = url.partition("@/")[2].partition("?")[0]
+            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
+            try:
+                status, told = readiness(api)
+            finally:
+                connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        assert (status, told["codes"]["catalog"]) == (503, "unavailable")
+        assert readiness(api)[0] == 200
+
+
+def test_redis_counts_where_it_is_used(tmp_path: Path) -> None:
+    with Api(tmp_path / "home", redis_url="redis://127.0.0.1:9/0") as api:
+        status, told = readiness(api)
+        assert (status, told["parts"]["redis"], told["codes"]) == (503, "failing", {"redis": "unavailable"})
+
+
+def test_redis_that_answers_is_well(tmp_path: Path, redis_server: Any) -> None:
+    with Api(tmp_path / "home", redis_url=redis_server.client_url) as api:
+        assert readiness(api)[1]["parts"]["redis"] == "ok"
+
+
+def test_a_process_that_falls_silent_is_told_and_requests_are_served(api: Api) -> None:
+    for role in ProcessRole:
+        api.world.service.show_life(role, "a")
+    assert readiness(api)[1]["parts"] == {**WELL, "worker": "ok", "relay": "ok", "schedule": "ok"}
+    api.world.clock.pass_(seconds=SILENT_AFTER.total_seconds() - 10)
+    api.world.service.show_life(ProcessRole.RELAY, "b")
+    api.world.clock.pass_(seconds=20)
+    status, told = readiness(api)
+    assert (status, told["parts"]) == (200, {**WELL, "relay": "ok"})
+
+
+# metrics
+
+
+@pytest.mark.parametrize("token", [None, "ptk_none", TOKEN])
+def test_metrics_need_a_token(api: Api, token: str | None) -> None:
+    assert problem(api.client(token).get("/metrics")) == (401, "unauthenticated")
+
+
+def test_metrics_are_for_whoever_may_see_the_whole_store(api: Api) -> None:
+    assert problem(api.acting(*STREAM_ROLES).get("/metrics")) == (403, "not-allowed")
+    assert api.acting(Role.ADMINISTRATOR, team="operators").get("/metrics").status_code == 200
+    officer = api.acting(Role.OFFICER, team="officers")
+    assert problem(officer.get("/metrics")) == (403, "not-allowed")
+    api.identity.grant(Grant("officers", "*", Role.OFFICER))
+    assert officer.get("/metrics").status_code == 200
+
+
+def test_a_collector_has_a_token_of_its_own(tmp_path: Path) -> None:
+    with Api(tmp_path / "home", metrics_token=TOKEN) as api:
+        collector = api.client(TOKEN)
+        assert collector.get("/metrics").status_code == 200
+        assert problem(collector.get("/v1/streams")) == (401, "unauthenticated")
+        assert problem(api.client(TOKEN[:-1]).get("/metrics")) == (401, "unauthenticated")
+
+
+def test_the_collectors_token_is_not_printed(tmp_path: Path) -> None:
+    env = {"PTK_HOME": str(tmp_path), "PTK_METRICS_TOKEN": TOKEN}
+    shown = CliRunner().invoke(command, ["config", "--json"], env=env).stdout
+    assert "PTK_METRICS_TOKEN" in {row["name"] for row in json.loads(shown)}
+    assert TOKEN not in shown
+
+
+def samples(reply: httpx.Response) -> dict[tuple[str, ...], float]:
+    """Values by name and labels."""
+    return {
+        (one.name, *one.labels.values()): one.value
+        for family in text_string_to_metric_families(reply.text)
+        for one in family.samples
+    }
+
+
+def test_metrics_say_what_waits_what_is_left_and_who_lives(api: Api) -> None:
+    world, admin = api.world, api.acting(Role.ADMINISTRATOR, team="operators")
+    world.register()
+    world.publish(0)
+    world.service.show_life(ProcessRole.RELAY, "a")
+    world.clock.pass_(seconds=5)
+    before = samples(admin.get("/metrics"))
+    assert before["ptk_version", "lake", "taxi.speed"] == 1
+    assert before["ptk_jobs_ended", "train", "published"] == 1
+    assert before["ptk_budget_left_epsilon", "taxi"] == pytest.approx(0.9, abs=1e-9)
+    assert before["ptk_processes", "relay"] == 1
+    assert before["ptk_processes", "worker"] == 0
+    assert before["ptk_process_silent_seconds", "relay"] == pytest.approx(5)
+    waiting = before["ptk_jobs_waiting", "prepare"]
+    world.ingest((1.5,))
+    world.close(2)
+    world.clock.pass_(seconds=30)
+    after = samples(admin.get("/metrics"))
+    assert after["ptk_jobs_waiting", "prepare"] == waiting + 1
+    assert after["ptk_jobs_oldest_seconds", "prepare"] == pytest.approx(30)
+
+
+def test_metrics_are_ids_and_public_numbers(api: Api) -> None:
+    client = api.acting(Role.ADMINISTRATOR, team="operators")
+    client.get("/v1/streams/canary")
+    client.get("/canary?canary=canary")
+    client.request("CANARY", "/v1/streams")
+    text = client.get("/metrics").text
+    assert 'ptk_http_requests_total{method="GET",route="/v1/streams/{stream}",status="404"} 1.0' in text
+    assert 'method="other"' in text
+    assert "canary" not in text.lower()
+    assert "ingest" not in "".join(line for line in text.splitlines() if "seconds" in line)
+
+
+def test_there_are_no_more_samples_where_there_are_more_subscriptions(api: Api) -> None:
+    api.world.register()
+    admin = api.acting(Role.ADMINISTRATOR, team="operators")
+
+    def catalogs() -> set[tuple[str, ...]]:
+        return {key for key in samples(admin.get("/metrics")) if not key[0].startswith("ptk_http")}
+
+    def subscribe(number: int) -> None:
+        subscription, _ = api.world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/")
+        with api.world.service.begin() as uow:
+            letter = t.dead_letters.insert().values(subscription_id=subscription.id, number=number)
+            uow._connection.execute(letter.values(code="timeout", at=api.world.clock.now()))
+            uow.commit()
+
+    subscribe(1)
+    one = catalogs()
+    for number in range(2, 12):
+        subscribe(number)
+    assert catalogs() == one

@@ -1,0 +1,187 @@
+"""The relay's deliveries: many at once, each outcome written down once, nothing lost when it is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.application.deliver_due import DueDeliveries
+from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.ports.messages import Delivered, NotTried
+from tests.ptkstore.application.world import World
+
+PTK = "taxi.speed"
+PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture
+def published(world: World) -> Iterator[World]:
+    """A PTK with one version shown."""
+    world.register()
+    world.publish(0)
+    yield world
+    world.service.close()
+
+
+def subscribe(world: World, receiver: WebhookReceiver, n: int) -> list[str]:
+    made = []
+    for number in range(n):
+        subscription, secret = world.service.subscribe_to_ptk(PTK, receiver.endpoint(f"{number}"))
+        receiver.trust(secret)
+        made.append(subscription.id)
+    return made
+
+
+def deliver(deliveries: DueDeliveries) -> None:
+    """Until nothing is under way any more."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while deliveries.pass_once(0.2):
+        assert time.monotonic() < until
+
+
+def positions(world: World, names: list[str]) -> list[int]:
+    return [world.cursor(JobKind.NOTIFY, name).position for name in names]
+
+
+def versions(receiver: WebhookReceiver, number: int) -> list[int]:
+    return [
+        call.message["data"]["version"]
+        for call in receiver.accepted
+        if call.message and call.path == f"/{number}"
+    ]
+
+
+def test_every_subscriber_hears_of_every_version_in_order(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    names = subscribe(published, webhook_receiver, 20)
+    for day in (1, 2):
+        published.publish(day)
+    deliveries = published.service.due_deliveries()
+    deliver(deliveries)
+    deliver(deliveries)  # a cursor that was behind is due again after its first version
+    assert positions(published, names) == [3] * 20
+    assert [versions(webhook_receiver, number) for number in range(20)] == [[2, 3]] * 20
+    assert deliveries.pass_once(0.0) == 0
+
+
+def test_endpoints_that_fail_hold_up_nobody_and_are_tried_again_after_their_wait(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    names = subscribe(published, webhook_receiver, 3)
+    dead = [published.service.subscribe_to_ptk(PTK, f"http://127.0.0.1:1/{n}")[0].id for n in range(10)]
+    published.publish(1)
+    deliveries = published.service.due_deliveries()
+    deliver(deliveries)
+    assert positions(published, names) == [2] * 3
+    assert positions(published, dead) == [1] * 10
+    assert {published.cursor(JobKind.NOTIFY, name).attempt for name in dead} == {1}
+    assert deliveries.pass_once(0.0) == 0
+    published.clock.pass_(seconds=2)
+    deliver(deliveries)
+    assert {published.cursor(JobKind.NOTIFY, name).attempt for name in dead} == {2}
+
+
+def test_what_a_killed_relay_had_claimed_is_delivered_when_its_lease_ends_under_the_same_id(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    names = subscribe(published, webhook_receiver, 5)
+    published.publish(1)
+    killed = published.service.due_deliveries()
+    killed.pass_once(0.0)  # claimed and handed over; nothing of it is ever written down
+    assert len(webhook_receiver.wait_for(5, PATIENCE_SECONDS)) == 5
+    del published.service.__dict__["courier"]
+    another = published.service.due_deliveries()
+    assert another.pass_once(0.0) == 0
+    published.clock.time += published.service.settings.lease
+    deliver(another)
+    assert positions(published, names) == [2] * 5
+    ids = sorted(call.webhook_id for call in webhook_receiver.accepted)
+    assert ids == sorted(2 * [f"msg_{name}_00000002" for name in names])
+
+
+def test_a_relay_that_lost_its_leases_writes_nothing(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    names = subscribe(published, webhook_receiver, 3)
+    published.publish(1)
+    webhook_receiver.answer_next(3, 500)
+    late = published.service.due_deliveries()
+    late.pass_once(0.0)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while len(webhook_receiver.calls) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    published.clock.time += published.service.settings.lease
+    assert len(published.work("notify")) == 3  # somebody else did it
+    deliver(late)
+    assert positions(published, names) == [2] * 3
+    assert [published.cursor(JobKind.NOTIFY, name).state for name in names] == [JobState.IDLE] * 3
+
+
+def test_a_message_that_could_not_be_tried_costs_no_attempt(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    (name,) = subscribe(published, webhook_receiver, 1)
+    published.publish(1)
+    deliveries = published.service.due_deliveries()
+    courier = published.service.courier
+    outcomes = [NotTried(), Delivered()]
+    collect = courier.collect
+    courier.collect = lambda wait, enough: [  # type: ignore[method-assign]
+        (key, outcomes.pop(0)) for key, _ in collect(wait, enough)
+    ]
+    deliver(deliveries)
+    waiting = published.cursor(JobKind.NOTIFY, name)
+    assert (waiting.position, waiting.attempt, waiting.state) == (1, 0, JobState.READY)
+    published.clock.pass_(seconds=1)
+    deliver(deliveries)
+    assert positions(published, [name]) == [2]
+
+
+def test_leases_are_kept_while_an_endpoint_takes_its_time(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    (name,) = subscribe(published, webhook_receiver, 1)
+    published.publish(1)
+    webhook_receiver.delay_next(1, seconds=2.0)
+    deliveries = published.service.due_deliveries()
+    deliveries._lease = deliveries._lease * 0 + (published.service.settings.lease / 1000)
+    deliveries.pass_once(0.0)
+    first = published.cursor(JobKind.NOTIFY, name)
+    assert first.lease_until is not None
+    published.clock.pass_(seconds=10)
+    time.sleep(published.service.settings.lease.total_seconds() / 2000)
+    deliveries.pass_once(0.0)
+    second = published.cursor(JobKind.NOTIFY, name)
+    assert second.lease_until is None or second.lease_until > first.lease_until  # None: it has ended already
+    assert second.fence == first.fence  # it was kept, not lost and claimed anew
+    deliver(deliveries)
+    assert positions(published, [name]) == [2]
+
+
+def test_a_delivery_that_cannot_be_written_fails_alone(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    (before, name, after) = subscribe(published, webhook_receiver, 3)
+    published.publish(1)
+    with published.service.begin() as uow:  # a version that nobody has
+        job = uow.jobs.lock(f"notify/{name}")
+        uow.jobs.save(replace(job, position=9))
+        uow.commit()
+    deliver(published.service.due_deliveries())
+    assert positions(published, [before, name, after]) == [2, 9, 2]
+    assert published.service.deliveries(name).subscription.health.last_code == "failed"
+
+
+def test_an_unsubscribed_endpoint_is_left_out(published: World, webhook_receiver: WebhookReceiver) -> None:
+    names = subscribe(published, webhook_receiver, 2)
+    published.publish(1)
+    published.service.unsubscribe(names[0])
+    deliver(published.service.due_deliveries())
+    assert versions(webhook_receiver, 0) == []
+    assert versions(webhook_receiver, 1) == [2]

@@ -1,0 +1,85 @@
+"""`ptk lake garbage` and `ptk lineage`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ptkstore.sdk import Store
+from ptkstore.sdk.lineage import lineage_of
+from tests.ptkstore.application.world import World
+from tests.ptkstore.cli.test_commands import Line
+
+PTK = "taxi.speed"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A store with three versions, the third a repetition of the first."""
+    world = World(tmp_path / "home")
+    world.stream()
+    world.register()
+    world.publish(0)
+    world.publish(1)
+    Store(world.service).rollback(PTK, 1)
+    world.work("place")
+    world.service.close()
+    return tmp_path / "home"
+
+
+def test_garbage_is_shown_before_it_is_deleted(home: Path) -> None:
+    ptk = Line(home)
+    assert ptk.json("lake", "garbage") == []
+    left = home / "lake" / "ptks" / PTK / "v00000009" / "t.parquet"
+    left.parent.mkdir()
+    left.write_bytes(b"x")
+    a_month_ago = time.time() - 30 * 86_400
+    os.utime(left, (a_month_ago, a_month_ago))
+    expected = {
+        "place": "lake",
+        "path": f"ptks/{PTK}/v00000009/t.parquet",
+        "reason": "never-elected",
+        "kept": False,
+    }
+    assert ptk.json("lake", "garbage") == [expected]
+    assert ptk.json("lake", "garbage", "--older-than", "40d") == []
+    assert "1 files would be deleted" in ptk.run("lake", "garbage").output
+    assert left.exists()
+    assert ptk.json("lake", "garbage", "--delete") == [expected]
+    assert not left.exists()
+    assert "one hour" in ptk.refused("lake", "garbage", "--older-than", "5m", code=2)
+
+
+def test_lineage_goes_back_to_the_first_trainings(home: Path) -> None:
+    ptk = Line(home)
+    third = ptk.json("lineage", PTK)
+    assert [(one["version"], one["made_from"], one["intact"]) for one in third] == [
+        (3, [f"{PTK} v1"], True),
+        (1, [], True),
+    ]
+    assert third[0]["decision"] == "rolled-back"
+    assert [one["version"] for one in ptk.json("lineage", PTK, "--version", "v1")] == [1]
+    assert f"{PTK} v1" in ptk.run("lineage", PTK).output
+    assert "no version" in ptk.refused("lineage", PTK, "--version", "x", code=2)
+    assert ptk.refused("lineage", PTK, "--version", "9", code=2)
+    assert ptk.refused("lineage", "taxi.nobody", code=2)
+
+
+def test_an_ancestor_with_another_hash_or_none_at_all_is_told() -> None:
+    def manifest(number: int, *origins: dict[str, object]) -> dict[str, object]:
+        return {
+            "version": number,
+            "release_decision": "published",
+            "newest_contributing_window": {"end": "2026-01-06"},
+            "made_from": list(origins),
+        }
+
+    stored = {
+        ("a.b", 1): manifest(1),
+        ("a.b", 2): manifest(2, {"ptk_id": "a.b", "version": 1, "sha256": "0" * 64}),
+    }
+    found = lineage_of("a.b", 2, lambda *key: stored[key])
+    assert [(one.version, one.intact) for one in found] == [(2, True), (1, False)]

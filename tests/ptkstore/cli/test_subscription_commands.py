@@ -1,0 +1,81 @@
+"""`ptk subscribe`, `subscriptions`, `deliveries`, `redeliver`, `enable` and `rotate-secret`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.domain.subscriptions import DeadLetter
+from tests.ptkstore.application.world import World
+from tests.ptkstore.cli.test_commands import Line
+
+PTK = "taxi.speed"
+NOBODY = "sub_0000000000000000"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A home with a published version."""
+    made = World(tmp_path / "home")
+    made.stream()
+    made.register()
+    made.publish(0)
+    return made
+
+
+@pytest.fixture
+def ptk(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Line:
+    """Its command line; webhooks may go to this machine."""
+    monkeypatch.setenv("PTK_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    return Line(tmp_path / "home")
+
+
+def test_a_subscription_is_followed_repaired_and_renewed(
+    ptk: Line, world: World, webhook_receiver: WebhookReceiver
+) -> None:
+    made = ptk.json("subscribe", PTK, "--endpoint", webhook_receiver.endpoint())
+    webhook_receiver.trust(made["secret"])
+    name = made["id"]
+    (row,) = ptk.json("subscriptions")
+    assert (row["subscription"], row["status"], row["missed"]) == (name, "ok", 0)
+    with world.service.begin() as uow:
+        uow.subscriptions.add_dead_letter(DeadLetter(name, 1, "timeout", world.clock.now()))
+        uow.commit()
+    assert ptk.json("deliveries", name)["dead_letters"][0]["code"] == "timeout"
+    assert "timeout" in ptk.run("deliveries", name).output
+    assert ptk.json("redeliver", name, "--version", "1") == {"subscription": name, "dead_letters": 1}
+    assert ptk.json("redeliver", name, "--since", "2030-01-01")["dead_letters"] == 0
+    world.clock.pass_(days=3650)  # the command line has asked by the clock of this machine
+    world.work("redeliver")
+    assert [call.webhook_id for call in webhook_receiver.accepted] == [f"msg_{name}_00000001"]
+    new = ptk.json("rotate-secret", name, "--overlap-hours", "0")["secret"]
+    assert new != made["secret"]
+    assert new not in ptk.run("subscriptions").output + ptk.run("deliveries", name).output
+    assert ptk.json("disable", name)["status"] == "disabled"
+    assert ptk.json("enable", name)["status"] == "ok"
+    trail = [(one["action"], one["subject"]) for one in ptk.json("audit-log") if one["outcome"] == "done"]
+    assert trail == [
+        (f"subscription.{action}", f"subscription/{name}")
+        for action in ("redeliver", "redeliver", "rotate", "disable", "enable")
+    ]
+
+
+def test_a_stream_has_no_secret_to_show(ptk: Line) -> None:
+    output = ptk.run("subscribe", PTK, "--endpoint", "redis-stream:news").output
+    assert "hears of every new version" in output
+    assert "secret" not in output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("deliveries", NOBODY),
+        ("redeliver", NOBODY),
+        ("enable", NOBODY),
+        ("rotate-secret", NOBODY),
+    ],
+)
+def test_what_is_unknown_is_named(ptk: Line, words: tuple[str, ...]) -> None:
+    assert NOBODY in ptk.refused(*words, code=2)

@@ -1,0 +1,115 @@
+"""A team's repository on the command line: begun, planned, applied, pruned, destroyed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptkstore.sdk import load_repository
+from tests.ptkstore.cli.test_commands import Line
+
+SCHEMA = "at:timestamp,hour:int64,speed:float64"
+
+
+def create(line: Line, *more: str) -> None:
+    line.run(
+        *("stream", "create", "taxi", "--team", "taxi", "--time-column", "at", "--epsilon", "1"),
+        *("--schema", SCHEMA, *more),
+    )
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    return Line(tmp_path / "home")
+
+
+def with_own_code(folder: Path) -> None:
+    """Take the comment signs from the example of own code."""
+    text = (folder / "ptks.py").read_text()
+    before, mark, after = text.partition("# from ptkstore import TeamFunctions\n")
+    assert mark
+    lines = [line.removeprefix("#").removeprefix(" ") for line in (mark + after).splitlines()]
+    lines = [" " * (len(line) - len(line.lstrip())) + line.lstrip() for line in lines]
+    (folder / "ptks.py").write_text(before + "\n".join(lines) + "\n")
+
+
+def test_a_new_repository_works_at_once(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    made = line.json("init", str(folder), "--stream", "taxi")
+    assert made["team"] == "taxi"
+    assert set(made["files"]) == {
+        "team.toml",
+        "ptks.py",
+        "trip_counts.py",
+        "README.md",
+        ".github/workflows/ptks.yml",
+    }
+    assert "{" not in (folder / "team.toml").read_text()
+    create(line)
+    (planned,) = line.json("plan", str(folder))
+    assert (planned["action"], planned["ptk_id"], planned["epsilon"]) == (
+        "register",
+        "taxi.speed_by_hour",
+        0.1,
+    )
+    line.run("apply", str(folder))
+    assert [p["action"] for p in line.json("plan", str(folder))] == ["keep"]
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_the_example_of_own_code_passes_its_checks(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
+    with_own_code(folder)
+    assert [ptk.name for ptk in load_repository(folder).ptks] == ["speed_by_hour", "trip_counts"]
+    create(line)
+    own = line.json("plan", str(folder), "--skip-audit")[1]
+    assert (own["checks"], own["assurance"], own["reason"]) == ("passed", "asserted", "without the audit")
+    assert "'asserted' is below" in line.refused("apply", str(folder), code=1)  # the stream wants more
+
+
+def test_nothing_that_is_there_is_overwritten(line: Line, tmp_path: Path) -> None:
+    (tmp_path / "ptks.py").write_text("mine")
+    assert "ptks.py" in line.refused("init", str(tmp_path), "--team", "taxi", code=1)
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["ptks.py"]
+    assert (tmp_path / "ptks.py").read_text() == "mine"
+
+
+@pytest.mark.parametrize("words", [("--team", "Taxi Team"), ("--team", "taxi", "--stream", "a b"), ()])
+def test_a_name_that_no_team_can_have_begins_nothing(
+    line: Line, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "no team's name"
+    line.refused("init", str(folder), *words, code=2)
+    assert not folder.exists()
+
+
+def test_what_is_not_declared_is_pruned_or_destroyed_only_on_request(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    line.run("apply", str(folder))
+    (folder / "ptks.py").write_text("")
+    assert line.json("apply", str(folder)) == []
+    assert [p["action"] for p in line.json("plan", str(folder), "--prune")] == ["deregister"]
+    assert "frees epsilon 0.1" in line.run("plan", str(folder), "--prune").stdout
+    assert "nothing was done" in line.run("destroy", str(folder)).stdout
+    assert len(line.json("list")) == 1
+    assert [p["action"] for p in line.json("destroy", str(folder), "--yes")] == ["deregister"]
+    assert line.json("list") == []
+    assert line.json("apply", str(folder), "--prune") == []
+
+
+def test_the_sandbox_is_tried_and_its_want_explained(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(line)
+    monkeypatch.setenv("PTK_BUBBLEWRAP", str(tmp_path / "nowhere"))
+    assert "not installed" in line.refused("sandbox", code=1)
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_sandbox_that_holds_is_said_to(line: Line) -> None:
+    create(line)
+    assert line.json("sandbox") == {"sandbox": "works"}

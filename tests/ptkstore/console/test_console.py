@@ -1,0 +1,252 @@
+"""The console: who may see what, and what no page ever does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ptkstore.console.charts import budget_chart
+from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
+from ptkstore.domain.identity import STREAM_ROLES, Role
+from tests.ptkstore.api.server import Api
+
+HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{7*7}}"
+PAGES = (
+    "/console/",
+    "/console/streams/taxi",
+    "/console/ptks",
+    "/console/ptks/taxi.speed",
+    "/console/deliveries",
+)
+
+
+class Seen(HTMLParser):
+    """Elements of a page, attributes that could run anything, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.fields: dict[str, str] = {}
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        found = dict(attrs)
+        if tag == "input" and found.get("name"):
+            self.fields[str(found["name"])] = str(found.get("value"))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def seen(response: httpx.Response) -> Seen:
+    page = Seen()
+    page.feed(response.text)
+    return page
+
+
+def signed_in(api: Api, *roles: Role, team: str = "taxi", **more: Any) -> httpx.Client:
+    return enter(api.client(), api.token(*roles, team=team, **more))
+
+
+def enter(client: httpx.Client, token: str) -> httpx.Client:
+    key = seen(client.get("/console/login")).fields["form_key"]
+    answer = client.post("/console/login", data={"form_key": key, "token": token})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/")
+    return client
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        api.world.stream()
+        api.world.register(description=HOSTILE)
+        api.world.publish(0)
+        api.world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/hook?key=s3cret", team="taxi")
+        yield api
+
+
+def test_pages_show_streams_ptks_versions_and_deliveries(api: Api) -> None:
+    client = signed_in(api)
+    pages = {path: client.get(path) for path in PAGES}
+    assert {page.status_code for page in pages.values()} == {200}
+    overview, stream, ptks, ptk, deliveries = (seen(page).text for page in pages.values())
+    assert "taxi" in overview
+    assert "1 subscription" in re.sub(r"\s+", " ", overview)
+    assert "2026-01-05, train" in stream
+    assert "taxi.speed" in ptks
+    assert "2026-01-05" in ptk
+    assert "http://127.0.0.1:9/hook" in deliveries
+    assert "s3cret" not in pages["/console/deliveries"].text  # endpoints may carry a secret behind the path
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_names_and_texts_of_others_are_inert(api: Api, path: str) -> None:
+    page = signed_in(api).get(path)
+    found = seen(page)
+    assert not {"script", "img", "iframe", "object", "embed"} & set(found.tags)
+    assert not [name for name in found.attributes if name.startswith("on") or name == "style"]
+    if "ptk" in path:
+        assert HOSTILE in found.text  # shown as it is written, and evaluated by nobody
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "script" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["cache-control"] == "no-store"
+    assert page.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/console/nothing"])
+def test_without_a_session_there_is_a_form_and_nothing_else(api: Api, path: str) -> None:
+    for client in (api.client(), api.client(api.token())):  # an API token in a header signs nobody in
+        client.cookies.set("ptk_session", "x" * 43)
+        answer = client.get(path)
+        if path.endswith("nothing"):
+            assert answer.status_code == 404
+        else:
+            assert (answer.status_code, answer.headers["location"]) == (303, "/console/login")
+
+
+def test_a_session_is_a_cookie_that_no_script_reads_and_no_other_site_sends(api: Api) -> None:
+    token = api.token()
+    client = api.client()
+    key = seen(client.get("/console/login")).fields["form_key"]
+    answer = client.post("/console/login", data={"form_key": key, "token": token})
+    cookies = answer.headers.get_list("set-cookie")
+    session = next(cookie for cookie in cookies if cookie.startswith("ptk_session="))
+    for part in ("HttpOnly", "SameSite=strict", "Path=/console"):
+        assert part in session
+    assert not any(secret in "".join(cookies) for secret in (token, token[-43:]))
+    # Elsewhere than on this machine it goes over https only.
+    away = client.get("/console/login", headers={"Host": "ptk.example.org"})
+    assert "Secure" in away.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 43, None])
+def test_a_form_of_another_site_signs_nobody_in(api: Api, key: str | None) -> None:
+    client = api.client()
+    client.get("/console/login")
+    form = {"token": api.token(), **({} if key is None else {"form_key": key})}
+    answer = client.post("/console/login", data=form)
+    assert answer.status_code == 403
+    assert "ptk_session" not in answer.headers["set-cookie"]
+
+
+def test_a_wrong_token_is_told_as_such_and_not_repeated(api: Api) -> None:
+    client = api.client()
+    for wrong in ("ptk_" + "0" * 16 + "_" + "x" * 43, HOSTILE, ""):
+        key = seen(client.get("/console/login")).fields["form_key"]
+        answer = client.post("/console/login", data={"form_key": key, "token": wrong})
+        assert answer.status_code == 403
+        assert "not valid" in answer.text
+        assert not wrong or wrong not in answer.text
+
+
+def test_signing_out_takes_the_form_and_ends_the_session_for_good(api: Api) -> None:
+    client = signed_in(api)
+    name = client.cookies["ptk_session"]
+    client.post("/console/logout", data={"form_key": "x" * 43})
+    client.cookies.set("ptk_session", name, path="/console")
+    assert client.get("/console/").status_code == 200  # a foreign form ends nothing
+    key = seen(client.get("/console/")).fields["form_key"]
+    assert client.post("/console/logout", data={"form_key": key}).status_code == 303
+    again = api.client()
+    again.cookies.set("ptk_session", name)
+    assert again.get("/console/").status_code == 303
+
+
+def test_a_session_ends_with_its_token_at_once(api: Api) -> None:
+    token = api.token()
+    client = enter(api.client(), token)
+    assert client.get("/console/").status_code == 200
+    api.identity.revoke_token(token[4:20])
+    assert client.get("/console/").status_code == 303
+    short = signed_in(api, life=timedelta(hours=1))
+    api.world.clock.pass_(hours=1)
+    assert short.get("/console/").status_code == 303
+
+
+def test_roles_decide_what_is_shown(api: Api) -> None:
+    consumer = signed_in(api, Role.CONSUMER)
+    assert "Your roles do not read budgets" in consumer.get("/console/streams/taxi").text
+    producer = signed_in(api, Role.PRODUCER)
+    assert "Your roles do not read states" in producer.get("/console/ptks/taxi.speed").text
+    assert "no subscription" in producer.get("/console/deliveries").text
+    stranger = signed_in(api, *STREAM_ROLES, team="strangers")
+    assert "taxi" not in stranger.get("/console/").text
+    for path in (
+        "/console/streams/taxi",
+        "/console/ptks/taxi.speed",
+        "/console/streams/none",
+        "/console/ptks/a",
+    ):
+        assert stranger.get(path).status_code == 404, path
+    assert "taxi.speed" not in stranger.get("/console/ptks").text
+    admin = signed_in(api, Role.ADMINISTRATOR, team="operators")
+    assert "sub_" in admin.get("/console/deliveries").text
+
+
+def test_the_console_changes_nothing(api: Api) -> None:
+    client = signed_in(api)
+    for path in PAGES:
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert client.request(method, path).status_code == 405, (method, path)
+
+
+def test_a_form_that_is_too_long_or_none_is_refused(api: Api) -> None:
+    client = api.client()
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client.post("/console/login", content=b"a" * 5_000, headers=kind).status_code == 413
+    assert client.post("/console/login", content=b"\xff=\xff&&", headers=kind).status_code == 400
+
+
+def test_pages_count_as_requests_of_their_token(tmp_path: Path) -> None:
+    from ptkstore.api.limits import Limits
+
+    with Api(tmp_path / "home", Limits(requests_per_second=1.0)) as api:
+        api.app.state.rates._clock = lambda: 0.0
+        client = signed_in(api)
+        assert [client.get("/console/").status_code for _ in range(3)] == [200, 429, 429]
+
+
+def test_sessions_end_after_a_while_and_are_bounded() -> None:
+    now = 0.0
+    sessions = Sessions(lambda: now)
+    idle, busy = sessions.begin("a"), sessions.begin("b")
+    while now < LIFE_SECONDS:
+        assert sessions.of(busy) is not None
+        now += IDLE_SECONDS / 2
+    assert (sessions.of(idle), sessions.of(busy), sessions.of(""), sessions.of(None)) == (None,) * 4
+    first = sessions.begin("c")
+    for _ in range(SESSIONS_MAX):
+        now += 0.001
+        sessions.begin("d")
+    assert sessions.of(first) is None
+    assert len(sessions._sessions) == SESSIONS_MAX
+    assert not any(name in key for key in sessions._sessions for name in (first,))
+
+
+def test_bars_hold_what_was_lost_and_promised() -> None:
+    row = {
+        "label": "day",
+        "state": "active",
+        "capacity_epsilon": 2.0,
+        "spent_epsilon": 0.5,
+        "reserved_epsilon": 1.0,
+    }
+    (bar,) = budget_chart([row]).bars
+    assert (bar.spent, bar.reserved, bar.label) == (35.0, 70.0, "day: 0.5 spent, 1 reserved of 2, active")
+    (none,) = budget_chart(
+        [{**row, "capacity_epsilon": 0.0, "spent_epsilon": 0.0, "reserved_epsilon": 0.0}]
+    ).bars
+    assert (none.spent, none.reserved) == (0.0, 0.0)
