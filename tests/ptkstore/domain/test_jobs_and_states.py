@@ -117,7 +117,7 @@ def test_places_and_names_sort_as_they_should() -> None:
 def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:
     version = Version("taxi.speed", 3, "job", "draft", 2, NOW, manifest())
     subscription = Subscription("sub_1", "taxi.speed", "https://example.org/hook")
-    assert message_id(subscription, 3) == "msg_sub_1_00000003"
+    assert message_id(subscription.id, 3) == "msg_sub_1_00000003"
     assert event_of(version, "file:///lake/manifest.json", NOW) == {
         "type": "ptk.state.published",
         "timestamp": "2026-01-10T00:00:00+00:00",

@@ -1,9 +1,11 @@
 """A consumer as any team has one: Feast, a repository's folder, nothing of ours. Talks JSON lines."""
 
+import itertools
 import json
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 warnings.filterwarnings("ignore")
 
@@ -11,14 +13,26 @@ import pandas as pd  # noqa: E402
 from feast import FeatureStore  # noqa: E402
 
 stores: dict[str, FeatureStore] = {}
+numbers = itertools.count()
 
 
 def store(repo: str) -> FeatureStore:
-    if (
-        repo not in stores
-    ):  # no store is made in vain: Feast's caches are of the process, by addresses of registries
+    if repo not in stores:
         stores[repo] = FeatureStore(repo_path=repo)
+        _mark_copies(stores[repo].registry)
     return stores[repo]
+
+
+def _mark_copies(registry: Any) -> None:
+    """Number the copies of a registry: a process with many stores meets addresses again, by which Feast knows copies."""
+    read = registry.proto
+
+    def marked() -> Any:
+        copy = read()
+        copy.version_id = str(next(numbers))
+        return copy
+
+    registry.proto = marked
 
 
 def online(repo: str, features: list[str], rows: list[dict], refresh: bool = True) -> dict:
