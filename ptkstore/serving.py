@@ -20,7 +20,7 @@ def with_console(app: FastAPI) -> None:
 
 def main() -> None:
     """Serve the store that the environment names."""
-    serve(with_console)
+    serve(with_console, "ptkstore.serving")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -96,6 +97,16 @@ class Settings(BaseSettings):
             if isinstance(value, str)
             else value
         )
+
+    @field_validator("webhook_networks")
+    @classmethod
+    def _networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            for network in networks:
+                ip_network(network)
+        except ValueError:
+            raise ValueError("a network is written like 10.0.0.0/8, its host bits 0") from None
+        return networks
 
     @model_validator(mode="after")
     def _patient(self) -> Self:

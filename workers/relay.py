@@ -23,6 +23,7 @@ from workers.life import Life
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
 HINT_AGAIN_SECONDS = 2.0
+LAST_PASS_SECONDS = 5.0
 BATCH = 200
 MOST_WAITING = 400
 
@@ -71,6 +72,10 @@ class Deliverer:
         self._thread.start()
         return self
 
+    def join(self) -> None:
+        """Wait, not for long, until the present pass has written down what it knows."""
+        self._thread.join(LAST_PASS_SECONDS)
+
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
@@ -95,7 +100,7 @@ def main() -> None:
         lambda: queue_length(app),
     )
     stop, life = stop_event(), Life(service, ProcessRole.RELAY)
-    Deliverer(service, stop).start()
+    deliverer = Deliverer(service, stop).start()
     while not stop.wait(PERIOD_SECONDS):
         try:
             relay.pass_once(time.monotonic())
@@ -103,6 +108,8 @@ def main() -> None:
         except (Unavailable, OperationalError, OSError) as error:
             log_code("relay waits", "-", type(error).__name__)
             stop.wait(1.0)
+    deliverer.join()
+    service.close()  # sends the spans that are left
 
 
 def queue_length(app: Celery) -> int:

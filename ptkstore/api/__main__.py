@@ -18,9 +18,9 @@ def nothing(app: FastAPI) -> None:
     """The API alone."""
 
 
-def main(beside: Callable[[FastAPI], None] = nothing) -> None:
-    """Serve the API of the store that the environment names; `beside` may mount more on it."""
-    parser = argparse.ArgumentParser(prog="python -m ptkstore.api")
+def main(beside: Callable[[FastAPI], None] = nothing, module: str = "ptkstore.api") -> None:
+    """Serve the API of the store that the environment names; `beside`, the wish of another `module`, may mount more."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--certificate", type=Path)

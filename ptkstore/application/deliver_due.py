@@ -10,7 +10,15 @@ from datetime import timedelta
 from ptkstore.application.deliver_event import Outgoing, outgoing, settle, write
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.messages import Courier, EventStreams, Message, Tried
+from ptkstore.ports.messages import (
+    STREAM_UNAVAILABLE,
+    Courier,
+    EventStreams,
+    Message,
+    NotDelivered,
+    NotTried,
+    Tried,
+)
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.tracing import Traces
 from ptkstore.ports.world import Clock, Steps
@@ -105,13 +113,21 @@ class DueDeliveries:
         with self._read() as uow:
             planned = outgoing(jobs, uow, self._lake)
         messages: list[Message] = []
+        sent: dict[str, Outgoing] = {}
+        silent = False  # each look at a server of streams that does not answer takes seconds: one is enough
         for one in planned:
-            written = (
-                write(one, self._keys, self._streams, self._clock) if one.outcome is None else one.outcome
-            )
+            written: Message | Tried
+            if one.outcome is not None:
+                written = one.outcome
+            elif silent and one.subscription.stream_key is not None:
+                written = NotTried()
+            else:
+                written = write(one, self._keys, self._streams, self._clock)
+                silent |= written == NotDelivered(STREAM_UNAVAILABLE)
             if isinstance(written, Message):
-                self._under_way[one.job.id] = one
+                sent[one.job.id] = one
                 messages.append(written)
             else:
                 self._ended.append((one, written))
         self._courier.hand_over(messages)
+        self._under_way |= sent  # once they are: the lease of what was never handed over has to end

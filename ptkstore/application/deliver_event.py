@@ -23,7 +23,7 @@ from ptkstore.domain.subscriptions import (
     message_id,
     retry_wait,
 )
-from ptkstore.errors import InvalidRequest, InvariantBroken, UnknownName
+from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
@@ -117,10 +117,12 @@ def outgoing(jobs: Sequence[Job], uow: UnitOfWork, lake: Lake) -> list[Outgoing]
     return found
 
 
-def write(
-    one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock
-) -> Message | Delivered | NotDelivered:
-    """The signed message to send over HTTP; an event for a stream is appended here and now."""
+def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) -> Message | Tried:
+    """The message to sign and send over HTTP; an event for a stream is appended here and now.
+
+    Raises nothing: a key store that does not answer now says nothing about the endpoint, and a secret that cannot be
+    read fails like an attempt; neither holds up any other message.
+    """
     stream = one.subscription.stream_key
     if stream is not None:
         message = Message(one.job.id, one.subscription.endpoint, one.id, one.body, ())
@@ -129,6 +131,10 @@ def write(
         signing = keys.secrets_of(one.subscription.id, clock.now())
     except UnknownName:
         return NotDelivered(NO_SECRET)
+    except (OSError, Unavailable):
+        return NotTried()
+    except _BROKEN:
+        return NotDelivered(FAILED)
     return Message(one.job.id, one.subscription.endpoint, one.id, one.body, signing)
 
 

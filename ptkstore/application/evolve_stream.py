@@ -6,22 +6,12 @@ from dataclasses import replace
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.jobs import WHILE_KEPT, JobState
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId, expired_before
 from ptkstore.errors import Conflict
 from ptkstore.ports.catalog import Begin, UnitOfWork
-
-_READ_ROWS = (
-    JobKind.PREPARE,
-    JobKind.ALLOCATE,
-    JobKind.TRAIN,
-    JobKind.PARTIAL,
-    JobKind.PROFILE,
-    JobKind.DRIFT,
-    JobKind.EVALUATE,
-)
 
 
 def add_column(
@@ -70,7 +60,7 @@ def check_columns_are_stored(uow: UnitOfWork, spec: PtkSpec, stream: Stream) -> 
     for index in range(expired_before(stream.policy, progress.reached), schema.since):
         window = WindowId(stream.name, index)
         if any(
-            job.state is not JobState.ENDED for kind in _READ_ROWS for job in uow.jobs.of_window(window, kind)
+            job.state is not JobState.ENDED for kind in WHILE_KEPT for job in uow.jobs.of_window(window, kind)
         ):
             raise Conflict(
                 f"PTK {spec.ptk_id} reads a column that was added a moment ago, and windows that closed before are "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.domain.blocks import erased_with
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
@@ -55,15 +55,7 @@ def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:
     for spec in () if planned else uow.ptks.find(stream=window.stream):
         if window.index % spec.every == 0:
             uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "expired"))
-    for kind in (
-        JobKind.PREPARE,
-        JobKind.ALLOCATE,
-        JobKind.TRAIN,
-        JobKind.PARTIAL,
-        JobKind.PROFILE,
-        JobKind.DRIFT,
-        JobKind.EVALUATE,
-    ):
+    for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:
                 continue

@@ -9,8 +9,8 @@ import typer
 
 from ptkstore.application.collect_garbage import USUAL_AGE
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_rows
+from ptkstore.cli.versions import version_number
 from ptkstore.domain.ptks import duration
-from ptkstore.errors import InvalidRequest
 
 lake_app = typer.Typer(no_args_is_help=True, help="Files of lake and raw zone.")
 
@@ -48,12 +48,7 @@ def lineage(
     as_json: AsJson = False,
 ) -> None:
     """Show the versions whose states went into one, of whatever PTK, back to the first trainings."""
-    number = None
-    if version is not None:
-        digits = version.removeprefix("v")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < 9):
-            raise InvalidRequest(f"{version!r} is no version; write 3 or v3")
-        number = int(digits)
+    number = None if version is None else version_number(version)
     with opened(home) as store:
         found = store.lineage(ptk_id, number)
     rows = [{**asdict(one), "made_from": ", ".join(one.made_from)} for one in found]

@@ -53,8 +53,8 @@ def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
     with opened(home) as store:
         found = store.subscriptions()
-    shown = ("ptk_id", "endpoint", "heard_of_version", "status", "failures", "last_code", "missed")
-    rows = [{"subscription": one["id"], **{name: one[name] for name in shown}} for one in found]
+    shown = ("id", "ptk_id", "endpoint", "heard_of_version", "status", "failures", "last_code", "missed")
+    rows = found if as_json else [{name: one[name] for name in shown} for one in found]
     print_rows(
         rows,
         as_json=as_json,
@@ -94,7 +94,7 @@ def redeliver(
             subscription_id, version, None if since is None else since.isoformat() + "+00:00"
         )
     if as_json:
-        print_json({"subscription": subscription_id, "dead_letters": waiting})
+        print_json({"id": subscription_id, "dead_letters": waiting})
     else:
         console.print(f"{waiting} dead letters will be sent again")
 
@@ -143,6 +143,6 @@ def rotate_secret(
     with _acting(home, Action.SUBSCRIPTION_ROTATE, subscription_id) as store:
         secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
     if as_json:
-        print_json({"subscription": subscription_id, "secret": secret})
+        print_json({"id": subscription_id, "secret": secret})
     else:
         console.print(f"secret, shown this once: {secret}")

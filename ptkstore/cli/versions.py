@@ -21,7 +21,7 @@ def diff(
 ) -> None:
     """Show what differs between two published versions of a PTK."""
     with opened(home) as store:
-        found = store.diff(ptk_id, _number(one), _number(other))
+        found = store.diff(ptk_id, version_number(one), version_number(other))
     if as_json:
         print_json(asdict(found))
         return
@@ -50,7 +50,7 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Publish an older version again as the newest one; it costs no budget."""
-    number = _number(to)
+    number = version_number(to)
     with opened(home) as store:
         version = store.rollback(ptk_id, number)
     if as_json:
@@ -62,7 +62,8 @@ def rollback(
         )
 
 
-def _number(text: str) -> int:
+def version_number(text: str) -> int:
+    """The number in `3` or `v3`."""
     digits = text.removeprefix("v")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise InvalidRequest(f"{text!r} is no version; write 3 or v3")

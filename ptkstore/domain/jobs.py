@@ -34,6 +34,17 @@ class JobKind(StrEnum):
     REDELIVER = "redeliver"
 
 
+WHILE_KEPT = (
+    JobKind.PREPARE,
+    JobKind.ALLOCATE,
+    JobKind.TRAIN,
+    JobKind.PARTIAL,
+    JobKind.PROFILE,
+    JobKind.DRIFT,
+    JobKind.EVALUATE,
+)
+"""What is done with a window while its rows are kept: its expiry ends whatever of it is still to do."""
+
 DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
 """What the relay does by itself, many at once; all else is hinted to workers."""
 

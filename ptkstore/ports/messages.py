@@ -24,6 +24,9 @@ class NotTried:
     """Too much is on its way to that host already; the attempt does not count."""
 
 
+STREAM_UNAVAILABLE = "stream-unavailable"
+"""The code of a stream whose server does not answer: so it is with all streams there."""
+
 Outcome = Delivered | NotDelivered
 Tried = Delivered | NotDelivered | NotTried
 

@@ -102,7 +102,8 @@ class Store(StreamMethods, SubscriptionMethods):
         """
         if eval is not None:
             raise InvalidRequest(
-                "a ptklib estimator brings its own eval; functions of your own need a sandbox"
+                "a ptklib estimator brings its own eval; functions of a team's own are declared as TeamFunctions in "
+                "its repository and registered by `ptk apply`, which takes the code along"
             )
         return self._service.register_ptk(
             team=team or self._owner(stream),

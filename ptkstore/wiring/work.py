@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from typing import TypedDict
 
 from ptkstore.application import (
     allocate_window,
@@ -21,123 +21,87 @@ from ptkstore.application import (
 )
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.jobs import Job, JobKind
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.keys import JournalView, KeyStore
+from ptkstore.ports.objects import RawZone
+from ptkstore.ports.world import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
+
+
+class _Always(TypedDict):
+    begin: Begin
+    clock: Clock
+    keys: KeyStore
+    steps: Steps
+
+
+class _LeavesOnTicks(_Always):
+    keep_alive: Callable[[], None]
+    ticks: Ticks
+
+
+class _OpensRows(_LeavesOnTicks):
+    journal: JournalView
+    raw: RawZone
 
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
-    begin, clock, keys, steps = adapters.begin, adapters.clock, adapters.keys, adapters.traced_steps
-    ticks = Ticks(clock, adapters.settings.tick, time.sleep)
-    deliver = partial(
-        deliver_event.deliver_event,
-        job,
-        begin=begin,
-        clock=clock,
-        keys=keys,
-        lake=adapters.lake,
-        messenger=adapters.messenger,
-        streams=adapters.event_streams,
-        steps=steps,
+    clock, steps = adapters.clock, adapters.traced_steps
+    always = _Always(begin=adapters.begin, clock=clock, keys=adapters.keys, steps=steps)
+    on_ticks = _LeavesOnTicks(
+        **always, keep_alive=keep_alive, ticks=Ticks(clock, adapters.settings.tick, time.sleep)
     )
+
+    def opens_rows() -> _OpensRows:  # made for the job that needs it, as all adapters are
+        return _OpensRows(**on_ticks, journal=adapters.catalog.journal_view(), raw=adapters.raw)
+
+    def deliver() -> None:
+        deliver_event.deliver_event(
+            job, **always, lake=adapters.lake, messenger=adapters.messenger, streams=adapters.event_streams
+        )
+
     work: dict[JobKind, Callable[[], None]] = {
-        JobKind.PREPARE: lambda: prepare_window.prepare_window(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            preparer=adapters.preparer,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
-        ),
+        JobKind.PREPARE: lambda: prepare_window.prepare_window(job, **on_ticks, preparer=adapters.preparer),
         JobKind.ALLOCATE: lambda: allocate_window.allocate_window(
             job, charges=adapters.charges, clock=clock, steps=steps
         ),
         JobKind.TRAIN: lambda: train_ptk.train_ptk(
             job,
-            begin=begin,
+            **opens_rows(),
             charges=adapters.charges,
-            clock=clock,
-            keys=keys,
-            journal=adapters.catalog.journal_view(),
-            raw=adapters.raw,
             staging=adapters.staging,
             lake=adapters.lake,
             trainer=adapters.trainer,
             bundles=adapters.bundles,
             sandbox=adapters.sandbox,
             rows_per_partial=adapters.settings.rows_per_partial,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
         ),
         JobKind.PARTIAL: lambda: collect_partial.collect_partial(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            journal=adapters.catalog.journal_view(),
-            raw=adapters.raw,
-            staging=adapters.staging,
-            trainer=adapters.trainer,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
+            job, **opens_rows(), staging=adapters.staging, trainer=adapters.trainer
         ),
-        JobKind.PROFILE: lambda: profile_ptk.profile_ptk(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            journal=adapters.catalog.journal_view(),
-            raw=adapters.raw,
-            profiler=adapters.profiler,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
-        ),
+        JobKind.PROFILE: lambda: profile_ptk.profile_ptk(job, **opens_rows(), profiler=adapters.profiler),
         JobKind.DRIFT: lambda: detect_drift.detect_drift(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            journal=adapters.catalog.journal_view(),
-            raw=adapters.raw,
-            lake=adapters.lake,
-            profiler=adapters.profiler,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
+            job, **opens_rows(), lake=adapters.lake, profiler=adapters.profiler
         ),
         JobKind.EVALUATE: lambda: evaluate_ptk.evaluate_ptk(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            journal=adapters.catalog.journal_view(),
-            raw=adapters.raw,
-            lake=adapters.lake,
-            evaluator=adapters.evaluator,
-            keep_alive=keep_alive,
-            ticks=ticks,
-            steps=steps,
+            job, **opens_rows(), lake=adapters.lake, evaluator=adapters.evaluator
         ),
         JobKind.PLACE: lambda: place_state.place_state(
-            job,
-            begin=begin,
-            clock=clock,
-            keys=keys,
-            staging=adapters.staging,
-            lake=adapters.lake,
-            steps=steps,
+            job, **always, staging=adapters.staging, lake=adapters.lake
         ),
         JobKind.FLIP: lambda: materialize_state.materialize_state(
-            job, begin=begin, clock=clock, lake=adapters.lake, features=adapters.features, steps=steps
+            job,
+            begin=adapters.begin,
+            clock=clock,
+            lake=adapters.lake,
+            features=adapters.features,
+            steps=steps,
         ),
         JobKind.NOTIFY: deliver,
         JobKind.REDELIVER: deliver,
         JobKind.EXPIRE: lambda: expire_window.expire_window(
-            job, begin=begin, clock=clock, keys=keys, raw=adapters.raw, staging=adapters.staging, steps=steps
+            job, **always, raw=adapters.raw, staging=adapters.staging
         ),
     }
     work[job.kind]()

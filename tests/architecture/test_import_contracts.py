@@ -109,6 +109,8 @@ def test_imports_that_point_down_are_kept(tree: Path):
         ("workers/queue.py", "import redis", "Redis only"),
         ("ptkstore/wiring.py", "import pydantic_settings", "pydantic-settings only"),
         ("ptkstore/cli/serve.py", "import uvicorn", "HTTP server only"),
+        ("ptkstore/cli/page.py", "import jinja2", "Templates only"),
+        ("ptkstore/wiring.py", "import opentelemetry.trace", "OpenTelemetry only"),
         ("workers/bars.py", "import rich.progress", "Terminal and charts only"),
         ("ptkstore/wiring.py", "import psutil", "Tools of the tests"),
         ("ptkstore/adapters/feast/rows.py", "import dill", "Nothing that runs code"),

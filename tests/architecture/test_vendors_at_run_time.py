@@ -55,7 +55,10 @@ ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.webhooks": HTTP | {"sniffio", "ssrfguard", "standardwebhooks"},
     "ptkstore.adapters.world": LOGS,
 }
-WIRED = TABLES | {"pydantic_settings"} | set().union(*ADAPTERS.values())
+# The extra `service` installs nothing for spans: only who asks for them loads that room.
+WIRED = TABLES | {"pydantic_settings"}
+WIRED |= set().union(*(vendors for room, vendors in ADAPTERS.items() if not room.endswith(".tracing")))
+SERVER = {"fastapi", "opentelemetry"}  # which FastAPI loads where it is installed
 
 
 def vendors() -> set[str]:
@@ -119,9 +122,9 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.sdk": TABLES,
     "ptkstore.sdk.featurizer": ESTIMATORS,  # what subclasses scikit-learn's
     "ptkstore.sdk.remote": TABLES | {"httpx", "rich"},
-    "ptkstore.console": WIRED | {"fastapi", "jinja2"},
-    "ptkstore.serving": WIRED | {"fastapi", "jinja2", "prometheus_client", "uvicorn"},
-    "ptkstore.api": WIRED | {"fastapi", "prometheus_client", "uvicorn"},
+    "ptkstore.console": WIRED | SERVER | {"jinja2"},
+    "ptkstore.serving": WIRED | SERVER | {"jinja2", "prometheus_client", "uvicorn"},
+    "ptkstore.api": WIRED | SERVER | {"prometheus_client", "uvicorn"},
     "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
     "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product

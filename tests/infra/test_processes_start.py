@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,17 +26,11 @@ from tests.infra.rendering import PROCESSES, SECRETS, compose
 from tests.ptkstore.adapters.objects.s3 import serving
 from tests.ptkstore.api.server import all_items, arrow, ingest
 from tests.ptkstore.application.world import STREAM, speed, trips
+from tests.waiting import free_port
 
 pytestmark = pytest.mark.real
 
 PATIENCE_SECONDS = 300.0
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Here:

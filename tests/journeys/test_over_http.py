@@ -7,8 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -27,20 +26,13 @@ from ptkstore.errors import Unauthenticated, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from tests.ptkstore.adapters.feast.test_other_environment import python  # noqa: F401 - a fixture
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
 PTKS = ("taxi.speed_by_hour", "taxi.speed_by_zone", "taxi.long_trip_counts")
 WAIT_SECONDS = 600.0
 PTK = str(Path(sys.executable).with_name("ptk"))
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that has to come, however slow the machine is."""
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +67,7 @@ def url(settings: Settings) -> Iterator[str]:
                     return int(found)
             return None
 
-        until(lambda: port() is not None)
+        until(lambda: port() is not None, seconds=WAIT_SECONDS, pause=0.3)
         yield f"http://127.0.0.1:{port()}"
 
 
@@ -150,7 +142,7 @@ def test_a_team_with_a_url_and_a_consumer_with_feast(
         assert (first.accepted > 0, again.accepted, again.repeated) == (True, 0, True)
         assert store.close_windows("taxi", until=origin + timedelta(days=2)) == 2
         for ptk_id in PTKS:
-            until(lambda ptk_id=ptk_id: online(store, ptk_id) == 2)
+            until(lambda ptk_id=ptk_id: online(store, ptk_id) == 2, seconds=WAIT_SECONDS, pause=0.3)
         features = [f"taxi__speed_by_hour:{name}" for name in ("speed_mph_mean", "count", "ptk_version")]
         over_http = store.look_up(features, [{"hour": hour} for hour in range(24)])
         consumed = as_a_consumer(settings, python, repository, tmp_path, features)

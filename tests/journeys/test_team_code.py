@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ import ptkstore
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.sdk import Store, load_repository
 from tests.team_code import GOOD, REPOSITORY, write_repository
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -37,13 +36,6 @@ def train_dp(trainset_iter, epsilon, previous_model_state, previous_config):
     return own.train_dp(tables, epsilon, previous_model_state, previous_config)
 """
 WORKER = "import ptkstore, sys; ptkstore.connect(sys.argv[1]).work_until_idle()"
-
-
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, f"waited in vain for {what}"
-        time.sleep(0.1)
 
 
 def job(store: Store, name: str) -> Job | None:
@@ -83,13 +75,11 @@ def test_own_code_is_looked_up_and_a_killed_worker_ends_what_it_ran(
         worker = subprocess.Popen([sys.executable, "-c", WORKER, str(home)], env={**os.environ, **SETTINGS})
         try:
             started = psutil.Process(worker.pid)
-            wait_for(
+            until(
                 lambda: (found := job(store, HANGS)) is not None and found.state is JobState.OPENED,
                 "the loss to be spent",
             )
-            wait_for(
-                lambda: "bwrap" in {one.name() for one in started.children(recursive=True)}, "the sandbox"
-            )
+            until(lambda: "bwrap" in {one.name() for one in started.children(recursive=True)}, "the sandbox")
             children = started.children(recursive=True)
         finally:
             worker.send_signal(signal.SIGKILL)
@@ -102,7 +92,7 @@ def test_own_code_is_looked_up_and_a_killed_worker_ends_what_it_ran(
             found = job(store, HANGS)
             return found is not None and found.state is JobState.ENDED
 
-        wait_for(over, "the lease to run out")
+        until(over, "the lease to run out")
         ended = job(store, HANGS)
         assert ended is not None
         assert ended.outcome is Outcome.FAILED  # opened once, and never again

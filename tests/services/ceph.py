@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.postgres import _become as dies_with_us
+from tests.waiting import free_port
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "ceph-authtool", "monmaptool", "ceph", "radosgw", "radosgw-admin")
 ACCESS, SECRET = "ptk-tests", "ptk-tests-only-here"
@@ -75,12 +75,6 @@ def missing() -> list[str]:
     return [name for name in PROGRAMS if shutil.which(name) is None]
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def _wait(what: str, until: Callable[[], bool]) -> None:
     deadline = time.monotonic() + READY_WITHIN_SECONDS
     while not until():
@@ -129,7 +123,7 @@ def running_ceph() -> Iterator[Ceph]:
     try:
         for name in ("mon", "osd", "rgw"):
             (directory / name).mkdir()
-        fsid, monitor, gateway = str(uuid.uuid4()), _free_port(), _free_port()
+        fsid, monitor, gateway = str(uuid.uuid4()), free_port(), free_port()
         config.write_text(CONFIG.format(fsid=fsid, directory=directory, monitor=monitor, gateway=gateway))
         keyring = str(directory / "keyring")
         run(

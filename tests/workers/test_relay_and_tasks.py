@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -18,7 +19,7 @@ from ptkstore.adapters.world import LoggedSteps, configure_logging
 from ptkstore.errors import BudgetDenied, LeaseLost
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
-from workers import process, schedule
+from workers import process, relay, schedule
 from workers.app import make_app
 from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay, queue_length
 from workers.tasks import run_job
@@ -193,6 +194,27 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
     assert closed == ["a", "c"]
     assert "budget-denied" in written()
     assert CANARY not in written()
+
+
+def test_a_relay_that_is_told_to_stop_gives_back_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = Service(Settings(home=tmp_path / "home", redis_url="redis://127.0.0.1:1/0"))
+    alive: list[list[str]] = []
+    close = made.close
+
+    def closing() -> None:
+        alive.append([thread.name for thread in threading.enumerate() if thread.name == "deliveries"])
+        close()
+
+    told = threading.Event()
+    told.set()
+    monkeypatch.setattr(made, "close", closing)
+    monkeypatch.setattr(process, "make_service", lambda: made)
+    monkeypatch.setattr(relay, "stop_event", lambda: told)
+    monkeypatch.setattr(relay, "configure_logging", lambda: None)
+    relay.main()
+    assert alive == [[]]
 
 
 def test_a_process_has_one_service_and_a_fork_another(

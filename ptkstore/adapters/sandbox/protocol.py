@@ -50,6 +50,8 @@ Request: TypeAlias = (
     | EvaluateRequest
 )
 TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, TEAM_CODE_FAILED, NO_SANDBOX})
+TOLD_OF_TEAM_CODE: Final = frozenset({ROWS_GONE, ROWS_CORRUPT, TEAM_CODE_FAILED, NO_SANDBOX})
+"""Of a run of team code; none of them depends on what the code did, or on how many rows there were."""
 
 
 @dataclass(frozen=True, slots=True)

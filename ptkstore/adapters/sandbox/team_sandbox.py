@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
@@ -14,6 +15,8 @@ from ptkstore.ports.team_code import Examined, Finding
 
 _PROBE: Final = Limits(timeout_seconds=60.0, memory_bytes=1 << 30)
 _AT_ONCE: Final = 2
+_WAITING: Final = 2  # each takes a thread of the server, and code that hangs must not take them all
+_BUSY: Final = "other team code is being examined; come again later"
 
 
 class BubblewrapSandbox:
@@ -31,6 +34,7 @@ class BubblewrapSandbox:
         self._bubblewrap = bubblewrap
         self._limits = limits
         self._slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._places = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
 
     def check(self) -> None:
         """Try to break out; `NoSandbox` unless every attempt fails as it should."""
@@ -49,17 +53,16 @@ class BubblewrapSandbox:
             raise NoSandbox(f"team code is not run here: the sandbox does not hold back {names}")
 
     def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
-        """Examine a bundle's code; what does not end well by itself has failed."""
+        """Examine a bundle's code; what does not end well by itself has failed.
+
+        Some are examined at once, some wait for that, and all others come again later: `Unavailable`.
+        """
         from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from
 
-        if not self._slots.acquire(timeout=self._limits.timeout_seconds):
-            raise Unavailable("other team code is being examined; come again later")
-        try:
+        with self._place():
             self.check()
             asked = {"do": "examine", "estimator": dict(estimator), "runs": runs}
             ended = self._run(asked, bundle, self._limits)
-        finally:
-            self._slots.release()
         if ended.failure is None:
             try:
                 return examined_from(ended.answer)
@@ -67,6 +70,20 @@ class BubblewrapSandbox:
                 pass
         why = f"it did not end by itself and well within {self._limits.timeout_seconds:g} seconds and its limits"
         return Examined(None, (Finding("ends", "failed", why),))
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(blocking=False):
+            raise Unavailable(_BUSY)
+        try:
+            if not self._slots.acquire(timeout=self._limits.timeout_seconds):
+                raise Unavailable(_BUSY)
+            try:
+                yield
+            finally:
+                self._slots.release()
+        finally:
+            self._places.release()
 
     def _run(self, header: Mapping[str, Any], bundle: bytes, limits: Limits) -> Confined:
         ended = run_confined(self._bubblewrap, header, (("bundle", bundle),), limits)

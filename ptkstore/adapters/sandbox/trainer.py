@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from ptkstore.adapters.sandbox.confined import TEAM_CODE_FAILED
 from ptkstore.adapters.sandbox.program import Program, failure_of
-from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_answer, decode_written
+from ptkstore.adapters.sandbox.protocol import (
+    BAD_OUTPUT,
+    TOLD_OF_TEAM_CODE,
+    decode_answer,
+    decode_written,
+)
 from ptkstore.domain.snapshots import Draft
 from ptkstore.ports.training import CollectRequest, TrainFailed, TrainRequest
 
@@ -38,7 +43,9 @@ class ProcessTrainer:
             code = TEAM_CODE_FAILED  # how it ended is told of no team's code
         answer = decode_answer(ended.answer) if code is None else TrainFailed(code)
         if isinstance(answer, TrainFailed):
-            return answer
+            # What a team's code answers with can be made to fill the memory of whoever reads it.
+            told = request.bundle is None or answer.code in TOLD_OF_TEAM_CODE
+            return answer if told else TrainFailed(TEAM_CODE_FAILED)
         from ptkstore.adapters.sandbox.verify import is_sound  # heavy, and the child imports this package too
 
         bad = BAD_OUTPUT if request.bundle is None else TEAM_CODE_FAILED

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.subscriptions import STREAM_LENGTH
-from ptkstore.ports.messages import Delivered, Message, NotDelivered
+from ptkstore.ports.messages import STREAM_UNAVAILABLE, Delivered, Message, NotDelivered
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -55,7 +55,7 @@ class RedisStreams:
         try:
             self._append(keys=[key, f"{key}:appended"], args=arguments)
         except (ConnectionError, TimeoutError):
-            return NotDelivered("stream-unavailable")
+            return NotDelivered(STREAM_UNAVAILABLE)
         except RedisError:  # out of memory, or the key is something else
             return NotDelivered("stream-refused")
         return Delivered()
@@ -68,9 +68,14 @@ class RedisStreams:
     @cached_property
     def _client(self) -> Redis:
         import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
 
         return redis.Redis.from_url(
-            self._url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
+            self._url,
+            socket_timeout=PATIENCE_SECONDS,
+            socket_connect_timeout=PATIENCE_SECONDS,
+            retry=Retry(NoBackoff(), 1),  # a connection of before a restart; whoever calls tries again later
         )
 
     @cached_property

@@ -23,6 +23,7 @@ _OURS = {
 
 async def post(client: AsyncClient, endpoint: str, headers: Mapping[str, str], body: bytes) -> int:
     """The status that the endpoint answers with; of what else it answers the beginning is read and dropped."""
+    client.cookies.clear()  # set by whoever was called before over this connection, which may be another's endpoint
     request = client.stream("POST", endpoint, content=body, headers={**headers, **_OURS})
     async with request as response:
         n_read = 0

@@ -24,11 +24,15 @@ from ptkstore.wiring.identity import Identity
 
 router = APIRouter(tags=["operations"], redirect_slashes=False)
 KEPT_SECONDS = 1.0
+SLOW_SECONDS = 5.0  # a part that takes longer fails, and whoever asks meanwhile is told so at once
 WRITTEN_SECONDS = 60.0  # anybody may ask, and files of object stores cost
 
 
 class Parts:
-    """Asks every part whether it answers, once a second at most."""
+    """Asks every part whether it answers, once a second at most, and one caller at a time.
+
+    Nobody waits long for that: anybody may ask, and a part that hangs must not take all threads of the server.
+    """
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -36,15 +40,27 @@ class Parts:
         self._asked_at = float("-inf")
         self._written_at = float("-inf")
         self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
+        self._asking = "catalog", float("inf")
 
     def states(self) -> tuple[dict[str, str], dict[str, str]]:
         """`ok`, `failing`, `unused` or `silent` by part; and a code of each that is failing."""
-        with self._lock:
+        if not self._lock.acquire(timeout=0.0 if self._known[0] else SLOW_SECONDS):
+            return self._meanwhile()
+        try:
             if time.monotonic() - self._asked_at > KEPT_SECONDS:
                 self._known = self._ask()
                 self._asked_at = time.monotonic()
             states, codes = self._known
             return dict(states), dict(codes)
+        finally:
+            self._lock.release()
+
+    def _meanwhile(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What was known before, but for the part that somebody waits for."""
+        (states, codes), (name, since) = self._known, self._asking
+        if states and time.monotonic() - since < SLOW_SECONDS:
+            return dict(states), dict(codes)
+        return {**states, name: "failing"}, {**codes, name: Unavailable.code}
 
     def _ask(self) -> tuple[dict[str, str], dict[str, str]]:
         parts: dict[str, Callable[[], None]] = {
@@ -55,6 +71,7 @@ class Parts:
         parts["redis"] = self._redis
         states, codes = {}, {}
         for name, part in parts.items():
+            self._asking = name, time.monotonic()
             try:
                 part()
             except _Unused:
@@ -65,6 +82,7 @@ class Parts:
                 codes[name] = told.code
             else:
                 states[name] = "ok"
+        self._asking = "catalog", time.monotonic()
         with suppress(PtkStoreError):  # the catalog has said so already
             life = self._service.life()
             states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}

@@ -113,14 +113,6 @@ def problem(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, document["code"]
 
 
-def until(condition: Any, seconds: float = 60.0) -> None:
-    """Wait for something that has to come."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.01)
-
-
 def all_items(client: httpx.Client, path: str, **params: Any) -> list[Any]:
     """All items of a list, page by page."""
     found: list[Any] = []

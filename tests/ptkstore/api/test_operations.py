@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,17 @@ def readiness(api: Api) -> tuple[int, dict[str, Any]]:
     return reply.status_code, reply.json()
 
 
+def write_end(pipe: Path) -> int:
+    """The other end of a pipe, once somebody has it open."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
 def home(api: Api) -> Path:
     return api.world.service.settings.root
 
@@ -43,6 +57,35 @@ def home(api: Api) -> Path:
 def test_a_store_that_is_well_is_ready(api: Api) -> None:
     assert api.client().get("/healthz").json() == {"status": "ok"}
     assert readiness(api) == (200, {"ready": True, "parts": WELL, "codes": {}})
+
+
+def test_a_part_that_hangs_makes_it_unready_and_holds_up_nobody_who_asks(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert readiness(api)[0] == 200
+    monkeypatch.setattr(health, "SLOW_SECONDS", 0.2)
+    manifest = home(api) / "lake" / "ptks" / "ptk.ptk" / "v00000001" / "manifest.json"
+    manifest.parent.mkdir(parents=True)
+    os.mkfifo(manifest)  # whoever opens it waits
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(readiness, api)
+        end = write_end(manifest)  # somebody reads by now, and goes on doing so
+        try:
+            time.sleep(2 * health.SLOW_SECONDS)
+            assert readiness(api) == (
+                503,
+                {
+                    "ready": False,
+                    "parts": {**WELL, "lake": "failing"},
+                    "codes": {"lake": "unavailable"},
+                },
+            )
+            assert not first.done()
+        finally:
+            os.close(end)
+    manifest.unlink()
+    manifest.parent.rmdir()
+    assert readiness(api)[0] == 200
 
 
 @pytest.mark.parametrize("part", ["keys", "lake"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from ptkstore.adapters.streams import RedisStreams, appending
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.application.deliver_due import DueDeliveries
 from ptkstore.domain.jobs import JobKind, JobState
@@ -185,3 +187,58 @@ def test_an_unsubscribed_endpoint_is_left_out(published: World, webhook_receiver
     deliver(published.service.due_deliveries())
     assert versions(webhook_receiver, 0) == []
     assert versions(webhook_receiver, 1) == [2]
+
+
+def test_a_secret_that_cannot_be_read_now_delays_its_own_message_only(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    names = subscribe(published, webhook_receiver, 5)
+    published.publish(1)
+    secret = published.service.settings.root / "keys" / "webhooks" / f"{names[2]}.secret"
+    away = secret.rename(secret.with_suffix(".away"))
+    secret.mkdir()  # an error of the file system, not a secret that is missing
+    deliveries = published.service.due_deliveries()
+    deliver(deliveries)
+    assert positions(published, names) == [2, 2, 1, 2, 2]
+    waiting = published.cursor(JobKind.NOTIFY, names[2])
+    assert (waiting.attempt, waiting.state, waiting.lease_until) == (0, JobState.READY, None)
+    assert published.service.deliveries(names[2]).subscription.status == "ok"  # not its endpoint's fault
+    secret.rmdir()
+    away.rename(secret)
+    published.clock.pass_(seconds=1)
+    deliver(deliveries)
+    assert positions(published, names) == [2] * 5
+
+
+def test_a_secret_that_is_none_fails_alone(published: World, webhook_receiver: WebhookReceiver) -> None:
+    (before, name, after) = subscribe(published, webhook_receiver, 3)
+    published.publish(1)
+    secret = published.service.settings.root / "keys" / "webhooks" / f"{name}.secret"
+    secret.write_text("whsec_x no-time")
+    deliver(published.service.due_deliveries())
+    assert positions(published, [before, name, after]) == [2, 1, 2]
+    assert published.service.deliveries(name).subscription.health.last_code == "failed"
+
+
+def test_a_server_of_streams_that_does_not_answer_is_asked_once_and_holds_up_no_webhook(
+    published: World, webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [published.service.subscribe_to_ptk(PTK, f"redis-stream:news{n}")[0].id for n in range(20)]
+    (hook,) = subscribe(published, webhook_receiver, 1)
+    published.publish(1)
+    asked: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        monkeypatch.setattr(appending, "PATIENCE_SECONDS", 0.2)
+        streams = RedisStreams(f"redis://127.0.0.1:{nobody.getsockname()[1]}")
+        append = streams.append
+
+        def counted(*given: object, **named: object) -> object:
+            asked.append(given)
+            return append(*given, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(streams, "append", counted)
+        published.service.__dict__["event_streams"] = streams
+        deliver(published.service.due_deliveries())
+    assert len(asked) == 1
+    assert positions(published, [*names, hook]) == [1] * 20 + [2]
+    assert sorted(published.cursor(JobKind.NOTIFY, name).attempt for name in names) == [0] * 19 + [1]

@@ -56,6 +56,11 @@ def test_a_subscriber_hears_of_exactly_the_versions_after_it(
     assert set(first["data"]) == {"ptk_id", "version", "manifest_url", "sha256", "windows", "guarantee"}
 
 
+def test_jobs_before_the_message_need_nothing_that_sends_it(published: World) -> None:
+    made = set(published.service.__dict__)
+    assert made & {"messenger", "event_streams", "courier"} == set()
+
+
 def test_nobody_hears_of_a_version_before_it_is_shown(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:

@@ -39,13 +39,13 @@ def test_a_subscription_is_followed_repaired_and_renewed(
     webhook_receiver.trust(made["secret"])
     name = made["id"]
     (row,) = ptk.json("subscriptions")
-    assert (row["subscription"], row["status"], row["missed"]) == (name, "ok", 0)
+    assert (row["id"], row["status"], row["missed"]) == (name, "ok", 0)
     with world.service.begin() as uow:
         uow.subscriptions.add_dead_letter(DeadLetter(name, 1, "timeout", world.clock.now()))
         uow.commit()
     assert ptk.json("deliveries", name)["dead_letters"][0]["code"] == "timeout"
     assert "timeout" in ptk.run("deliveries", name).output
-    assert ptk.json("redeliver", name, "--version", "1") == {"subscription": name, "dead_letters": 1}
+    assert ptk.json("redeliver", name, "--version", "1") == {"id": name, "dead_letters": 1}
     assert ptk.json("redeliver", name, "--since", "2030-01-01")["dead_letters"] == 0
     world.clock.pass_(days=3650)  # the command line has asked by the clock of this machine
     world.work("redeliver")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,9 @@ from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
+from tests.waiting import until
 
 PTK = "taxi.speed"
-PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -52,13 +51,6 @@ def store(world: World) -> Store:
 def rows() -> pd.DataFrame:
     """Two known hours and one that no state has; the index says nothing about the place."""
     return pd.DataFrame({"hour": [3, 99, 4], "other": ["a", "b", "c"]}, index=[30, 10, 20])
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def names_of(store: Store) -> list[str]:

@@ -24,7 +24,7 @@ def store(repo: str) -> FeatureStore:
 
 
 def _mark_copies(registry: Any) -> None:
-    """Number the copies of a registry: a process with many stores meets addresses again, by which Feast knows copies."""
+    """Number the copies of a registry: Feast knows them by address, and a process with many stores meets one again."""
     read = registry.proto
 
     def marked() -> Any:

@@ -7,6 +7,8 @@ import os
 import struct
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from ptkstore.adapters.sandbox.seal import Seal
 from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, message, state_from
 from ptkstore.adapters.sandbox.team_training import train_team_code
 from ptkstore.domain.snapshots import Draft
-from ptkstore.errors import NoSandbox
+from ptkstore.errors import NoSandbox, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.adapters.sandbox.world import World, nothing, state_of
 from tests.team_code import GOOD, ROOMY, bundle_with, described
@@ -239,6 +241,31 @@ def test_however_code_fails_one_code_is_told(name: str, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
+# One table of text in which each eight bytes become hundreds where it is read.
+SWELLS = """
+import json, os, sys
+
+def train_dp(trainset_iter, epsilon, previous_model_state, previous_config):
+    text = b"[" + b",".join([b'{"":{}}'] * 5_000_000) + b"]"
+    header = {"rows": {"zones": 5_000_000}, "noise_std": {}, "noise_variance": {}, "defaults": {}}
+    header["parts"] = [["zones/zone", len(text)], ["zones/rows", 0], ["zones/many", 0]]
+    with os.fdopen(int(sys.argv[-1]), "wb") as pipe:
+        pipe.write(json.dumps(header).encode() + b"\\n" + text)
+    os._exit(0)
+"""
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_an_answer_that_fills_the_memory_of_its_reader_is_told_like_any_other_failure(world: World) -> None:
+    bundle = bundle_with(SWELLS)
+    request = world.request(
+        estimator=described(bundle, columns=["zone"], tables=ZONES, synthetic=None, epsilon=1.0),
+        epsilon=0.5,
+        bundle=bundle,
+    )
+    assert world.trainer(timeout_seconds=300, memory_bytes=1280 << 20).train(request, nothing) == FAILED
+
+
 @pytest.mark.usefixtures("sandbox")
 def test_code_that_never_ends_is_ended_with_all_that_it_started() -> None:
     mark = f"mark-{time.monotonic_ns()}"
@@ -305,6 +332,23 @@ def fake_bubblewrap(folder: Path, text: str) -> Bubblewrap:
 def test_a_bubblewrap_that_cannot_build_walls_runs_nothing(tmp_path: Path, text: str) -> None:
     with pytest.raises(NoSandbox):
         BubblewrapSandbox(fake_bubblewrap(tmp_path, text), ROOMY).check()
+
+
+def test_code_that_hangs_in_its_examination_holds_up_few_others_and_the_rest_hear_at_once(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    hangs = BubblewrapSandbox(fake_bubblewrap(tmp_path, f"until [ -e {gate} ]; do sleep 0.1; done"), ROOMY)
+    bundle = bundle_with(GOOD)
+    with ThreadPoolExecutor(10) as pool:
+        asked = [pool.submit(hangs.examine, described(bundle), bundle, 0) for _ in range(10)]
+        try:
+            first = [one.exception(timeout=60) for one in islice(as_completed(asked, timeout=60), 6)]
+            assert [type(error) for error in first] == [Unavailable] * 6
+            assert sum(one.done() for one in asked) == 6
+        finally:
+            gate.touch()
+    assert sum(isinstance(one.exception(), NoSandbox) for one in asked) == 4  # their turn came
 
 
 @pytest.mark.usefixtures("sandbox")

@@ -98,6 +98,31 @@ def test_connections_are_kept_and_used_again() -> None:
     assert len(opened) == 1
 
 
+def test_what_an_endpoint_sets_is_not_sent_to_another_on_the_same_connection() -> None:
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                while data := connection.recv(65536):
+                    asked.append(data)
+                    if data.endswith(b"{}"):
+                        connection.sendall(
+                            EMPTY_200.replace(b"\r\n\r\n", b"\r\nset-cookie: a=b; path=/\r\n\r\n")
+                        )
+
+        threading.Thread(target=answer, daemon=True).start()
+        host = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with running(HttpMessenger(LOOPBACK)) as one:
+            for name in ("mine", "yours"):
+                one.hand_over([message(name, f"{host}/{name}")])
+                assert collected(one, 1) == {name: Delivered()}
+    sent = b"".join(asked)
+    assert (sent.count(b"POST /mine"), sent.count(b"POST /yours")) == (1, 1)
+    assert b"cookie" not in sent.lower()
+
+
 @pytest.mark.parametrize("n_hanging", [60])
 def test_endpoints_that_hang_delay_nobody_at_other_hosts(
     webhook_receiver: WebhookReceiver, n_hanging: int
