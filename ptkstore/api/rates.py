@@ -16,7 +16,7 @@ _KEPT_MAX = 10_000
 
 
 class Rates:
-    """A bucket per token and one per team, which fill by the second and hold two seconds' worth.
+    """A bucket per token and one per team, which fill by the second and hold two seconds' worth, and one at least.
 
     They are this process's own: where several serve, each counts what comes to it. Only a token that holds is counted,
     so that nobody empties the bucket of another.
@@ -43,8 +43,9 @@ class Rates:
         with self._lock:
             found = []
             for name, rate in zip((principal.token_id, f"/{principal.team}"), self._rates, strict=True):
-                left, at = self._buckets.get(name, (rate * BURST_SECONDS, now))
-                left = min(rate * BURST_SECONDS, left + (now - at) * rate)
+                most = max(rate * BURST_SECONDS, 1.0)
+                left, at = self._buckets.get(name, (most, now))
+                left = min(most, left + (now - at) * rate)
                 if left < 1:
                     raise TooManyRequests(
                         f"a {'team' if name.startswith('/') else 'token'} may send {rate:g} requests a second here",

@@ -9,8 +9,9 @@ from typing import Any
 from ptkstore.application.authorize import Named
 from ptkstore.console.charts import budget_chart
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.windows import start_of
-from ptkstore.errors import NotAllowed, PtkStoreError, UnknownName
+from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
 from ptkstore.sdk.documents import ptk_document, stream_document, version_document
 from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.ledgers import budget_rows
@@ -43,7 +44,7 @@ class Pages:
 
     def stream(self, who: Principal, name: str) -> dict[str, Any]:
         """A stream's policy, its blocks and its PTKs."""
-        self._identity.permit(who, Action.STREAM_READ, Named(stream=name))
+        self._identity.permit(who, Action.STREAM_READ, Named(stream=_formed("stream", name)))
         (stream,) = (one for one in self._service.streams() if one.name == name)
         rows = self._budget(who, name)
         parts: dict[str, list[dict[str, Any]]] = {}
@@ -67,7 +68,7 @@ class Pages:
 
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
         """A PTK and its newest versions."""
-        self._identity.permit(who, Action.PTK_READ, Named(ptk_id=ptk_id))
+        self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
         spec = next((one for one in self._service.ptks() if one.ptk_id == ptk_id), None)
         if spec is None:
             raise UnknownName("PTK", ptk_id)
@@ -192,3 +193,15 @@ def told(error: PtkStoreError) -> tuple[int, str]:
             return 403, "The roles of your token do not allow this."
         case _:
             return 503, "A part of the service does not answer. Try again in a while."
+
+
+def _formed(kind: str, name: str) -> str:
+    """The name in a path; what cannot be one names nothing, and is neither looked for nor repeated."""
+    try:
+        if kind == "PTK":
+            split_ptk_id(name)
+        else:
+            checked_name(kind, name)
+    except InvalidRequest:
+        raise UnknownName(kind, "?") from None
+    return name

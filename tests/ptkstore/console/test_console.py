@@ -117,6 +117,24 @@ def test_without_a_session_there_is_a_form_and_nothing_else(api: Api, path: str)
             assert (answer.status_code, answer.headers["location"]) == (303, "/console/login")
 
 
+@pytest.mark.parametrize(
+    "path", ["streams/%00", "streams/none", "streams/Taxi", "ptks/%00.%00", "ptks/taxi", "ptks/a.b"]
+)
+def test_what_names_nothing_is_not_found_and_not_repeated(api: Api, path: str) -> None:
+    answer = signed_in(api).get(f"/console/{path}")
+    assert answer.status_code == 404
+    assert "Taxi" not in answer.text
+
+
+def test_a_slow_rate_still_lets_one_request_through(tmp_path: Path) -> None:
+    from ptkstore.api.limits import Limits
+
+    with Api(tmp_path / "home", Limits(requests_per_second=0.1)) as api:
+        clock = iter(range(0, 1000, 10))
+        api.app.state.rates._clock = lambda: next(clock)
+        assert signed_in(api).get("/console/").status_code == 200
+
+
 def test_a_session_is_a_cookie_that_no_script_reads_and_no_other_site_sends(api: Api) -> None:
     token = api.token()
     client = api.client()
