@@ -226,8 +226,10 @@ def test_nobody_follows_for_a_featurizer_that_is_gone(
 ) -> None:
     monkeypatch.setattr("ptkstore.sdk.featurizer.WAIT_SECONDS", 0.05)
 
+    earlier = set(threading.enumerate())  # of other tests, until their wait is over
+
     def followers() -> int:
-        return sum(one.name == f"featurizer {PTK}" for one in threading.enumerate())
+        return sum(one.name == f"featurizer {PTK}" for one in set(threading.enumerate()) - earlier)
 
     made = Featurizer(store, [PTK], refresh="event").fit()
     assert followers() == 1
