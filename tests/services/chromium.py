@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -52,7 +53,7 @@ class Chromium:
         ]
 
         def hand_over() -> None:  # the protocol reads from 3 and writes to 4
-            high = [os.dup2(fd, 100 + n) for n, fd in enumerate((to_browser, from_browser))]
+            high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 5) for fd in (to_browser, from_browser)]  # free ones
             for place, fd in zip((3, 4), high, strict=True):
                 os.dup2(fd, place, inheritable=True)
 
