@@ -96,4 +96,4 @@ def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    guard.run_to_its_end(lambda: main(int(sys.argv[1])))

@@ -19,8 +19,11 @@ SERVERS = {"redis_server", "postgres", "webhook_receiver"}
 KEPT = {"PTK_TEST_DATA"}  # where real data lie
 
 # What these assert holds but for a small chance, and repeated noise depends on the machine's arithmetic. A defect
-# fails three times; bad luck of one in a thousand does not. Runs that were repeated are counted in the last line.
+# fails three times; bad luck of one in a thousand does not. All others are looked at twice: thousands of them start
+# processes and servers on machines that are short of everything at times. What was repeated is named at the end.
 NOISY = {"ptklib", "statistical"}
+LOOKS_AGAIN = 1
+LOOKS_AGAIN_AT_NOISE = 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,13 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as real whatever asks for a running server; let tests of noise look again before they fail."""
+    """Mark as real whatever asks for a running server; let tests look again before they fail."""
     here = Path(__file__).parent
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
-        if item.path.relative_to(here).parts[0] in NOISY:
-            item.add_marker(pytest.mark.flaky(reruns=2))
+        noisy = item.path.relative_to(here).parts[0] in NOISY
+        item.add_marker(pytest.mark.flaky(reruns=LOOKS_AGAIN_AT_NOISE if noisy else LOOKS_AGAIN))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,8 @@ TEMPORARY: Final = "/tmp"
 TEMPORARY_BYTES: Final = 64 * 2**20
 _PROGRAM: Final = (
     f"import sys; sys.path[:0] = [{LIBRARIES!r}, {PACKAGES!r}]; sys.dont_write_bytecode = True; "
-    "from ptkstore.adapters.sandbox.team_runner import main; main(int(sys.argv[1]))"
+    "from ptkstore.adapters.sandbox import guard, team_runner; "
+    "guard.run_to_its_end(lambda: team_runner.main(int(sys.argv[1])))"
 )
 _SYSTEM: Final = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")

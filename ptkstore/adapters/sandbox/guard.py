@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -26,6 +28,20 @@ def keep_secrets() -> None:
 def parent_is(pid: int) -> bool:
     """Whether the process that started us still lives; once true, `die_with_parent` sees to the rest."""
     return os.getppid() == pid
+
+
+def run_to_its_end(program: Callable[[], None]) -> NoReturn:
+    """Run it and be gone, with status 1 if it raised.
+
+    The interpreter's farewell is left out: threads of native libraries that are still at work may abort a process that
+    unloads them, and its answer, written by then, would count as that of one that was killed.
+    """
+    status = 1
+    try:
+        program()
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -259,6 +259,20 @@ print(asked(), guard.keep_secrets(), asked())
     assert done.stdout == "[1, 0] None [0, 1]\n"
 
 
+@pytest.mark.parametrize(("deed", "status"), [("print('said', flush=True)", 0), ("1 / 0", 1)])
+def test_a_program_that_would_crash_while_it_says_goodbye_ends_as_it_went(deed: str, status: int) -> None:
+    program = f"""
+import atexit, os
+from ptkstore.adapters.sandbox import guard
+atexit.register(os.abort)
+def program():
+    {deed}
+guard.run_to_its_end(program)
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (status, "" if status else "said\n")
+
+
 def test_a_child_without_its_parent_does_not_begin(world: World) -> None:
     order = encode_order(Order(world.request(), world.raw.url, world.staging.url, parent=1))
     answer, child_end = os.pipe()
