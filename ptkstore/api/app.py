@@ -15,11 +15,10 @@ from ptkstore.api import problems
 from ptkstore.api.bounds import Bounds
 from ptkstore.api.envelope import Envelope
 from ptkstore.api.feed import Feed
-from ptkstore.api.guard import Guard
 from ptkstore.api.limits import Limits
 from ptkstore.api.metrics import Metrics
 from ptkstore.api.rates import Rates
-from ptkstore.api.resources import PREFIX
+from ptkstore.api.resources import PREFIX, guards_of
 from ptkstore.api.routes import (
     bundles,
     health,
@@ -136,6 +135,6 @@ def routes_of(app: FastAPI) -> list[APIRoute]:
 def _check_rules(app: FastAPI) -> None:
     """Below /v1 nothing is served without a rule."""
     for route in routes_of(app):
-        guards = [one for one in route.dependant.dependencies if isinstance(one.call, Guard)]
+        guards = guards_of(route)
         if len(guards) != route.path.startswith(f"{PREFIX}/"):
             raise InvariantBroken(f"the route {route.path} has {len(guards)} rules")

@@ -6,9 +6,8 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
-from anyio import to_thread
 from fastapi import Depends, Request
 from fastapi.concurrency import contextmanager_in_threadpool
 
@@ -58,6 +57,9 @@ class Guard:
     """The rule of one route, by its action and the names in its path.
 
     A route about a stream that only its body names has to call `Caller.permit`; it fails where it does not.
+
+    Endpoints that wait in a thread ask in the same thread, by `admitted`: a change of threads costs as much as the
+    question. Coroutines are admitted before they begin, by the guard as a dependency.
     """
 
     def __init__(self, action: Action, path: str) -> None:
@@ -65,38 +67,34 @@ class Guard:
         self.by_body = RULES[action].reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
-        """Let the request through, or raise; what changes anything is recorded before and after."""
-        if self.action not in UNTRACED:
-            async with contextmanager_in_threadpool(self._traced(request)):
-                yield
-            return
-        caller = await to_thread.run_sync(
-            self._admitted, request
-        )  # the only thread that a read waits for here
-        try:
+        """Let the request through, or raise."""
+        async with contextmanager_in_threadpool(self.admitted(request)) as request.state.caller:
             yield
-            self._check(caller)
-        except NotAllowed as error:  # by what the body names
-            request_id = request.state.request_id
-            await to_thread.run_sync(
-                caller.identity.record,
-                self.action,
-                caller.trace.subject,
-                request_id,
-                caller.principal,
-                error.code,
-            )
-            raise
 
     @contextmanager
-    def _traced(self, request: Request) -> Iterator[None]:
+    def admitted(self, request: Request) -> Iterator[Caller]:
+        """Whoever may; what changes anything is recorded before and after, and else what is refused."""
         caller = self._admitted(request)
         request_id, subject = request.state.request_id, caller.trace.subject
+        if self.action in UNTRACED:
+            try:
+                yield caller
+            except NotAllowed as error:  # by what the body names
+                caller.identity.record(
+                    self.action, caller.trace.subject, request_id, caller.principal, error.code
+                )
+                raise
+            self._check(caller)
+            return
         with caller.identity.recorded(self.action, subject, request_id, caller.principal) as trace:
             caller = replace(caller, trace=trace)
-            request.state.caller = caller
-            yield
+            yield caller
             self._check(caller)
+
+    def refuse(self, request: Request, error: Exception) -> Never:
+        """Raise `error` for a request that is not as it should be, to those alone who may send it."""
+        with self.admitted(request):
+            raise error
 
     def _admitted(self, request: Request) -> Caller:
         state = request.app.state
@@ -117,9 +115,7 @@ class Guard:
             raise
         _tell(request, principal)
         state.rates.take(principal)
-        caller = Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
-        request.state.caller = caller
-        return caller
+        return Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
 
     def _check(self, caller: Caller) -> None:
         if self.by_body and not caller.permitted:
@@ -151,3 +147,21 @@ async def _caller(request: Request) -> Caller:
 
 
 WhoAsks = Annotated[Caller, Depends(_caller)]
+"""A parameter of an endpoint. Of one that waits in a thread the route fills it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that nobody has admitted yet."""
+
+    guard: Guard
+    request: Request
+
+
+def asked_of(guard: Guard) -> Any:
+    """The dependency of a route that admits in its own thread."""
+
+    async def asked(request: Request) -> Asked:
+        return Asked(guard, request)
+
+    return Annotated[Asked, Depends(asked)]

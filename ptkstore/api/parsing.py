@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from ptkstore.api.guard import Guard
 from ptkstore.api.problems import Interrupted
 from ptkstore.wire.base import plain
 
@@ -27,14 +30,20 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read strictly."""
+    """A route whose body is read strictly; what is wrong with it is told to those who may send it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, given a strict request."""
         handle = super().get_route_handler()
+        guard: Guard | None = getattr(self.endpoint, "guard", None)
 
         async def strictly(request: Request) -> Response:
-            return await handle(_StrictRequest(request.scope, request.receive))
+            try:
+                return await handle(_StrictRequest(request.scope, request.receive))
+            except RequestValidationError as error:
+                if guard is not None:  # the endpoint, which would have asked, was not reached
+                    await to_thread.run_sync(guard.refuse, request, error)
+                raise
 
         return strictly
 

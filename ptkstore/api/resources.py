@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import Parameter, iscoroutinefunction, signature
 from typing import Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
-from ptkstore.api.guard import Guard
+from ptkstore.api.guard import Asked, Guard, WhoAsks, asked_of
 from ptkstore.api.parsing import StrictRoute
 from ptkstore.domain.identity import RULES, Action
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
@@ -71,16 +72,18 @@ class Resource:
 
         def declare(endpoint: _Endpoint) -> _Endpoint:
             told = (endpoint.__doc__ or "").strip()
+            guard = Guard(action, path)
+            first = [Depends(guard, scope="function")] if iscoroutinefunction(endpoint) else []
             self.router.add_api_route(
                 path,
-                endpoint if iscoroutinefunction(endpoint) or status == 204 else _answered(endpoint, status),
+                endpoint if first else _in_one_thread(endpoint, guard, status),
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
                 summary=told.partition("\n")[0].rstrip("."),
                 description=f"{told}\n\nRoles: {_ordered(roles)}.",
                 responses=responses,
-                dependencies=[Depends(Guard(action, path), scope="function"), Depends(_SHOWN)],
+                dependencies=[*first, Depends(_SHOWN)],
                 **more,
             )
             return endpoint
@@ -88,18 +91,34 @@ class Resource:
         return declare
 
 
-def _answered(endpoint: _Endpoint, status: int) -> _Endpoint:
-    """The endpoint, its document as an answer: what we made ourselves need not be checked and copied twice.
+def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
+    """The endpoint behind its guard, its document as an answer: what we made ourselves need not be checked twice.
 
     The declared model stands in the OpenAPI document, and tests hold the answers against that.
     """
+    declared = signature(endpoint, eval_str=True)
+    callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
+    asking = Parameter("asked", Parameter.KEYWORD_ONLY, annotation=asked_of(guard))
+    others = [one for one in declared.parameters.values() if one.name not in callers]
 
     @wraps(endpoint)
-    def answered(*args: Any, **named: Any) -> Response:
-        made = endpoint(*args, **named)
-        return made if isinstance(made, Response) else JSONResponse(made, status)
+    def answered(*, asked: Asked, **named: Any) -> Response:
+        with asked.guard.admitted(asked.request) as caller:
+            made = endpoint(**named, **dict.fromkeys(callers, caller))
+        if isinstance(made, Response):
+            return made
+        return Response(status_code=status) if made is None else JSONResponse(made, status)
 
+    answered.__signature__ = declared.replace(parameters=[*others, asking])  # type: ignore[attr-defined]
+    answered.guard = guard  # type: ignore[attr-defined]
     return cast("_Endpoint", answered)
+
+
+def guards_of(route: APIRoute) -> list[Guard]:
+    """The rules that a request passes before it reaches the endpoint of a route."""
+    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, Guard)]
+    inside = getattr(route.endpoint, "guard", None)
+    return [*found, inside] if isinstance(inside, Guard) else found
 
 
 def _ordered(roles: str) -> str:

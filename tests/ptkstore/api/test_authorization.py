@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from ptkstore.adapters.feast.names import view_name
 from ptkstore.api.app import create_app, routes_of
-from ptkstore.api.guard import Guard
+from ptkstore.api.resources import guards_of
 from ptkstore.api.routes.lookups import _ptks_in
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import EVERY, Grant, Role
@@ -187,8 +187,7 @@ def test_every_route_stands_in_the_table_and_has_a_guard(api: Api) -> None:
     found = routes(api)
     assert set(found) - OPEN == set(EXPECTED)
     for key, route in found.items():
-        guards = [d.call for d in route.dependant.dependencies if isinstance(d.call, Guard)]
-        assert len(guards) == (key not in OPEN), key
+        assert len(guards_of(route)) == (key not in OPEN), key
 
 
 def test_an_application_with_a_route_without_a_rule_does_not_start(

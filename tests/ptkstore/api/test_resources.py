@@ -501,7 +501,6 @@ def test_without_places_no_event_stream_is_opened(tmp_path: Path) -> None:
 
 def test_every_action_is_asked_for_by_some_route(api: Api) -> None:
     from ptkstore.api.app import routes_of
-    from ptkstore.api.guard import Guard
+    from ptkstore.api.resources import guards_of
 
-    calls = (d.call for route in routes_of(api.app) for d in route.dependant.dependencies)
-    assert {call.action for call in calls if isinstance(call, Guard)} == set(Action)
+    assert {guard.action for route in routes_of(api.app) for guard in guards_of(route)} == set(Action)
