@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_network
@@ -30,6 +31,9 @@ class Settings(BaseSettings):
     )
     lake_url: str | None = Field(None, description="published states; <home>/lake by default")
     raw_url: str | None = Field(None, description="raw zone; <home>/raw by default")
+    keys_url: str | None = Field(
+        None, description="key store, a directory as a path or file:// URL; <home>/keys by default"
+    )
     redis_url: str | None = Field(None, description="broker; a redis-server started in the home by default")
     online_store: Literal["auto", "redis", "packed", "sqlite"] = Field(
         "auto",
@@ -60,6 +64,10 @@ class Settings(BaseSettings):
     examine_timeout_seconds: float = Field(
         50.0, gt=0, le=3600, description="the longest examination of team code on synthetic rows"
     )
+    bundles_per_team: int = Field(
+        500, ge=1, le=1_000_000, description="bundles of code that a team may keep in the lake"
+    )
+    bundle_mib_per_team: int = Field(100, ge=1, le=1_000_000, description="MiB that they may have in all")
     rows_per_partial: int = Field(
         2_000_000, ge=1, description="planned rows beyond which a training is split among workers"
     )
@@ -88,6 +96,13 @@ class Settings(BaseSettings):
     alive_file: Path | None = Field(
         None, description="a file that worker, relay and schedule touch while they live, for probes"
     )
+
+    @field_validator("keys_url")
+    @classmethod
+    def _directory(cls, url: str | None) -> str | None:
+        if url is not None and not _local_path(url):
+            raise ValueError("keys lie in a directory with file locks: give a path or file:///path")
+        return url
 
     @field_validator("webhook_networks", mode="before")
     @classmethod
@@ -142,6 +157,18 @@ class Settings(BaseSettings):
         return self.raw_url or str(self.root / "raw")
 
     @property
+    def keys(self) -> Path:
+        """The directory of the key store."""
+        return self.root / "keys" if self.keys_url is None else Path(_local_path(self.keys_url)).absolute()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where this machine's files of the store lie: what runs team code must show none of it."""
+        urls = (str(self.root), str(self.keys), self.raw, self.lake, self.catalog_url)
+        found = (os.path.abspath(path) for path in map(_local_path, urls) if path)
+        return tuple(dict.fromkeys(place for path in found for place in (path, os.path.realpath(path))))
+
+    @property
     def lease(self) -> timedelta:
         """How long a silent worker keeps a job."""
         return timedelta(seconds=self.lease_seconds)
@@ -191,6 +218,16 @@ def shown(settings: Settings) -> tuple[Shown, ...]:
             Shown(f"PTK_{name.upper()}", "" if value is None else str(value), source, field.description or "")
         )
     return tuple(rows)
+
+
+def _local_path(url: str) -> str:
+    """The path that a path, or a URL of a local file or of SQLite, names; empty for all others."""
+    head, separator, rest = url.rpartition("://")
+    scheme = head.rpartition("::")[2]  # of a chain of fsspec the last one says where files lie
+    if scheme.partition("+")[0] == "sqlite":
+        path = rest.partition("?")[0].removeprefix("/").removeprefix("file:")
+        return "" if path in ("", ":memory:") else path
+    return rest if not separator or scheme in ("file", "local") else ""
 
 
 def _masked(url: str) -> str:

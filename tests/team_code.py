@@ -103,7 +103,7 @@ class Inspector:
         if not self.works:
             raise NoSandbox("no sandbox here")
 
-    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
+    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int, team: str = "") -> Examined:
         self.check()
         self.examined.append(estimator)
         params = estimator["params"]

@@ -23,7 +23,10 @@ from workers.life import Life
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
 HINT_AGAIN_SECONDS = 2.0
-LAST_PASS_SECONDS = 5.0
+DRAIN_SECONDS = 4.0  # for calls that are on their way when the relay is told to stop
+LAST_WORDS_SECONDS = (
+    4.0  # for the pass that was under way, and to write down; with the former below a supervisor's 10
+)
 BATCH = 200
 MOST_WAITING = 400
 
@@ -73,24 +76,32 @@ class Deliverer:
         return self
 
     def join(self) -> None:
-        """Wait, not for long, until the present pass has written down what it knows."""
-        self._thread.join(LAST_PASS_SECONDS)
+        """Wait, not for long, until all that was claimed is delivered or given back."""
+        self._thread.join(DRAIN_SECONDS + LAST_WORDS_SECONDS)
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            try:
-                if not self._deliveries.pass_once(PERIOD_SECONDS):
-                    self._stop.wait(LOOK_SECONDS)
-            except PtkStoreError as error:
-                log_code("deliveries wait", "-", error.code)
-                self._stop.wait(1.0)
-            except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
-                log_code("deliveries failed unexpectedly", "-", type(error).__name__)
-                self._stop.wait(1.0)
+            self._guarded(self._pass)
+        self._guarded(lambda: self._deliveries.drain(DRAIN_SECONDS))
+
+    def _pass(self) -> None:
+        if not self._deliveries.pass_once(PERIOD_SECONDS):
+            self._stop.wait(LOOK_SECONDS)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except PtkStoreError as error:
+            log_code("deliveries wait", "-", error.code)
+            self._stop.wait(1.0)
+        except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+            log_code("deliveries failed unexpectedly", "-", type(error).__name__)
+            self._stop.wait(1.0)
 
 
 def main() -> None:
     """Run until told to stop."""
+    stop = stop_event()
     configure_logging()
     service = process.make_service()
     app = make_app(service.broker_url)
@@ -99,7 +110,7 @@ def main() -> None:
         lambda job_id: app.send_task("ptk.run_job", (job_id,), ignore_result=True) and None,
         lambda: queue_length(app),
     )
-    stop, life = stop_event(), Life(service, ProcessRole.RELAY)
+    life = Life(service, ProcessRole.RELAY)
     deliverer = Deliverer(service, stop).start()
     while not stop.wait(PERIOD_SECONDS):
         try:

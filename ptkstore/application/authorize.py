@@ -111,6 +111,16 @@ def visible_streams(principal: Principal, uow: UnitOfWork) -> frozenset[str]:
     )
 
 
+def streams_for(principal: Principal, action: Action, uow: UnitOfWork) -> frozenset[str]:
+    """The streams on which the principal may do something that is about a stream."""
+    grants = uow.identities.grants(team=principal.team)
+    return frozenset(
+        stream.name
+        for stream in uow.streams.all()
+        if allows(action, principal, Target(stream.name, stream.team), grants)
+    )
+
+
 def _identified(uow: UnitOfWork, text: str | None, clock: Clock) -> Principal:
     split = split_text(text) if text is not None else None
     token_id, secret = split or ("", _NEVER)

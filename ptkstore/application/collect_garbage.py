@@ -4,9 +4,10 @@ What may go, once it is older than a declared age:
 
 - in the lake, a file of a version's folder that holds no manifest and that the catalog never elected, and a file that
   the folder's manifest does not name;
+- in the lake, a bundle of team code that no registered PTK, no version and no training under way needs;
 - in the raw zone, rows of a batch that was never committed, and files of a window that has expired.
 
-Everything else stays: bundles of team code, each version with a manifest, whether the catalog knows it or not (a
+Everything else stays: each version with a manifest, whether the catalog knows it or not (a
 recovery adopts it), each elected version, and whatever this module does not understand, which it tells of and leaves
 alone.
 """
@@ -18,20 +19,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ptkstore.domain.snapshots import PTKS
+from ptkstore.application import bundle_garbage
+from ptkstore.domain.snapshots import PROBE, PTKS
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.errors import CorruptObject, InvalidRequest
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.objects import Lake, RawZone
+from ptkstore.ports.team_code import Bundles
 
 LEAST_AGE = timedelta(hours=1)
 """Longer than any ingest or placing takes: what is younger may be on its way."""
 USUAL_AGE = timedelta(days=7)
 
+_CODE = "code-not-needed"
 _VERSION = re.compile(rf"{PTKS}/([^/]+)/v(\d{{8}})/([^/]+)")
-_BUNDLE = re.compile(
-    r"bundles/[0-9a-f]{64}\.tar"
-)  # uploaded before a PTK names it: stays, as versions may need it
 _BATCH = re.compile(r"([^/]+)/(\d+)/batches/([^/]+)\.parquet")
 _OF_WINDOW = re.compile(r"([^/]+)/(\d+)/.+")
 
@@ -46,22 +47,31 @@ class Garbage:
     kept: bool = False
 
 
-def find_garbage(older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
+def find_garbage(
+    older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone, bundles: Bundles
+) -> tuple[Garbage, ...]:
     """What `collect_garbage` would delete, and what it does not understand."""
     if older_than < LEAST_AGE:
         raise InvalidRequest("files younger than an hour may be on their way: choose one hour or more")
     least = older_than.total_seconds()
     # The files first and the catalog then: whatever was elected or committed in between counts as reached.
-    lake_files = [path for path, age in lake.ages().items() if age >= least]
+    ages = lake.ages()
+    lake_files = [path for path, age in ages.items() if age >= least]
     raw_files = [path for path, age in raw.ages().items() if age >= least]
-    return (*_of_lake(lake_files, begin, lake), *_of_raw(raw_files, begin))
+    code = (Garbage("lake", path, _CODE) for path in bundle_garbage.unneeded(ages, least, begin, lake))
+    return (*_of_lake(lake_files, begin, lake), *code, *_of_raw(raw_files, begin))
 
 
-def collect_garbage(older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
+def collect_garbage(
+    older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone, bundles: Bundles
+) -> tuple[Garbage, ...]:
     """Delete what nobody can reach; what was found, and what stays. Repeatable."""
-    found = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
+    found = find_garbage(older_than, begin=begin, lake=lake, raw=raw, bundles=bundles)
+    code = [one.path for one in found if one.reason == _CODE]
+    if code:
+        bundle_garbage.remove(code, begin, lake, bundles)
     for one in found:
-        if one.kept:
+        if one.kept or one.reason == _CODE:
             continue
         if one.place == "lake":
             # Again, right before: a placing of this version may have begun since.
@@ -76,7 +86,7 @@ def _of_lake(paths: Sequence[str], begin: Begin, lake: Lake) -> Iterator[Garbage
     folders: dict[tuple[str, int], list[tuple[str, str]]] = {}
     for path in paths:
         match = _VERSION.fullmatch(path)
-        if _BUNDLE.fullmatch(path):
+        if path == PROBE or bundle_garbage.is_of_bundles(path):
             continue
         if match is None:
             yield Garbage("lake", path, "unknown-file", kept=True)

@@ -27,6 +27,8 @@ from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, Unknow
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
+    BUSY,
+    FAILED,
     Delivered,
     EventStreams,
     Message,
@@ -40,7 +42,6 @@ from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock, Steps
 
 NO_SECRET = "no-secret"
-FAILED = "failed"
 _BROKEN = (InvalidRequest, InvariantBroken, LookupError, TypeError, ValueError)
 _TRY_AGAIN = timedelta(seconds=1)
 
@@ -139,10 +140,15 @@ def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) ->
 
 
 def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Clock) -> None:
-    """Write what became of attempts, all in one transaction; those that somebody else holds by now are left out."""
+    """Write what became of attempts, all in one transaction; those that somebody else holds by now are left out.
+
+    Whoever changes dead letters of a subscription, or stops it, holds all jobs that deliver to it, taken in one order:
+    so no two can wait for each other.
+    """
     with begin() as uow:
         now = clock.now()
-        held = {job.id: job for job in uow.deliveries.held(one.job for one, _ in ended)}
+        beside = {one.subscription.id for one, tried in ended if _concerns_letters(one, tried)}
+        held = {job.id: job for job in uow.deliveries.held((one.job for one, _ in ended), beside)}
         names = {one.subscription.id for one, _ in ended if one.job.id in held}
         present = dict(uow.subscriptions.many(names))
         standing = dict(present)
@@ -189,6 +195,11 @@ def _outgoing(
     return Outgoing(job, subscription, number, body, tuple(one.number for one in missed), was_dead)
 
 
+def _concerns_letters(one: Outgoing, tried: Tried) -> bool:
+    """Whether an outcome may change dead letters, or stop the subscription."""
+    return isinstance(tried, NotDelivered) or one.redelivers or one.was_dead or bool(one.missed)
+
+
 def _stands(subscription: Subscription, tried: Outcome, now: datetime) -> Subscription:
     """The subscription after an attempt; a team without a role says nothing about its endpoint."""
     if subscription.disabled_at is not None or tried == NotDelivered(NO_ROLE):
@@ -199,10 +210,12 @@ def _stands(subscription: Subscription, tried: Outcome, now: datetime) -> Subscr
 def _after(job: Job, one: Outgoing, tried: Tried, flipped: int, uow: UnitOfWork, now: datetime) -> Job:
     """The job after an attempt: later again, or on to what is next."""
     if isinstance(tried, NotTried):
-        return replace(job, state=JobState.READY, due_at=now + _TRY_AGAIN, attempt=max(0, job.attempt - 1))
+        due_at = now + _TRY_AGAIN if tried.code == BUSY else job.due_at
+        return replace(job, state=JobState.READY, due_at=due_at, attempt=max(0, job.attempt - 1))
     if isinstance(tried, NotDelivered):
         if job.attempt < GIVE_UP_AFTER_ATTEMPTS and tried.code != NO_ROLE:
-            return replace(job, state=JobState.READY, due_at=now + retry_wait(one.id, job.attempt))
+            wait = retry_wait(one.id, job.attempt, tried.retry_after)
+            return replace(job, state=JobState.READY, due_at=now + wait)
         uow.subscriptions.add_dead_letter(DeadLetter(one.subscription.id, one.number, tried.code, now))
         subject = f"{one.subscription.ptk_id} v{one.number} to {one.subscription.id}"
         _tell_owners(uow, one.subscription, subject, "dead-letter", now)

@@ -10,11 +10,15 @@ from ptkstore.ports.catalog import Begin
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A subscription, the last version it was told of or that became a dead letter, and its dead letters."""
+    """A subscription, the last version it was told of or that became a dead letter, and how many are dead letters.
+
+    The dead letters themselves are there only where one subscription is asked for.
+    """
 
     subscription: Subscription
     heard_of_version: int
-    dead_letters: tuple[DeadLetter, ...]
+    missed: int
+    dead_letters: tuple[DeadLetter, ...] = ()
 
 
 def subscriptions_of(
@@ -25,7 +29,7 @@ def subscriptions_of(
         found = [one for one in uow.subscriptions.of(ptk_id) if team is None or one.team == team]
         names = [one.id for one in found]
         letters, positions = uow.subscriptions.letters_of(names), uow.deliveries.positions(names)
-        return tuple(Followed(one, positions[one.id], letters.get(one.id, ())) for one in found)
+        return tuple(Followed(one, positions[one.id], len(letters.get(one.id, ()))) for one in found)
 
 
 def deliveries_of(subscription_id: str, *, begin: Begin) -> Followed:
@@ -33,4 +37,5 @@ def deliveries_of(subscription_id: str, *, begin: Begin) -> Followed:
     with begin() as uow:
         subscription = uow.subscriptions.get(subscription_id)
         position = uow.deliveries.positions([subscription_id])[subscription_id]
-        return Followed(subscription, position, uow.subscriptions.dead_letters(subscription_id))
+        letters = uow.subscriptions.dead_letters(subscription_id)
+        return Followed(subscription, position, len(letters), letters)

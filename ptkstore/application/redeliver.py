@@ -75,15 +75,15 @@ def enable_subscription(
     """
     with begin() as uow:
         now = clock.now()
-        job = uow.jobs.lock(job_id(JobKind.NOTIFY, subscription_id))
         subscription = uow.subscriptions.get(subscription_id)
+        job, again = _lock(uow, subscription, now)
+        subscription = uow.subscriptions.get(subscription_id)  # as it is now that nobody else changes it
         if subscription.disabled_at is not None:
             subscription = subscription.enabled()
             uow.subscriptions.save([subscription])
             flipped = uow.jobs.get(job_id(JobKind.FLIP, subscription.ptk_id)).position
             state = JobState.READY if flipped > job.position else JobState.IDLE
             uow.jobs.save(replace(job, state=state, outcome=None, due_at=now, attempt=0))
-            again = _cursor(uow, subscription, now)
             asked = any(one.asked_at is not None for one in uow.subscriptions.dead_letters(subscription_id))
             state = JobState.READY if asked else JobState.IDLE
             uow.jobs.save(replace(again, state=state, outcome=None, due_at=now, attempt=0))
@@ -100,15 +100,17 @@ def _ask(
     number: int | None = None,
     since: datetime | None = None,
 ) -> int:
-    _cursor(uow, subscription, now)  # locked first, as deliveries lock it
+    _lock(uow, subscription, now)
     waiting = uow.subscriptions.ask_for(subscription.id, now, number=number, since=since)
     if waiting:
         uow.jobs.wake(job_id(JobKind.REDELIVER, subscription.id), now)
     return waiting
 
 
-def _cursor(uow: UnitOfWork, subscription: Subscription, now: datetime) -> Job:
+def _lock(uow: UnitOfWork, subscription: Subscription, now: datetime) -> tuple[Job, Job]:
+    """The jobs that tell it of new versions and of old ones, locked in the order in which deliveries lock theirs."""
+    notify = uow.jobs.lock(job_id(JobKind.NOTIFY, subscription.id))
     stream = uow.ptks.stream_of(subscription.ptk_id)
     made = cursor(JobKind.REDELIVER, stream, subscription.ptk_id, now, subscription_id=subscription.id)
     uow.jobs.add(made)
-    return uow.jobs.lock(made.id)
+    return notify, uow.jobs.lock(made.id)

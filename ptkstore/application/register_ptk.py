@@ -12,7 +12,7 @@ from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.planning import plan_window
 from ptkstore.application.profile_plans import hindrance
 from ptkstore.application.refusing import why_not
-from ptkstore.application.team_code import admit_team_code, check_assurance
+from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.names import ptk_id_of
@@ -57,7 +57,7 @@ def register_ptk(
         The id was used before.
     """
     ptk_id = ptk_id_of(team, name)
-    admit_team_code(ptk_id, estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox)
+    bundle = admit_team_code(ptk_id, estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox)
     with begin() as uow:
         owner = uow.streams.lock(stream)
         spec = spec_of(
@@ -82,6 +82,7 @@ def register_ptk(
         if uow.versions.latest(ptk_id) is not None:  # taken over from the lake by a recovery
             uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
         uow.commit()
+    keep_bundle(bundle, bundles)
     return ptk_id
 
 
@@ -111,8 +112,11 @@ def update_ptk(
     """
     with begin() as uow:
         known = uow.ptks.get(ptk_id)
+    bundle = None
     if estimator is not None and estimator != known.estimator:
-        admit_team_code(ptk_id, estimator, known.stream, begin=begin, bundles=bundles, sandbox=sandbox)
+        bundle = admit_team_code(
+            ptk_id, estimator, known.stream, begin=begin, bundles=bundles, sandbox=sandbox
+        )
     with begin() as uow:
         known = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(known.stream)
@@ -136,6 +140,7 @@ def update_ptk(
         uow.ptks.replace(spec)
         _tell_of_profile(uow, spec, owner.policy, clock)
         uow.commit()
+    keep_bundle(bundle, bundles)
     return spec
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from ptkstore.application.deliver_event import stop_delivering
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.subscriptions import Subscription, stream_name
+from ptkstore.domain.subscriptions import Subscription, message_id, stream_name
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.messages import Messenger
+from ptkstore.ports.messages import EventStreams, Messenger
 from ptkstore.ports.world import Clock
 
 USUAL_OVERLAP = timedelta(days=1)
@@ -106,8 +106,16 @@ def new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock) -> int:
-    """Send the newest version once more to every subscriber that has heard of all; returns how many will be told."""
+def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock, streams: EventStreams) -> int:
+    """Send the newest version once more to every subscriber that has heard of all; returns how many will be told.
+
+    Raises
+    ------
+    UnknownName
+        No such PTK.
+    Unavailable
+        A subscriber reads a stream that cannot be written to now; nobody will be told.
+    """
     told = 0
     with begin() as uow:
         uow.ptks.get(ptk_id)
@@ -115,6 +123,8 @@ def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock) -> int:
         for subscription in uow.subscriptions.of(ptk_id):
             job = uow.jobs.lock(job_id(JobKind.NOTIFY, subscription.id))
             if newest and job.state is JobState.IDLE and job.position == newest:
+                if subscription.stream_key is not None:
+                    streams.forget(subscription.stream_key, message_id(subscription.id, newest), newest)
                 uow.jobs.save(replace(job, position=newest - 1))
                 uow.jobs.wake(job.id, clock.now())
                 told += 1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.domain.bundles import assurance_of, bundle_of, checked_sha256, sha256_of, unpack
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import InvalidRequest, PtkRejected, UnknownName
+from ptkstore.errors import InvalidRequest, PtkRejected, Refused, UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
 
@@ -21,18 +22,45 @@ _SHOWN = 5
 _PRINTED = 1_000
 
 
-def put_bundle(content: bytes, sha256: str | None = None, *, bundles: Bundles) -> str:
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How many bundles a team keeps at most, and how many bytes they have."""
+
+    n_bundles: int
+    n_bytes: int
+
+
+def put_bundle(
+    content: bytes, sha256: str | None = None, *, team: str, quota: Quota, bundles: Bundles
+) -> str:
     """Take a bundle after a look at every byte of it; its name. Repeating changes nothing.
 
     Raises
     ------
     InvalidRequest
         It is no bundle as this project packs it, or not the one that `sha256` names.
+    Refused
+        The team keeps as many as it may.
     """
-    if sha256 is not None and checked_sha256(sha256) != sha256_of(content):
+    name = sha256_of(content)
+    if sha256 is not None and checked_sha256(sha256) != name:
         raise InvalidRequest("the bundle is not the one that its name says")
     unpack(content)
-    return bundles.put(content)
+    kept = name in bundles.claimed(team)
+    # Before it is counted: of those who come at once none is overlooked.
+    bundles.claim(team, name, len(content))
+    sizes = bundles.claimed(team).values()
+    if len(sizes) > quota.n_bundles or sum(sizes) > quota.n_bytes:
+        if not kept:
+            bundles.disclaim(team, name, len(content))
+        raise Refused(
+            f"team {team!r} may keep {quota.n_bundles} bundles of {quota.n_bytes} bytes in all, and this one is "
+            "beyond that; an administrator frees what no PTK and no version needs by ptk lake garbage, or raises "
+            "PTK_BUNDLES_PER_TEAM and PTK_BUNDLE_MIB_PER_TEAM"
+        )
+    bundles.put(content)
+    bundles.claim(team, name, len(content))  # again: whoever sent the same at once may have been refused
+    return name
 
 
 def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
@@ -42,18 +70,24 @@ def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
 
 
 def examine_team_code(
-    estimator: Mapping[str, Any], bundle: bytes, *, sandbox: Sandbox, runs: int = AUDIT_RUNS
+    estimator: Mapping[str, Any],
+    bundle: bytes,
+    *,
+    sandbox: Sandbox,
+    runs: int = AUDIT_RUNS,
+    team: str = "",
 ) -> Examined:
     """Have team code describe itself and be checked on synthetic rows, apart; no row is read, nothing is spent.
 
-    What it says of itself is held against what `estimator` declares: that is one more finding.
+    What it says of itself is held against what `estimator` declares: that is one more finding. Teams take turns, one
+    examination of each; the empty name is whoever works on this machine.
     """
     try:
         declared = estimator_from_spec(estimator)
         declared.declared_loss()
     except PtklibError as error:
         raise InvalidRequest(str(error)) from error
-    found = sandbox.examine(estimator, bundle, runs)
+    found = sandbox.examine(estimator, bundle, runs, team)
     return found if found.described is None else _compared(declared, found)
 
 
@@ -65,10 +99,10 @@ def admit_team_code(
     begin: Begin,
     bundles: Bundles,
     sandbox: Sandbox,
-) -> None:
+) -> bytes | None:
     """Let team code pass that the stream's policy accepts, that is what it says, and that no check contradicts.
 
-    Nothing happens for a family of the library.
+    Returns its bundle; None, and nothing happens, for a family of the library.
 
     Raises
     ------
@@ -76,9 +110,11 @@ def admit_team_code(
         The stream accepts no asserted PTKs, or a check failed; the message says which, from synthetic rows.
     NoSandbox
         It cannot be run apart on this machine.
+    TooManyRequests
+        Other code of the team is being examined.
     """
     if bundle_of(estimator) is None:
-        return
+        return None
     with begin() as uow:
         check_assurance(ptk_id, estimator, uow.streams.get(stream).policy)
     try:
@@ -87,9 +123,17 @@ def admit_team_code(
         raise InvalidRequest(f"PTK {ptk_id}: its bundle is not here; upload it first") from None
     assert bundle is not None
     unpack(bundle)
-    examined = examine_team_code(estimator, bundle, sandbox=sandbox)
+    team, _ = split_ptk_id(ptk_id)
+    examined = examine_team_code(estimator, bundle, sandbox=sandbox, team=team)
     if examined.failures:
         raise PtkRejected(f"{ptk_id}: its code failed {told(examined)}")
+    return bundle
+
+
+def keep_bundle(bundle: bytes | None, bundles: Bundles) -> None:
+    """See that the bundle of a PTK that was registered just now is there: garbage may have been collected meanwhile."""
+    if bundle is not None:
+        bundles.put(bundle)
 
 
 def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:

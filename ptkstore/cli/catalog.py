@@ -84,9 +84,9 @@ def backup(
 
 def _service(home: Path | None) -> Service:
     """A service whose catalog may be of a schema that no other command opens."""
-    from ptkstore.wiring import Service
+    from ptkstore.wiring.local import LocalService
 
-    return Service(check_home(home))
+    return LocalService(check_home(home))
 
 
 def _tell(state: SchemaState, *, as_json: bool) -> None:

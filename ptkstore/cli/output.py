@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -24,6 +25,7 @@ Home = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
+URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
 # piped, a table is as wide as it needs to be
 console = Console() if sys.stdout.isatty() else Console(width=200)
@@ -60,11 +62,13 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
     """
     if not make:
         check_home(home)
+    _check_is_meant(home)
     return connect(home)
 
 
 def check_home(home: Path | None) -> Settings:
     """The settings of a store that is there; `InvalidRequest` otherwise."""
+    _check_is_meant(home)
     settings = load_settings(home)
     if settings.database_url is None and not (settings.root / CATALOG).is_file():
         raise InvalidRequest(
@@ -72,6 +76,15 @@ def check_home(home: Path | None) -> Settings:
             "ptk stream create or ptk up"
         )
     return settings
+
+
+def _check_is_meant(home: Path | None) -> None:
+    """Whoever set `PTK_URL` means the store behind it, and would be answered of another one."""
+    if home is None and os.environ.get(URL):
+        raise InvalidRequest(
+            f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
+            f"{URL}; ptk plan, apply and destroy work over HTTP, and so does what ptkstore.connect() returns in Python"
+        )
 
 
 def spoken(span: timedelta) -> str:

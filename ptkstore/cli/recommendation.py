@@ -26,7 +26,9 @@ def recommend(
 ) -> None:
     """Recommend the rows and the window length that a stream's PTKs need, planned as its windows are.
 
-    Only public numbers go in: the policy, what PTKs declare, and what their profiles have released.
+    Only public numbers go in: the policy, what PTKs declare, and what their profiles have released. Each point says
+    how many rows a window's train partitions need together for so many PTKs (against ptks), or for all of them at
+    another capacity (against budget); first_feasible_rows are those of the least number of partitions with a plan.
     """
     from ptkstore.application.recommend_rows import recommend_rows
 
@@ -66,6 +68,11 @@ def recommend(
         )
         return
     print_rows(points, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
+    if points:
+        console.print(
+            "rows: of all train partitions of a window together, for so many PTKs of a line at this epsilon per block; "
+            "first_feasible_rows: with the least number of partitions that has a plan"
+        )
     for line, reason in refusals.items():
         console.print(escape(f"{line}: {reason}"))
     if advice.n_rows and advice.window is not None:

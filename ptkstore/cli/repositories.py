@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json
+from ptkstore.cli.output import REFUSED, URL, AsJson, Home, answers, console, opened, print_json
 from ptkstore.sdk import Repository, Store, connect, load_repository
 from ptkstore.sdk.repositories import Change
 
@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's reposi
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", envvar="PTK_URL", help="The store behind this URL, with the token in PTK_TOKEN; not a home."
+        "--url", envvar=URL, help="The store behind this URL, with the token in PTK_TOKEN; not a home."
     ),
 ]
 Prune = Annotated[

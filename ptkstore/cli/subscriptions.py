@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
-from ptkstore.domain.audit import subject_of
-from ptkstore.domain.identity import Action
-from ptkstore.sdk import Store
 
 Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
-
-
-@contextmanager
-def _acting(home: Path | None, action: Action, subscription_id: str) -> Iterator[Store]:
-    """The store, with the action recorded."""
-    from ptkstore.wiring.identity import Identity
-
-    with opened(home) as store:
-        subject = subject_of("subscription", subscription_id)
-        with Identity(store.service).recorded(action, subject, secrets.token_hex(8), None):
-            yield store
 
 
 @answers
@@ -89,7 +71,7 @@ def redeliver(
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters again, all by default, under the ids they had."""
-    with _acting(home, Action.SUBSCRIPTION_REDELIVER, subscription_id) as store:
+    with opened(home) as store:
         waiting = store.redeliver(
             subscription_id, version, None if since is None else since.isoformat() + "+00:00"
         )
@@ -102,7 +84,7 @@ def redeliver(
 @answers
 def disable(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
     """Send nothing to a subscription until it is enabled again; versions wait for that."""
-    with _acting(home, Action.SUBSCRIPTION_DISABLE, subscription_id) as store:
+    with opened(home) as store:
         store.disable_subscription(subscription_id)
         found = store.deliveries(subscription_id)
     if as_json:
@@ -121,7 +103,7 @@ def enable(
     as_json: AsJson = False,
 ) -> None:
     """Send to a disabled subscription again, from the version on where it stopped."""
-    with _acting(home, Action.SUBSCRIPTION_ENABLE, subscription_id) as store:
+    with opened(home) as store:
         store.enable_subscription(subscription_id, redeliver=redelivering)
         found = store.deliveries(subscription_id)
     if as_json:
@@ -140,7 +122,7 @@ def rotate_secret(
     as_json: AsJson = False,
 ) -> None:
     """Sign messages with a new secret; it is shown this once."""
-    with _acting(home, Action.SUBSCRIPTION_ROTATE, subscription_id) as store:
+    with opened(home) as store:
         secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
     if as_json:
         print_json({"id": subscription_id, "secret": secret})

@@ -19,9 +19,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ptkstore.console.pages import Pages, shown_time, told
+from ptkstore.console.refusals import Refusals
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
-from ptkstore.domain.identity import Principal
-from ptkstore.errors import PtkStoreError, TooManyRequests, Unauthenticated
+from ptkstore.domain.audit import DONE, UNKNOWN, subject_of
+from ptkstore.domain.identity import Action, Principal
+from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
@@ -34,6 +36,8 @@ _POLICY = (
     "frame-ancestors 'none'"
 )
 _STYLE = (_HERE / "style.css").read_text()
+
+_NOBODY = Principal(UNKNOWN, UNKNOWN, frozenset())
 
 Page = Callable[[Principal], dict[str, Any]]
 
@@ -58,7 +62,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = Pages(service, identity, health)
-        self._sessions = Sessions()
+        self._sessions, self._refusals = Sessions(), Refusals()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -86,29 +90,46 @@ class Console:
     # pages
 
     async def _overview(self, request: Request) -> Response:
-        return await self._page(request, "overview.html", self._pages.overview)
+        return await self._page(request, "overview.html", self._pages.overview, Action.STREAM_LIST)
 
     async def _stream(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return await self._page(request, "stream.html", lambda who: self._pages.stream(who, name))
+        page = self._pages.stream
+        return await self._page(
+            request, "stream.html", lambda who: page(who, name), Action.STREAM_READ, ("stream", name)
+        )
 
     async def _ptks(self, request: Request) -> Response:
-        return await self._page(request, "ptks.html", self._pages.ptks)
+        return await self._page(request, "ptks.html", self._pages.ptks, Action.PTK_LIST)
 
     async def _ptk(self, request: Request) -> Response:
         ptk_id = request.path_params["ptk_id"]
-        return await self._page(request, "ptk.html", lambda who: self._pages.ptk(who, ptk_id))
+        page = self._pages.ptk
+        return await self._page(
+            request, "ptk.html", lambda who: page(who, ptk_id), Action.PTK_READ, ("ptk", ptk_id)
+        )
 
     async def _deliveries(self, request: Request) -> Response:
-        return await self._page(request, "deliveries.html", self._pages.deliveries)
+        return await self._page(request, "deliveries.html", self._pages.deliveries, Action.SUBSCRIPTION_LIST)
 
-    async def _page(self, request: Request, template: str, page: Page) -> Response:
+    async def _page(
+        self,
+        request: Request,
+        template: str,
+        page: Page,
+        action: Action,
+        about: tuple[str, str] = ("store", ""),
+    ) -> Response:
         session = self._sessions.of(request.cookies.get(SESSION_COOKIE))
         if session is None:
             return RedirectResponse(f"{PREFIX}/login", 303)
-        return await to_thread.run_sync(self._made, request, session, template, page)
+        return await to_thread.run_sync(
+            self._made, request, session, template, page, action, subject_of(*about)
+        )
 
-    def _made(self, request: Request, session: Session, template: str, page: Page) -> Response:
+    def _made(
+        self, request: Request, session: Session, template: str, page: Page, action: Action, subject: str
+    ) -> Response:
         try:
             who = self._identity.principal(session.token_id)
         except Unauthenticated:  # revoked or expired meanwhile
@@ -117,7 +138,11 @@ class Console:
         request.state.team, request.state.token_id = who.team, who.token_id
         self._admit(who)
         shown = {"who": who, "form_key": session.form_key, "path": request.url.path}
-        return self._html(template, {**page(who), **shown})
+        try:
+            return self._html(template, {**page(who), **shown})
+        except NotAllowed as error:
+            self._identity.record(action, subject, request.state.request_id, who, error.code)
+            raise
 
     # signing in and out
 
@@ -133,8 +158,9 @@ class Console:
         if not _same(form.get("form_key", ""), request.cookies.get(FORM_COOKIE, "")):
             return await self._login(request, wrong=True)
         try:
-            who = await to_thread.run_sync(self._identity.identify, form.get("token", "").strip())
-            self._admit(who)
+            who = await to_thread.run_sync(
+                self._let_in, form.get("token", "").strip(), request.state.request_id
+            )
         except Unauthenticated:
             return await self._login(request, wrong=True)
         self._sessions.end(request.cookies.get(SESSION_COOKIE))
@@ -142,6 +168,18 @@ class Console:
         _set(response, request, SESSION_COOKIE, self._sessions.begin(who.token_id), int(LIFE_SECONDS))
         _set(response, request, FORM_COOKIE, "", 0)
         return response
+
+    def _let_in(self, token: str, request_id: str) -> Principal:
+        """Who signs in; that is on record before it is done, and so is, once a minute, that somebody may not."""
+        try:
+            who = self._identity.identify(token)
+        except Unauthenticated as error:
+            if self._refusals.is_told():
+                self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, _NOBODY, error.code)
+            raise
+        self._admit(who)
+        self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, DONE)
+        return who
 
     async def _leave(self, request: Request) -> Response:
         name = request.cookies.get(SESSION_COOKIE)

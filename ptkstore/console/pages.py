@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ptkstore.application.authorize import Named
 from ptkstore.console.charts import budget_chart
+from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.names import checked_name, split_ptk_id
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
 from ptkstore.sdk.documents import ptk_document, stream_document, version_document
 from ptkstore.sdk.evaluations import evaluation_row
-from ptkstore.sdk.ledgers import budget_rows
-from ptkstore.sdk.subscriptions import deliveries_document, subscription_document
+from ptkstore.sdk.ledgers import block_rows
+from ptkstore.sdk.subscriptions import subscription_document
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
@@ -23,6 +26,9 @@ BLOCKS_SHOWN = 60
 VERSIONS_SHOWN = 50
 PTKS_SHOWN = 500
 SUBSCRIPTIONS_SHOWN = 200
+LETTERS_SHOWN = 500
+BUDGETS_SHOWN = 12
+"""Streams of which the overview shows what is left: each is a few statements, all else is read at once."""
 
 
 class Pages:
@@ -34,8 +40,15 @@ class Pages:
     def overview(self, who: Principal) -> dict[str, Any]:
         """Streams with what is left of their newest blocks, deliveries that went wrong, health."""
         subscriptions = self._subscriptions(who)
+        streams = self._streams(who)
+        readable = self._identity.streams_for(who, Action.BUDGET_READ)
+        first = [stream for stream in streams if stream.name in readable][:BUDGETS_SHOWN]
+        with self._service.read() as uow:
+            blocks = {stream.name: uow.ledger.blocks(stream.name) for stream in first}
         return {
-            "streams": [self._card(who, stream) for stream in self._streams(who)],
+            "streams": [
+                _card(stream, blocks.get(stream.name), readable=stream.name in readable) for stream in streams
+            ],
             "ptks": len(self._ptks(who)),
             "subscriptions": len(subscriptions),
             "troubled": [one for one in subscriptions if one["status"] != "ok"],
@@ -46,7 +59,9 @@ class Pages:
         """A stream's policy, its blocks and its PTKs."""
         self._identity.permit(who, Action.STREAM_READ, Named(stream=_formed("stream", name)))
         (stream,) = (one for one in self._service.streams() if one.name == name)
-        rows = self._budget(who, name)
+        rows = None
+        if self._may(who, Action.BUDGET_READ, Named(stream=name)):
+            rows = _labelled(self._service.budget(name), stream.policy)
         parts: dict[str, list[dict[str, Any]]] = {}
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
@@ -58,13 +73,13 @@ class Pages:
             "n_blocks": len(rows or ()),
             "charts": {kind: budget_chart(members) for kind, members in newest.items()},
             "blocks": [row for members in newest.values() for row in members],
-            "ptks": [self._line(spec) for spec in self._service.ptks(stream=name)],
+            "ptks": self._lines(self._service.ptks(stream=name)[:PTKS_SHOWN]),
         }
 
     def ptks(self, who: Principal) -> dict[str, Any]:
         """All PTKs of visible streams."""
         specs = self._ptks(who)
-        return {"ptks": [self._line(spec) for spec in specs[:PTKS_SHOWN]], "n_ptks": len(specs)}
+        return {"ptks": self._lines(specs[:PTKS_SHOWN]), "n_ptks": len(specs)}
 
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
         """A PTK and its newest versions."""
@@ -83,16 +98,26 @@ class Pages:
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """How far the subscriptions of the team, or all, have heard, and what they missed."""
-        shown = self._subscriptions(who)
-        letters = [
-            {"subscription": one["id"], **letter}
-            for one in shown[:SUBSCRIPTIONS_SHOWN]
-            for letter in deliveries_document(self._service.deliveries(one["id"]))["dead_letters"]
-        ]
+        found = self._subscriptions(who)
+        shown = found[:SUBSCRIPTIONS_SHOWN]
+        with self._service.read() as uow:
+            missed = uow.subscriptions.letters_of([one["id"] for one in shown])
+        letters = sorted(
+            (letter for some in missed.values() for letter in some), key=lambda one: one.at, reverse=True
+        )
         return {
-            "subscriptions": shown[:SUBSCRIPTIONS_SHOWN],
-            "n_subscriptions": len(shown),
-            "letters": sorted(letters, key=lambda one: str(one.get("at", "")), reverse=True),
+            "subscriptions": shown,
+            "n_subscriptions": len(found),
+            "letters": [
+                {
+                    "subscription": one.subscription_id,
+                    "version": one.number,
+                    "code": one.code,
+                    "at": one.at.isoformat(),
+                }
+                for one in letters[:LETTERS_SHOWN]
+            ],
+            "n_letters": len(letters),
         }
 
     def _streams(self, who: Principal) -> list[Any]:
@@ -112,43 +137,10 @@ class Pages:
             for one in self._service.subscriptions(None, team=team)
         ]
 
-    def _card(self, who: Principal, stream: Any) -> dict[str, Any]:
-        rows = self._budget(who, stream.name)
-        trained = [row for row in rows or () if str(row["part"]).startswith("train")]
-        newest = trained[-1] if trained else None
-        return {
-            "name": stream.name,
-            "team": stream.team,
-            "capacity": stream_document(stream)["epsilon"],
-            "delta": stream_document(stream)["delta"],
-            "unit": stream.policy.privacy_unit.value,
-            "newest": newest,
-            "share": None if newest is None else budget_chart([newest]).bars[0],
-            "readable": rows is not None,
-        }
-
-    def _budget(self, who: Principal, stream: str) -> list[dict[str, Any]] | None:
-        """The rows of the ledger, labelled; None for who may not read it."""
-        if not self._may(who, Action.BUDGET_READ, Named(stream=stream)):
-            return None
-        (policy,) = (one.policy for one in self._service.streams() if one.name == stream)
-        rows = budget_rows(self._service, stream)
-        for row in rows:
-            window = row.get("window")
-            start = None if window is None else start_of(policy, window)
-            value = "" if policy.attribute is None else str(row[policy.attribute])
-            row["kind"] = ", ".join(
-                word for word in (str(row["part"]), value, str(row.get("line", ""))) if word
-            )
-            row["place"] = f"shard {row['shard']}" if start is None else shown_time(start.isoformat())
-            row["label"] = f"{row['place']}, {row['kind']}"
-        return rows
-
-    def _line(self, spec: Any) -> dict[str, Any]:
-        return {
-            **ptk_document(spec),
-            "newest": max((one.number for one in self._service.versions(spec.ptk_id)), default=None),
-        }
+    def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
+        with self._service.read() as uow:
+            placed = uow.jobs.placed()
+        return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id) or None} for spec in specs]
 
     def _may(self, who: Principal, action: Action, named: Named | None) -> bool:
         try:
@@ -177,6 +169,37 @@ def shown_span(span: timedelta) -> str:
         if number and not rest:
             return f"{number} {word}{'' if number == 1 else 's'}"
     return f"{int(span.total_seconds())} s"
+
+
+def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: bool) -> dict[str, Any]:
+    rows = _labelled(blocks or (), stream.policy)
+    trained = [row for row in rows if str(row["part"]).startswith("train")]
+    newest = trained[-1] if trained else None
+    document = stream_document(stream)
+    return {
+        "name": stream.name,
+        "team": stream.team,
+        "capacity": document["epsilon"],
+        "delta": document["delta"],
+        "unit": stream.policy.privacy_unit.value,
+        "newest": newest,
+        "share": None if newest is None else budget_chart([newest]).bars[0],
+        "readable": readable,
+        "shown": blocks is not None,
+    }
+
+
+def _labelled(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, Any]]:
+    """The rows of the ledger with the words of the page."""
+    rows = block_rows(blocks, policy)
+    for row in rows:
+        window = row.get("window")
+        start = None if window is None else start_of(policy, window)
+        value = "" if policy.attribute is None else str(row[policy.attribute])
+        row["kind"] = ", ".join(word for word in (str(row["part"]), value, str(row.get("line", ""))) if word)
+        row["place"] = f"shard {row['shard']}" if start is None else shown_time(start.isoformat())
+        row["label"] = f"{row['place']}, {row['kind']}"
+    return rows
 
 
 def _by_loss(part: tuple[str, list[dict[str, Any]]]) -> tuple[bool, str]:

@@ -10,6 +10,8 @@ STARTED = "started"
 DONE = "done"
 LOCAL = "local"
 """The team and token of whoever works in the store's home: the file system decides who that is."""
+UNKNOWN = "-"
+"""The team and token of whoever came without a token that opens anything."""
 SERVICE = "service"
 """In the place of a token: what the service did by itself."""
 

@@ -14,6 +14,9 @@ from ptkstore.errors import InvalidRequest, TooLarge
 TEAM_CODE = "TeamCode"
 """The family of estimators that are described as data and computed by a bundle's code."""
 
+BUNDLES = "bundles"
+"""The folder of all bundles, below the lake's root."""
+
 BUNDLE_BYTES_MAX = 2**20
 BUNDLE_FILES_MAX = 200
 DEPTH_MAX = 8
@@ -87,6 +90,11 @@ def unpack(content: bytes) -> dict[str, bytes]:
 def sha256_of(content: bytes) -> str:
     """The name of a bundle."""
     return hashlib.sha256(content).hexdigest()
+
+
+def bundle_path(sha256: str) -> str:
+    """Where a bundle lies below the lake's root."""
+    return f"{BUNDLES}/{checked_sha256(sha256)}.tar"
 
 
 def checked_sha256(text: object) -> str:

@@ -44,7 +44,7 @@ class Reach(StrEnum):
 
 
 class Action(StrEnum):
-    """Everything that can be asked for over HTTP; the names stand in the audit trail."""
+    """All that is asked for over HTTP, in the console or in the store's home; the audit trail has these names."""
 
     IDENTITY_READ = "identity.read"
     TEAM_CREATE = "team.create"
@@ -90,6 +90,10 @@ class Action(StrEnum):
     SUBSCRIPTION_ENABLE = "subscription.enable"
     SUBSCRIPTION_DISABLE = "subscription.disable"
     SUBSCRIPTION_DELETE = "subscription.delete"
+    CONSOLE_SIGN_IN = "console.sign-in"
+    LEDGER_RECOVER = "ledger.recover"
+    LAKE_CLEAN = "lake.clean"
+    CATALOG_UPGRADE = "catalog.upgrade"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,11 @@ RULES: dict[Action, Rule] = {
     Action.SUBSCRIPTION_ENABLE: _rule(_D, _C, _A, own=True),
     Action.SUBSCRIPTION_DISABLE: _rule(_D, _C, _A, own=True),
     Action.SUBSCRIPTION_DELETE: _rule(_D, _C, _A, own=True),
+    Action.CONSOLE_SIGN_IN: _rule(*_ALL, reach=Reach.ANY),
+    # Done in the store's home alone.
+    Action.LEDGER_RECOVER: _rule(_A, reach=Reach.STORE),
+    Action.LAKE_CLEAN: _rule(_A, reach=Reach.STORE),
+    Action.CATALOG_UPGRADE: _rule(_A, reach=Reach.STORE),
 }
 
 # Harmless to repeat and seen by nobody else; everything else, and every refusal, leaves a trace.

@@ -59,6 +59,9 @@ class Version:
 PTKS = "ptks"
 """The folder of all PTKs, below the lake's root."""
 
+PROBE = "probe"
+"""An empty file in the lake's root, written to see whether it can be."""
+
 
 def version_path(ptk_id: str, number: int) -> str:
     """Where a version lies below the lake's root."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from typing import Protocol
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
-from ptkstore.domain.jobs import Job, JobKind
+from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
@@ -276,8 +276,14 @@ class Jobs(Protocol):
         """All jobs of one kind for a window, locked."""
         ...
 
-    def find(self, *, stream: str | None = None, ptk_id: str | None = None) -> tuple[Job, ...]:
+    def find(
+        self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
+    ) -> tuple[Job, ...]:
         """Jobs, for reading."""
+        ...
+
+    def placed(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake; 0 where none is."""
         ...
 
 
@@ -298,6 +304,10 @@ class Versions(Protocol):
 
     def of(self, ptk_id: str) -> tuple[Version, ...]:
         """By number."""
+        ...
+
+    def all(self) -> Iterator[Version]:
+        """Of all PTKs, one by one, while the transaction lasts."""
         ...
 
     def draft_ids(self) -> frozenset[str]:

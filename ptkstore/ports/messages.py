@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 
@@ -14,16 +15,34 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
-    """It did not; `code` is one of a fixed set (`timeout`, `refused-address`, `status-5xx`, `gone`, ...)."""
+    """It did not; `code` is one of a fixed set (`timeout`, `connection-failed`, `status-5xx`, `gone`, ...).
+
+    `retry_after` is the wait that the endpoint asks for. `cause` is for the administrator's log alone: it would tell
+    the subscriber what our network looks like.
+    """
 
     code: str
+    retry_after: timedelta | None = None
+    cause: str | None = None
+
+
+BUSY = "busy"
+"""Too much is on its way to that host already, or the keys cannot be read now: later."""
+LEASE_UNSURE = "lease-unsure"
+"""Somebody else may hold the delivery by now."""
+WITHDRAWN = "withdrawn"
+"""The sender is leaving; whatever was on its way may have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotTried:
-    """Too much is on its way to that host already; the attempt does not count."""
+    """It says nothing about the endpoint: the attempt does not count. `code` is one of those above."""
+
+    code: str = BUSY
 
 
+FAILED = "failed"
+"""The code of an error of our own."""
 STREAM_UNAVAILABLE = "stream-unavailable"
 """The code of a stream whose server does not answer: so it is with all streams there."""
 
@@ -62,12 +81,24 @@ class Courier(Protocol):
         """How many more messages it takes now."""
         ...
 
-    def hand_over(self, messages: Sequence[Message]) -> None:
-        """Begin to send; comes back at once."""
+    def hand_over(self, messages: Sequence[Message], until: float) -> None:
+        """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
+        ...
+
+    def keep(self, keys: Iterable[str], until: float) -> None:
+        """What was handed over under these keys may be begun until then."""
         ...
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
         """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
+        ...
+
+    def withdraw(self) -> None:
+        """Begin nothing that is not begun; what is on its way goes on."""
+        ...
+
+    def close(self) -> None:
+        """Break off what is on its way. Everything that was handed over has an outcome then."""
         ...
 
 
@@ -76,4 +107,8 @@ class EventStreams(Protocol):
 
     def append(self, key: str, message: Message, number: int, *, redelivered: bool) -> Outcome:
         """Append a message once, however often this is called; `number` orders those of one subscription."""
+        ...
+
+    def forget(self, key: str, message_id: str, number: int) -> None:
+        """Let a message be appended once more, if it was; `Unavailable` if that cannot be."""
         ...

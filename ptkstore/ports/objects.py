@@ -127,6 +127,10 @@ class Lake(Protocol):
         """Seconds since each file of the lake was written, by its path."""
         ...
 
+    def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
+        """The manifest of a version, None if there is none; errors as of `listed`."""
+        ...
+
     def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
         """The files that belong to a version, manifest included; None without a manifest.
 

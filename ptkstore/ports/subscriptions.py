@@ -75,12 +75,12 @@ class Deliveries(Protocol):
         """Take due deliveries, so many that were not tried yet and so many that failed before."""
         ...
 
-    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> None:
-        """Keep the leases of those that are still held by these fences."""
+    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> Sequence[Job]:
+        """Keep the leases of those that are still held by these fences, and say which."""
         ...
 
-    def held(self, jobs: Iterable[Job]) -> tuple[Job, ...]:
-        """Those that nobody claimed since, locked in one order."""
+    def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
+        """Those that nobody claimed since, locked in one order with all that delivers to the subscriptions `beside`."""
         ...
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:

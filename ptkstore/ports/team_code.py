@@ -11,11 +11,23 @@ class Bundles(Protocol):
     """Bundles by the SHA-256 of their content; written once, verified on every read."""
 
     def put(self, content: bytes) -> str:
-        """Store a bundle that was checked, durably; its name. Repeating changes nothing."""
+        """Store a bundle that was checked, durably; its name. Repeating changes nothing but its age."""
         ...
 
     def get(self, sha256: str) -> bytes:
         """A bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
+        ...
+
+    def claim(self, team: str, sha256: str, n_bytes: int) -> None:
+        """Count a bundle as one that a team keeps; repeatable."""
+        ...
+
+    def disclaim(self, team: str, sha256: str, n_bytes: int) -> None:
+        """Count it no longer; repeatable."""
+        ...
+
+    def claimed(self, team: str) -> Mapping[str, int]:
+        """The size of each bundle that counts as a team's."""
         ...
 
 
@@ -55,9 +67,10 @@ class Sandbox(Protocol):
         """Try to break out; `NoSandbox` unless every attempt fails as it should."""
         ...
 
-    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
+    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int, team: str = "") -> Examined:
         """Load the code, have it describe itself, hold it against the contract and audit it on synthetic rows.
 
-        `runs` trainings per audit, 0 for none. `NoSandbox` where there is no working sandbox.
+        `runs` trainings per audit, 0 for none. `NoSandbox` where there is no working sandbox; `TooManyRequests` while
+        other code of `team` is examined; `Unavailable` where too many teams wait.
         """
         ...

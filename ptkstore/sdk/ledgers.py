@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.reports import Reading, read_signed
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
+    from ptkstore.domain.filters import BlockLedger
     from ptkstore.domain.losses import Loss
     from ptkstore.domain.odometers import Odometers, Spent
     from ptkstore.domain.streams import Policy
@@ -20,14 +22,9 @@ def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[d
     `tight` adds the figure of the list of releases, at the capacity's delta; it takes the whole journal to be read.
     """
     policy = _policy(service, stream)
-    several = len(policy.sharing.lines(policy.capacity)) > 1
     if not tight:
-        return [
-            _row(
-                b.number, b.line if several else None, b.state.value, b.capacity, b.reserved, b.spent, policy
-            )
-            for b in service.budget(stream)
-        ]
+        return block_rows(service.budget(stream), policy)
+    several = _has_lines(policy)
     return [
         {
             **_row(
@@ -43,6 +40,15 @@ def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[d
             "tight_delta": b.spent.tight.delta,
         }
         for b in service.odometers(stream).blocks
+    ]
+
+
+def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, Any]]:
+    """One row per block of a stream, or per line of it where the policy keeps several."""
+    several = _has_lines(policy)
+    return [
+        _row(b.number, b.line if several else None, b.state.value, b.capacity, b.reserved, b.spent, policy)
+        for b in blocks
     ]
 
 
@@ -80,6 +86,10 @@ def check_report(content: bytes, public_key: str | None = None) -> Reading:
     from ptkstore.adapters.keys import public_hex, verifies
 
     return read_signed(content, verifies, None if public_key is None else public_hex(public_key))
+
+
+def _has_lines(policy: Policy) -> bool:
+    return len(policy.sharing.lines(policy.capacity)) > 1
 
 
 def _policy(service: Service, stream: str) -> Policy:

@@ -87,7 +87,7 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
 def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -> None:
     spec, bundle = repository.described(ptk)
     if bundle is not None:
-        service.put_bundle(bundle)
+        service.put_bundle(bundle, team=repository.team)
     if change.action == "register":
         service.register_ptk(
             team=repository.team,

@@ -59,9 +59,9 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
     if token is not None:
         raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
     from ptkstore.settings import load_settings
-    from ptkstore.wiring import Service
+    from ptkstore.wiring.local import LocalService
 
-    return Store(Service(load_settings(target)))
+    return Store(LocalService(load_settings(target)))
 
 
 class Store(StreamMethods, SubscriptionMethods):

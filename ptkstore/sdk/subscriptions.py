@@ -132,7 +132,7 @@ def subscription_document(followed: Followed) -> Document:
         "last_code": health.last_code,
         "disabled_at": _text(one.disabled_at),
         "disabled_code": one.disabled_code,
-        "missed": len(followed.dead_letters),
+        "missed": followed.missed,
     }
 
 
@@ -169,25 +169,18 @@ def followed_of(document: Mapping[str, Any]) -> Followed:
         disabled_at=_time(document["disabled_at"]),
         disabled_code=document["disabled_code"],
     )
-    letters = document.get("dead_letters")
-    if letters is None:
-        unknown = DeadLetter(subscription.id, 0, "", datetime.min)
-        return Followed(subscription, document["heard_of_version"], (unknown,) * document["missed"])
-    return Followed(
-        subscription,
-        document["heard_of_version"],
-        tuple(
-            DeadLetter(
-                subscription.id,
-                one["version"],
-                one["code"],
-                datetime.fromisoformat(one["at"]),
-                one["told"],
-                _time(one["redelivery_asked_at"]),
-            )
-            for one in letters
-        ),
+    letters = tuple(
+        DeadLetter(
+            subscription.id,
+            one["version"],
+            one["code"],
+            datetime.fromisoformat(one["at"]),
+            one["told"],
+            _time(one["redelivery_asked_at"]),
+        )
+        for one in document.get("dead_letters", ())
     )
+    return Followed(subscription, document["heard_of_version"], document["missed"], letters)
 
 
 def _text(time: datetime | None) -> str | None:

@@ -63,12 +63,12 @@ class Adapters:
     @cached_property
     def keys(self) -> FileKeyStore:
         """Keys, apart from what they open."""
-        return FileKeyStore(self.settings.root / "keys")
+        return FileKeyStore(self.settings.keys)
 
     @cached_property
     def signer(self) -> FileSigner:
         """The key that reports are signed with."""
-        return FileSigner(self.settings.root / "keys")
+        return FileSigner(self.settings.keys)
 
     @cached_property
     def raw(self) -> FsspecRawZone:
@@ -94,11 +94,8 @@ class Adapters:
     def sandbox(self) -> BubblewrapSandbox:
         """Where team code is run."""
         settings = self.settings
-        hidden = tuple(
-            place for place in (str(settings.root), settings.raw, settings.lake) if "://" not in place
-        )
         return BubblewrapSandbox(
-            Bubblewrap(settings.bubblewrap, hidden),
+            Bubblewrap(settings.bubblewrap, settings.places),
             Limits(settings.examine_timeout_seconds, settings.train_memory_mib * 2**20),
         )
 

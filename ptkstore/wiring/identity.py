@@ -117,6 +117,11 @@ class Identity:
         with self._read() as uow:
             return authorize.visible_streams(principal, uow)
 
+    def streams_for(self, principal: Principal, action: Action) -> frozenset[str]:
+        """See `application.authorize`."""
+        with self._read() as uow:
+            return authorize.streams_for(principal, action, uow)
+
     def recorded(
         self, action: Action, subject: str, request_id: str, principal: Principal | None
     ) -> AbstractContextManager[record_action.Trace]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
+from ptkstore.adapters.world import log_code
 from ptkstore.application import redeliver, subscribe
 from ptkstore.application.deliver_due import DueDeliveries
 from ptkstore.application.read_deliveries import Followed, deliveries_of, subscriptions_of
@@ -42,7 +43,9 @@ class Subscribing(Adapters):
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         """See `application.subscribe`."""
-        return subscribe.notify_new_ptk_state(ptk_id, begin=self.begin, clock=self.clock)
+        return subscribe.notify_new_ptk_state(
+            ptk_id, begin=self.begin, clock=self.clock, streams=self.event_streams
+        )
 
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
@@ -93,4 +96,5 @@ class Subscribing(Adapters):
             traces=self.traces,
             lease=self.settings.lease,
             working=lambda: self.keys.working(self.catalog.journal_view().ledger_id),
+            say=log_code,
         )

@@ -79,6 +79,7 @@ class DeliveriesContract:
         with catalog.begin() as uow:
             held = uow.deliveries.held(first)
             assert [one.id for one in held] == ["notify/b"]
+            assert uow.deliveries.held(first, beside=["a", "b", "c"]) == held
             uow.deliveries.save(replace(one, position=7, state=JobState.IDLE) for one in first)
             uow.deliveries.extend(first, NOW + 2 * LEASE, LEASE)
             uow.commit()
@@ -91,7 +92,8 @@ class DeliveriesContract:
         add(catalog, notify("a"), notify("b"))
         held = taken(catalog, fresh=1)
         with catalog.begin() as uow:
-            uow.deliveries.extend(held, NOW + SECOND, LEASE)
+            (kept,) = uow.deliveries.extend([*held, notify("b"), notify("c")], NOW + SECOND, LEASE)
+            assert (kept.id, kept.lease_until) == ("notify/a", NOW + SECOND + LEASE)
             uow.commit()
         with catalog.begin() as uow:
             assert uow.jobs.get("notify/a").lease_until == NOW + SECOND + LEASE

@@ -1,4 +1,4 @@
-"""The service as it runs: real Redis, Celery worker, relay and schedule, each to be killed."""
+"""The service as it runs: real Redis, Celery worker, relay, schedule and HTTP API, each to be killed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Patience
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.machine import environment
-from ptkstore.domain.jobs import Job, JobState
+from ptkstore.domain.identity import Role
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
 from tests.faults import scenario
 from tests.faults.checker import Evidence, Subscriber, check
+from tests.faults.listeners import EventListener
 from tests.faults.strikes import FAULTS, Armed
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = "ptkstore.training_process"
@@ -33,6 +37,7 @@ COMMANDS = {
     "relay": "tests.faults.crashing_relay",
     "schedule": "workers.schedule",
 }
+API = "api"
 PATIENCE_SECONDS = 150.0
 LEASE_SECONDS = 3.0
 LOOK_EVERY_SECONDS = 0.1
@@ -51,6 +56,8 @@ class Machine:
         self.store = Store(Service(settings))
         self.subscribers: list[Subscriber] = []
         self.prefix = ""  # of the ids of events in the stream that is followed
+        self.listeners: list[EventListener] = []
+        self._api: tuple[str, str] | None = None
 
     def subscribe(self, ptk_id: str, name: str) -> None:
         """A subscriber with a path of its own."""
@@ -66,6 +73,44 @@ class Machine:
         """The ids of the events in a stream, in order."""
         with redis.Redis.from_url(RedisServer(self.settings.root).client_url) as client:
             return [entry[b"id"].decode() for _, entry in client.xrange(f"ptk:events:-:{name}")]
+
+    def serve(self) -> None:
+        """Run the HTTP API too; it may be killed as `api`."""
+        identity = Identity(self.store.service)
+        identity.create_team(scenario.TEAM)
+        _, token = identity.issue_token(scenario.TEAM, [Role.CONSUMER])
+        port = free_port()
+        run = (sys.executable, "-m", "ptkstore.serving", "--port", str(port))
+        self.supervisor.run(Command(API, run, env=environment(self.settings), tier=2))
+        self._api = f"http://127.0.0.1:{port}", token
+
+    def listen(self, ptk_id: str) -> None:
+        """A listener to server-sent events, from the first version on, that comes back whenever it is cut off."""
+        assert self._api is not None
+        self.listeners.append(EventListener(*self._api, ptk_id))
+
+    def unheard(self) -> dict[str, list[int]]:
+        """What listeners heard who did not hear of every version once and in order, as it was published."""
+        wrong = {}
+        for one in self.listeners:
+            published = self.store.service.versions(one.ptk_id)
+            if one.digests != [version.sha256 for version in published]:
+                wrong[one.ptk_id] = one.versions
+        return wrong
+
+    def shown(self, ptk_id: str) -> int:
+        """The newest version of a PTK that is online."""
+        with self.store.service.begin() as uow:
+            return uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
+
+    def leave(self) -> None:
+        """End the API and all that listens to it."""
+        for one in self.listeners:
+            one.leave()
+        if self._api is not None:
+            self.supervisor.remove(API)
+        for one in self.listeners:
+            one.join()
 
     def close(self, first: int, last: int, *, seed: int = 0) -> None:
         """Rows of these windows come in, and they close."""
@@ -173,6 +218,7 @@ def machine(directory: Path, *, database_url: str | None = None) -> Iterator[Mac
         try:
             yield made
         finally:
+            made.leave()
             for name in COMMANDS:
                 supervisor.remove(name)
             made.store.close()

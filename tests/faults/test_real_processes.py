@@ -13,15 +13,16 @@ from ptkstore.domain.jobs import Job, JobKind, Outcome
 from ptkstore.domain.windows import WindowId, WindowState
 from tests.faults import scenario
 from tests.faults.checker import spends_without_version
-from tests.faults.machine import Machine, machine
+from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
 SEEDS = (1,)
 KEPT_WINDOWS = 2
-KILLED = (("redis", "relay"), ("worker", "schedule"))  # one pair in each window after the kept ones
+KILLED = (("redis", "relay", API), ("worker", "schedule", API))  # these in each window after the kept ones
 CLOCKED, STREAMED = "clocked", "news"
 PTKS = (scenario.SPEED, scenario.LONG)
 STRIDE = 128  # numbers of blocks in a window
@@ -44,6 +45,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """One machine for the tests of this module; each goes on with the next windows."""
     with machine(tmp_path_factory.mktemp("machine")) as made:
         made.prefix = prepare(made)
+        made.serve()
+        for ptk_id in PTKS:
+            made.listen(ptk_id)
         yield made
 
 
@@ -101,6 +105,7 @@ def test_kills_at_every_step_and_of_every_process_only_delay(running: Machine, s
         assert numbers(running, ptk_id) == list(range(1, count + windows + 1))
     assert [block for _, block in spends_without_version(running.evidence) if block >= first * STRIDE] == []
     assert once_in_order(running, running.prefix)
+    until(lambda: not running.unheard(), "listeners to hear of every version once and in order")
     for window in (first, first + 1):
         folder = f"{scenario.STREAM}/{window}/"
         assert [file for file in running.store.service.raw.files() if file.startswith(folder)] == []

@@ -10,10 +10,11 @@ import pytest
 
 from tests.faults import scenario
 from tests.faults.checker import check, spends_without_version
-from tests.faults.machine import Machine, machine
+from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import all_points
 from tests.faults.test_real_processes import ZOMBIES, numbers, once_in_order, prepare
 from tests.measurements import Measured
+from tests.waiting import until
 
 KILLS = 120
 POINTS_A_WINDOW = 10
@@ -24,6 +25,8 @@ MEASURES = {
     "torn-version": "versions that do not match their manifest",
     "lost-notification": "subscribers that missed a version",
 }
+KILLED = ("redis", "worker", "relay", "schedule", API)
+LISTENERS = 3  # to server-sent events, of each PTK
 
 
 def one_window(made: Machine, draw: random.Random, window: int) -> int:
@@ -34,9 +37,13 @@ def one_window(made: Machine, draw: random.Random, window: int) -> int:
     made.receiver.answer_next(draw.randrange(2), 503)
     made.receiver.cut_next(draw.randrange(2))
     made.close(window, window)
-    killed = draw.sample(("redis", "worker", "relay", "schedule"), 2)
+    killed = draw.sample(KILLED, 2)
+    shown = made.shown(scenario.SPEED)
     for name in killed:
         made.kill(name)
+    made.wait_for(lambda: made.shown(scenario.SPEED) > shown, "a version to come online")
+    made.kill(API)  # in the moment in which listeners are told
+    killed.append(API)
     hit = [made.kill_a_pool_process() for _ in range(draw.randrange(3))]
     made.settle()
     return len(killed) + sum(hit)
@@ -48,6 +55,9 @@ def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
     draw = random.Random(20_260_105)
     with machine(tmp_path) as made:
         prefix = prepare(made)
+        made.serve()
+        for ptk_id in (scenario.SPEED, scenario.LONG) * LISTENERS:
+            made.listen(ptk_id)
         processes = window = 0
         while processes + made.faults.kills() < KILLS:
             processes += one_window(made, draw, window)
@@ -56,12 +66,22 @@ def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
         found = Counter(fault.code for fault in check(made.evidence, settled=True))
         lost = spends_without_version(made.evidence)
         streamed = once_in_order(made, prefix)
+        until(lambda: not made.unheard(), "listeners to hear of every version once and in order")
+        comebacks = min(one.connected for one in made.listeners) - 1
         versions = [numbers(made, ptk_id) for ptk_id in (scenario.SPEED, scenario.LONG)]
     measured(
         id="kill-9/kills", measure="kill -9 survived", unit="kills", ours=kills, goal=100, direction="max"
     )
     for code, what in MEASURES.items():
         measured(id=f"kill-9/{code}", measure=what, unit="faults", ours=found[code], goal=0, direction="min")
+    measured(
+        id="kill-9/comebacks",
+        measure="times that a listener to events was cut off and came back, and missed or repeated no version",
+        unit="connections",
+        ours=comebacks,
+        goal=5,
+        direction="max",
+    )
     assert found == Counter()
     assert lost == []
     assert streamed

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.domain.bundles import checked_sha256, sha256_of
+from ptkstore.domain.bundles import BUNDLES, bundle_path, checked_sha256, sha256_of
+from ptkstore.domain.names import checked_name
 from ptkstore.errors import CorruptObject, UnknownName
 
-FOLDER: Final = "bundles"
+_CLAIM: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,9})", re.ASCII)
 
 
 class FsspecBundles:
     """`Bundles` in the lake: who may read a state may read the code that made it.
+
+    Whose a bundle is lies beside it, as empty files that are named by team, bundle and size.
 
     Parameters
     ----------
@@ -24,22 +29,40 @@ class FsspecBundles:
         self._place = place_at(url, private=False)
 
     def put(self, content: bytes) -> str:
-        """Store a bundle; repeating changes nothing."""
+        """Store a bundle; one that is there is verified, and young again."""
         sha256 = sha256_of(content)
-        if not self._place.create(_path(sha256), content):
+        if not self._place.create(bundle_path(sha256), content):
             self.get(sha256)
+            self._place.replace(bundle_path(sha256), content)
         return sha256
 
     def get(self, sha256: str) -> bytes:
         """A bundle, held against its name."""
         try:
-            content = self._place.read(_path(sha256))
+            content = self._place.read(bundle_path(checked_sha256(sha256)))
         except FileNotFoundError:
             raise UnknownName("bundle", sha256) from None
         if sha256_of(content) != sha256:
             raise CorruptObject(f"bundle {sha256} is not what was stored")
         return content
 
+    def claim(self, team: str, sha256: str, n_bytes: int) -> None:
+        """Count a bundle as a team's; repeatable."""
+        self._place.create(_claim_path(team, sha256, n_bytes), b"")
 
-def _path(sha256: str) -> str:
-    return f"{FOLDER}/{checked_sha256(sha256)}.tar"
+    def disclaim(self, team: str, sha256: str, n_bytes: int) -> None:
+        """Count it no longer; repeatable."""
+        self._place.remove(_claim_path(team, sha256, n_bytes))
+
+    def claimed(self, team: str) -> Mapping[str, int]:
+        """The size of each bundle that counts as a team's."""
+        names = (path.rpartition("/")[2] for path in self._place.find(_folder(team)))
+        return {found[1]: int(found[2]) for found in map(_CLAIM.fullmatch, names) if found}
+
+
+def _claim_path(team: str, sha256: str, n_bytes: int) -> str:
+    return f"{_folder(team)}/{checked_sha256(sha256)}-{n_bytes}"
+
+
+def _folder(team: str) -> str:
+    return f"{BUNDLES}/teams/{checked_name('team', team)}"

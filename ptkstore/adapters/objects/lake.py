@@ -11,11 +11,10 @@ from typing import Any
 from ptkstore.adapters.objects.names import checked_token
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.snapshots import FORMAT_VERSION, PTKS, StateFile, Version, version_path
+from ptkstore.domain.snapshots import FORMAT_VERSION, PROBE, PTKS, StateFile, Version, version_path
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, UnknownName
 
 MANIFEST = "manifest.json"
-PROBE = "probe"
 
 
 class FsspecLake:
@@ -86,13 +85,17 @@ class FsspecLake:
         """All files of the lake and their ages in seconds."""
         return self._place.ages("")
 
-    def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
-        """The names of a version's files, manifest included; None if there is no manifest."""
+    def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
+        """The manifest of a version; None if there is none."""
         try:
-            manifest = _parsed(self._place.read(_manifest_path(ptk_id, number)), ptk_id, number)
+            return _parsed(self._place.read(_manifest_path(ptk_id, number)), ptk_id, number)
         except FileNotFoundError:
             return None
-        return frozenset({MANIFEST, *(file.name for file in _listed(manifest))})
+
+    def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
+        """The names of a version's files, manifest included; None if there is no manifest."""
+        manifest = self.manifest(ptk_id, number)
+        return None if manifest is None else frozenset({MANIFEST, *(file.name for file in _listed(manifest))})
 
     def remove(self, path: str) -> None:
         """Delete one file; for what no manifest names."""

@@ -111,6 +111,8 @@ class Supervisor:
         ------
         Conflict
             When another supervisor runs in this home.
+        Refused
+            When its logs would lie where somebody else's files are; nothing was written then.
         """
         if self._thread is not None:
             raise InvalidRequest("this supervisor has been started before; make a new one")
@@ -118,10 +120,11 @@ class Supervisor:
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise Unavailable(f"the home {self._home} cannot be made: {error.strerror}") from error
+        # First: in a home that is refused no lock is left.
+        private_directory(self._log_directory, tighten=True)
         if self._exclusive:
             held = f"another supervisor runs in {self._home}; stop it first, or use another home"
             self._home_lock = Lock(self._home / "supervisor.lock", wait_seconds=0.0, held=held)
-        private_directory(self._log_directory, tighten=True)
         self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
         self._thread.start()
         return self

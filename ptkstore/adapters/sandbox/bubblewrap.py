@@ -54,7 +54,7 @@ class Bubblewrap:
     command : str
         Name or path of bubblewrap.
     hidden : tuple of str
-        Directories of the store that must lie in nothing the sandbox is given.
+        Directories and files of the store that must lie in nothing the sandbox is given.
     python : str
         The interpreter.
     """
@@ -81,7 +81,8 @@ class Bubblewrap:
             for source, _ in shown:
                 if _is_within(place, os.path.realpath(source)):
                     raise NoSandbox(
-                        "team code is not run here: the store's home lies in a directory that the sandbox needs"
+                        "team code is not run here: the store's home, keys, rows, lake or catalog lie in a directory "
+                        "that the sandbox needs"
                     )
         return (
             found,

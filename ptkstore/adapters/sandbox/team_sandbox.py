@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
 from ptkstore.adapters.sandbox.confined import NO_SANDBOX, Confined, run_confined
 from ptkstore.adapters.sandbox.process import Limits
-from ptkstore.errors import NoSandbox, Unavailable
+from ptkstore.adapters.sandbox.turns import Turns
+from ptkstore.errors import NoSandbox
 from ptkstore.ports.team_code import Examined, Finding
 
 _PROBE: Final = Limits(timeout_seconds=60.0, memory_bytes=1 << 30)
 _AT_ONCE: Final = 2
 _WAITING: Final = 2  # each takes a thread of the server, and code that hangs must not take them all
-_BUSY: Final = "other team code is being examined; come again later"
 
 
 class BubblewrapSandbox:
@@ -33,8 +31,7 @@ class BubblewrapSandbox:
     def __init__(self, bubblewrap: Bubblewrap, limits: Limits) -> None:
         self._bubblewrap = bubblewrap
         self._limits = limits
-        self._slots = threading.BoundedSemaphore(_AT_ONCE)
-        self._places = threading.BoundedSemaphore(_AT_ONCE + _WAITING)
+        self._turns = Turns(_AT_ONCE, _WAITING)
 
     def check(self) -> None:
         """Try to break out; `NoSandbox` unless every attempt fails as it should."""
@@ -52,14 +49,11 @@ class BubblewrapSandbox:
             names = ", ".join(map(str, breaches or ["its walls"]))
             raise NoSandbox(f"team code is not run here: the sandbox does not hold back {names}")
 
-    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int) -> Examined:
-        """Examine a bundle's code; what does not end well by itself has failed.
-
-        Some are examined at once, some wait for that, and all others come again later: `Unavailable`.
-        """
+    def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int, team: str = "") -> Examined:
+        """Examine a bundle's code when it is its team's turn; what does not end well by itself has failed."""
         from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from
 
-        with self._place():
+        with self._turns.of(team, self._limits.timeout_seconds):
             self.check()
             asked = {"do": "examine", "estimator": dict(estimator), "runs": runs}
             ended = self._run(asked, bundle, self._limits)
@@ -70,20 +64,6 @@ class BubblewrapSandbox:
                 pass
         why = f"it did not end by itself and well within {self._limits.timeout_seconds:g} seconds and its limits"
         return Examined(None, (Finding("ends", "failed", why),))
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        if not self._places.acquire(blocking=False):
-            raise Unavailable(_BUSY)
-        try:
-            if not self._slots.acquire(timeout=self._limits.timeout_seconds):
-                raise Unavailable(_BUSY)
-            try:
-                yield
-            finally:
-                self._slots.release()
-        finally:
-            self._places.release()
 
     def _run(self, header: Mapping[str, Any], bundle: bytes, limits: Limits) -> Confined:
         ended = run_confined(self._bubblewrap, header, (("bundle", bundle),), limits)

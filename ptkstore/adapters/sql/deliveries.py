@@ -49,29 +49,25 @@ class SqlDeliveries:
             replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=until) for job in claimed
         )
 
-    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> None:
+    def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> tuple[Job, ...]:
         """Keep the leases of those that are still held."""
-        rows = [{"b_id": job.id, "b_fence": job.fence} for job in sorted(jobs, key=lambda job: job.id)]
-        if rows:
-            self._connection.execute(
-                update(t.jobs)
-                .where(
-                    t.jobs.c.id == bindparam("b_id"),
-                    t.jobs.c.fence == bindparam("b_fence"),
-                    t.jobs.c.lease_until.is_not(None),
-                )
-                .values(lease_until=now + lease),
-                rows,
-            )
+        until = now + lease
+        kept = tuple(
+            replace(job, lease_until=until) for job in self.held(jobs) if job.lease_until is not None
+        )
+        for ids in parts(job.id for job in kept):
+            self._connection.execute(update(t.jobs).where(t.jobs.c.id.in_(ids)).values(lease_until=until))
+        return kept
 
-    def held(self, jobs: Iterable[Job]) -> tuple[Job, ...]:
-        """Those that nobody claimed since, locked in the order of their ids."""
+    def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
+        """Those that nobody claimed since; all locks are taken in the order of ids."""
         fences = {job.id: job.fence for job in jobs}
+        others = {job_id(kind, name) for name in beside for kind in DELIVERIES}
         found: list[Job] = []
-        for ids in parts(fences):
+        for ids in parts(fences.keys() | others):
             query = select(t.jobs).where(t.jobs.c.id.in_(ids)).order_by(t.jobs.c.id).with_for_update()
             found += map(job_of, self._connection.execute(query))
-        return tuple(job for job in found if job.fence == fences[job.id] and job.state in LIVE)
+        return tuple(job for job in found if job.fence == fences.get(job.id) and job.state in LIVE)
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """The last version that each of these has done with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -123,14 +124,23 @@ class SqlJobs:
         )
         return tuple(map(job_of, self._connection.execute(query)))
 
-    def find(self, *, stream: str | None = None, ptk_id: str | None = None) -> tuple[Job, ...]:
+    def find(
+        self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
+    ) -> tuple[Job, ...]:
         """Jobs, for reading."""
         query = select(t.jobs).order_by(t.jobs.c.id)
         if stream is not None:
             query = query.where(t.jobs.c.stream == stream)
         if ptk_id is not None:
             query = query.where(t.jobs.c.ptk_id == ptk_id)
+        if state is not None:
+            query = query.where(t.jobs.c.state == state)
         return tuple(map(job_of, self._connection.execute(query)))
+
+    def placed(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake."""
+        query = select(t.jobs.c.ptk_id, t.jobs.c.position).where(t.jobs.c.kind == JobKind.PLACE)
+        return {row.ptk_id: row.position for row in self._connection.execute(query)}
 
     def _row(self, job_id: str, *, lock: bool = False) -> Row[Any] | None:
         query = select(t.jobs).where(t.jobs.c.id == job_id)

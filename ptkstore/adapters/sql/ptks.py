@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -148,6 +148,11 @@ class SqlVersions:
         """By number."""
         query = select(t.versions).where(t.versions.c.ptk_id == ptk_id).order_by(t.versions.c.number)
         return tuple(map(_version, self._connection.execute(query)))
+
+    def all(self) -> Iterator[Version]:
+        """Of all PTKs, one by one."""
+        query = select(t.versions).order_by(t.versions.c.ptk_id, t.versions.c.number)
+        return map(_version, self._connection.execution_options(yield_per=100).execute(query))
 
     def draft_ids(self) -> frozenset[str]:
         """Drafts that were elected."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.subscriptions import STREAM_LENGTH
+from ptkstore.errors import Unavailable
 from ptkstore.ports.messages import STREAM_UNAVAILABLE, Delivered, Message, NotDelivered
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 4))
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 return 1
 """
+# KEYS: what was appended. ARGV: field, and the number before the one that may come again.
+_FORGET = """
+if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') > tonumber(ARGV[2]) then
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+end
+"""
 
 
 class RedisStreams:
@@ -42,8 +49,7 @@ class RedisStreams:
         """Append a message unless it is there; appending and remembering are one step for Redis."""
         from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
-        subscription = message.id.rpartition("_")[0]
-        field = message.id if redelivered else subscription
+        field = message.id if redelivered else _subscription(message.id)
         entry = {
             "id": message.id,
             "type": json.loads(message.body)["type"],
@@ -53,12 +59,27 @@ class RedisStreams:
         for name, value in entry.items():
             arguments += [name, value]
         try:
-            self._append(keys=[key, f"{key}:appended"], args=arguments)
+            self._append(keys=[key, _memory(key)], args=arguments)
         except (ConnectionError, TimeoutError):
             return NotDelivered(STREAM_UNAVAILABLE)
         except RedisError:  # out of memory, or the key is something else
             return NotDelivered("stream-refused")
         return Delivered()
+
+    def forget(self, key: str, message_id: str, number: int) -> None:
+        """Let a message be appended once more, if it was.
+
+        Raises
+        ------
+        Unavailable
+            Redis does not answer, or refuses it.
+        """
+        from redis.exceptions import RedisError
+
+        try:
+            self._forget(keys=[_memory(key)], args=[_subscription(message_id), number - 1])
+        except RedisError:
+            raise Unavailable("the streams of events cannot be written to; retry later") from None
 
     def close(self) -> None:
         """Give connections back."""
@@ -81,3 +102,17 @@ class RedisStreams:
     @cached_property
     def _append(self) -> Any:
         return self._client.register_script(_APPEND)
+
+    @cached_property
+    def _forget(self) -> Any:
+        return self._client.register_script(_FORGET)
+
+
+def _memory(key: str) -> str:
+    """The key of what was appended to a stream."""
+    return f"{key}:appended"
+
+
+def _subscription(message_id: str) -> str:
+    """The field whose value is the highest number that a subscription has appended."""
+    return message_id.rpartition("_")[0]

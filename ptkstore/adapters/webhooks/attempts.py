@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 import httpx
 from ssrfguard.errors import SSRFGuardError, TooManyRedirectsError
@@ -13,6 +16,8 @@ from ptkstore.domain.subscriptions import GONE
 from ptkstore.ports.messages import Delivered, NotDelivered
 
 LARGEST_ANSWER_BYTES = 64 * 1024  # read so that the endpoint can finish, then dropped
+CONNECTION_FAILED = "connection-failed"
+BAD_ENDPOINT = "bad-endpoint"
 FAILURES = (EndpointRefused, TimeoutError, SSRFGuardError, httpx.InvalidURL, httpx.TransportError, OSError)
 _OURS = {
     "content-type": "application/json",
@@ -21,8 +26,10 @@ _OURS = {
 }
 
 
-async def post(client: AsyncClient, endpoint: str, headers: Mapping[str, str], body: bytes) -> int:
-    """The status that the endpoint answers with; of what else it answers the beginning is read and dropped."""
+async def post(
+    client: AsyncClient, endpoint: str, headers: Mapping[str, str], body: bytes
+) -> Delivered | NotDelivered:
+    """What the endpoint's status means; of what else it answers the beginning is read and dropped."""
     client.cookies.clear()  # set by whoever was called before over this connection, which may be another's endpoint
     request = client.stream("POST", endpoint, content=body, headers={**headers, **_OURS})
     async with request as response:
@@ -31,32 +38,55 @@ async def post(client: AsyncClient, endpoint: str, headers: Mapping[str, str], b
             n_read += len(chunk)
             if n_read > LARGEST_ANSWER_BYTES:
                 break
-        return response.status_code
+        return outcome_of(response.status_code, response.headers.get("retry-after", ""))
 
 
-def outcome_of(status: int) -> Delivered | NotDelivered:
-    """What a status means."""
+def outcome_of(status: int, retry_after: str = "") -> Delivered | NotDelivered:
+    """What a status means; the header counts where it says that the endpoint may take the message later."""
     if httpx.codes.is_success(status):
         return Delivered()
     if httpx.codes.is_redirect(status):
         return NotDelivered("redirect")
     if status == httpx.codes.GONE:
         return NotDelivered(GONE)
-    return NotDelivered("status-4xx" if httpx.codes.is_client_error(status) else "status-5xx")
+    code = "status-4xx" if httpx.codes.is_client_error(status) else "status-5xx"
+    asks = status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
+    return NotDelivered(code, retry_after=wait_of(retry_after.strip(), datetime.now(UTC)) if asks else None)
+
+
+def wait_of(retry_after: str, now: datetime) -> timedelta | None:
+    """What a `Retry-After` asks for, seconds or a date; None for anything else, and for a date that is over."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return timedelta(seconds=int(retry_after[:9]))  # more digits are years too
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
+        at = parsedate_to_datetime(retry_after)
+        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return at - now if at > now else None
+    return None
 
 
 def failure_of(error: BaseException) -> NotDelivered:
     """What one of `FAILURES` is called."""
     match error:
         case EndpointRefused():
-            return NotDelivered(error.delivery_code)
+            return _as_told(error.delivery_code)
         case TimeoutError() | httpx.TimeoutException():
             return NotDelivered("timeout")
         case TooManyRedirectsError():
             return NotDelivered("redirect")
         case SSRFGuardError():
-            return NotDelivered("refused-address")
+            return _as_told("refused-address")
         case httpx.InvalidURL():
-            return NotDelivered("bad-endpoint")
+            return NotDelivered(BAD_ENDPOINT)
         case _:
-            return NotDelivered("connection-failed")
+            return NotDelivered(CONNECTION_FAILED)
+
+
+def _as_told(code: str) -> NotDelivered:
+    """One code for a name that leads nowhere and for one that leads where policy forbids.
+
+    Whoever may name endpoints could else learn which names and addresses our network has.
+    """
+    if code in (BAD_ENDPOINT, CONNECTION_FAILED):
+        return NotDelivered(code)
+    return NotDelivered(CONNECTION_FAILED, cause=code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import resource
 import threading
@@ -18,11 +19,19 @@ import httpx
 from ssrfguard import Policy, Target
 from ssrfguard.httpx import AsyncClient
 
-from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, outcome_of, post
-from ptkstore.adapters.webhooks.destinations import Answer, Destination
+from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
+from ptkstore.adapters.webhooks.destinations import Answer, Destination, unreachable
 from ptkstore.adapters.webhooks.messenger import HttpMessenger
 from ptkstore.adapters.webhooks.signing import signed_headers
-from ptkstore.ports.messages import Message, NotDelivered, NotTried, Tried
+from ptkstore.ports.messages import (
+    FAILED,
+    LEASE_UNSURE,
+    WITHDRAWN,
+    Message,
+    NotDelivered,
+    NotTried,
+    Tried,
+)
 
 MOST_WAITING = 512  # messages that were handed over and are not slow
 QUICK = 64  # calls at once that nobody has waited for long
@@ -33,7 +42,6 @@ HOST_WAIT_SECONDS = 2.0  # for a place at a host that has all of its own taken a
 ADDRESSES_FRESH_SECONDS = 30.0
 HOSTS_KEPT = 256
 LOOKUPS_AT_ONCE = 200
-FAILED = "failed"
 _WANTED_FILES = 4096
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=5.0)
 
@@ -60,6 +68,15 @@ class _Host:
     answered_at: float = field(default_factory=time.monotonic)
 
 
+@dataclass
+class _Sending:
+    """A message that was handed over. Once it is begun, `until` means nothing any more."""
+
+    until: float
+    begun: bool = False
+    task: asyncio.Task[Tried] | None = None
+
+
 class HttpCourier:
     """Sends messages as `HttpMessenger` does, many at once, over connections that are kept for a moment.
 
@@ -79,7 +96,7 @@ class HttpCourier:
         self._n_waiting = 0
         self.n_slow = 0  # only the loop counts these
         self._hosts: OrderedDict[tuple[str, str, int], _Host] = OrderedDict()
-        self._tasks: set[asyncio.Task[Tried]] = set()
+        self._sendings: dict[str, _Sending] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.loop = asyncio.new_event_loop()
         self.quick = asyncio.Semaphore(quick)
@@ -93,11 +110,15 @@ class HttpCourier:
         with self._count:
             return max(0, self._most_waiting - self._n_waiting)
 
-    def hand_over(self, messages: Sequence[Message]) -> None:
-        """Begin to send; comes back at once."""
+    def hand_over(self, messages: Sequence[Message], until: float = math.inf) -> None:
+        """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
         if messages:
             self.counted(len(messages))
-            self.loop.call_soon_threadsafe(self._begin, messages)
+            self.loop.call_soon_threadsafe(self._begin, messages, until)
+
+    def keep(self, keys: Iterable[str], until: float) -> None:
+        """What was handed over under these keys may be begun until then."""
+        self.loop.call_soon_threadsafe(self._keep, tuple(keys), until)
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
         """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
@@ -109,8 +130,12 @@ class HttpCourier:
                 ended.append(self._ended.get(timeout=left) if left > 0 else self._ended.get_nowait())
         return ended
 
+    def withdraw(self) -> None:
+        """Begin nothing that is not begun; what is on its way goes on."""
+        self.loop.call_soon_threadsafe(self._withdraw)
+
     def close(self) -> None:
-        """Break off what is on its way; outcomes that nobody collected are lost, as if the process had ended."""
+        """Break off what is on its way. Everything that was handed over has an outcome then."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
             self.loop.call_soon_threadsafe(self.loop.stop)
@@ -119,19 +144,32 @@ class HttpCourier:
 
     # in the loop
 
-    def _begin(self, messages: Sequence[Message]) -> None:
+    def _begin(self, messages: Sequence[Message], until: float) -> None:
         for message in messages:
-            task = self.loop.create_task(self._deliver(message))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._done, message.key))
+            sending = self._sendings[message.key] = _Sending(until)
+            sending.task = self.loop.create_task(self._deliver(message, sending))
+            sending.task.add_done_callback(partial(self._done, message.key))
 
     def _done(self, key: str, task: asyncio.Task[Tried]) -> None:
-        self._tasks.discard(task)
+        self._sendings.pop(key, None)
+        tried: Tried
         if task.cancelled():
-            return
-        self._ended.put((key, task.result() if task.exception() is None else NotDelivered(FAILED)))
+            tried = NotTried(WITHDRAWN)
+        else:
+            tried = task.result() if task.exception() is None else NotDelivered(FAILED)
+        self._ended.put((key, tried))
 
-    async def _deliver(self, message: Message) -> Tried:
+    def _keep(self, keys: Iterable[str], until: float) -> None:
+        for key in keys:
+            if key in self._sendings:
+                self._sendings[key].until = until
+
+    def _withdraw(self) -> None:
+        for sending in self._sendings.values():
+            if sending.task is not None and not sending.begun:
+                sending.task.cancel()
+
+    async def _deliver(self, message: Message, sending: _Sending) -> Tried:
         place = _Place(self)
         try:
             host = self._host(message.endpoint)
@@ -142,24 +180,29 @@ class HttpCourier:
                 try:
                     await place.take()
                     async with asyncio.timeout(self._messenger.timeout_seconds):
-                        status = await self._post(host, message)
-                    host.answered_at = time.monotonic()
-                    return outcome_of(status)
+                        return await self._post(host, message, sending)
                 finally:
                     host.places.release()
             finally:
                 host.visitors -= 1
+        except TimeoutError as late:
+            return failure_of(late if sending.begun else unreachable("timeout"))
         except FAILURES as failed:
             return failure_of(failed)
         finally:
             place.give_back()
 
-    async def _post(self, host: _Host, message: Message) -> int:
-        headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
+    async def _post(self, host: _Host, message: Message, sending: _Sending) -> Tried:
         line = await self._line(host)
+        if time.monotonic() >= sending.until:
+            return NotTried(LEASE_UNSURE)
+        sending.begun = True
+        headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
         client = line.idle.pop() if line.idle else self._messenger.client(line.destination, _ONE_CONNECTION)
         try:
-            return await post(client, message.endpoint, headers, message.body)
+            outcome = await post(client, message.endpoint, headers, message.body)
+            host.answered_at = time.monotonic()
+            return outcome
         finally:
             if line is host.line:
                 line.idle.append(client)
@@ -221,9 +264,10 @@ class HttpCourier:
             task.add_done_callback(self._closing.discard)
 
     async def _end(self) -> None:
-        for task in self._tasks:
+        tasks = [sending.task for sending in self._sendings.values() if sending.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for host in self._hosts.values():
             if host.line is not None:
                 self._retire(host.line.idle)

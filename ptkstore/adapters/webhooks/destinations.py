@@ -31,7 +31,10 @@ NOWHERE = AddressTable(  # denies all that no allowed network permits
 
 
 class EndpointRefused(InvalidRequest):
-    """The endpoint may not be called, or cannot be now; `delivery_code` is what a delivery records."""
+    """The endpoint may not be called, or cannot be now.
+
+    `delivery_code` says why: to the administrator, and to the endpoint's owner only where it is about the URL itself.
+    """
 
     def __init__(self, delivery_code: str, message: str) -> None:
         super().__init__(message)

@@ -13,7 +13,7 @@ import httpx
 from ssrfguard import Resolver
 from ssrfguard.httpx import AsyncClient
 
-from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, outcome_of, post
+from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
 from ptkstore.adapters.webhooks.destinations import Destination, Destinations
 from ptkstore.adapters.webhooks.signing import signed_headers
 from ptkstore.ports.messages import Delivered, NotDelivered
@@ -24,8 +24,8 @@ _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 class HttpMessenger:
     """Sends messages as Standard Webhooks describe, to checked addresses only, without redirects or proxies.
 
-    The codes of `NotDelivered`: `timeout`, `refused-address`, `connection-failed`, `redirect`, `gone`, `status-4xx`,
-    `status-5xx`, `bad-endpoint`. Nothing that an endpoint answers is kept.
+    The codes of `NotDelivered`: `timeout`, `connection-failed`, `redirect`, `gone`, `status-4xx`, `status-5xx`,
+    `bad-endpoint`. Of what an endpoint answers only the wait is kept that it asks for.
     """
 
     def __init__(
@@ -67,10 +67,9 @@ class HttpMessenger:
         until = time.monotonic() + self.timeout_seconds
         try:
             destination = self.destinations.destination(endpoint, self.timeout_seconds)
-            status = asyncio.run(self._post(destination, endpoint, headers, body, until - time.monotonic()))
+            return asyncio.run(self._post(destination, endpoint, headers, body, until - time.monotonic()))
         except FAILURES as failed:
             return failure_of(failed)
-        return outcome_of(status)
 
     def client(self, destination: Destination, limits: httpx.Limits) -> AsyncClient:
         """An HTTP client that connects to the checked addresses and nowhere else."""
@@ -91,7 +90,7 @@ class HttpMessenger:
         headers: Mapping[str, str],
         body: bytes,
         within_seconds: float,
-    ) -> int:
+    ) -> Delivered | NotDelivered:
         async with (
             asyncio.timeout(within_seconds),
             self.client(destination, _ONE_CONNECTION) as client,

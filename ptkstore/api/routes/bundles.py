@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -50,5 +51,5 @@ async def upload_bundle(
     body = await request.body()
     if len(body) > BUNDLE_BYTES_MAX:
         raise TooLarge(f"a bundle has at most {BUNDLE_BYTES_MAX} bytes")
-    await to_thread.run_sync(caller.service.put_bundle, body, sha256)
+    await to_thread.run_sync(partial(caller.service.put_bundle, body, sha256, team=caller.principal.team))
     return {"sha256": sha256, "bytes": len(body)}

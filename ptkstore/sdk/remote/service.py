@@ -187,8 +187,8 @@ class RemoteService(RemoteSubscribing):
         changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=_plain(asked), repeatable=True)
         return read(changed, ptk_of)
 
-    def put_bundle(self, content: bytes, sha256: str | None = None) -> str:
-        """Upload the code of a team; its name. Repeatable: the server takes nothing but what has that name."""
+    def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
+        """Upload the code of the token's team; its name. Repeatable: the server takes only what has that name."""
         name = sha256_of(content) if sha256 is None else sha256
         self._http.send(
             "PUT",

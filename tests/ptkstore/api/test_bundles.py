@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
 from ptkstore.domain.bundles import BUNDLE_BYTES_MAX, sha256_of
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
 from tests.ptkstore.api.server import Api, problem
-from tests.team_code import GOOD, Inspector, bundle_with, described
+from tests.team_code import GOOD, ROOMY, Inspector, bundle_with, described
+from tests.waiting import until
 
 BUNDLE = bundle_with(GOOD)
 NAME = sha256_of(BUNDLE)
@@ -108,3 +111,30 @@ def test_a_server_without_a_sandbox_refuses_and_says_so(api: Api, inspector: Ins
     developer = api.acting(Role.DEVELOPER)
     put(developer, BUNDLE, NAME).raise_for_status()
     assert problem(developer.post("/v1/ptks", json=registration())) == (403, "no-sandbox")
+
+
+def test_a_team_whose_code_hangs_hears_when_to_come_again_and_another_team_is_served(
+    api: Api, tmp_path: Path
+) -> None:
+    gate, begun, program = tmp_path / "gate", tmp_path / "begun", tmp_path / "bwrap"
+    begun.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {begun}/$$; until [ -e {gate} ]; do sleep 0.1; done\n")
+    program.chmod(0o755)
+    api.world.service.__dict__["sandbox"] = BubblewrapSandbox(Bubblewrap(str(program)), ROOMY)
+    greedy, modest = api.acting(Role.DEVELOPER), api.acting(Role.DEVELOPER, team="ads")
+    api.grant("ads", "taxi", Role.DEVELOPER)
+    put(greedy, BUNDLE, NAME).raise_for_status()
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            hanging = pool.submit(greedy.post, "/v1/ptks", json=registration())
+            until(lambda: len(list(begun.iterdir())) == 1)
+            for number in range(5):
+                again = greedy.post("/v1/ptks", json=registration(f"more{number}"))
+                assert problem(again) == (429, "too-many-requests")
+                assert int(again.headers["retry-after"]) > 0
+            served = pool.submit(modest.post, "/v1/ptks", json=registration())
+            until(lambda: len(list(begun.iterdir())) == 2)
+        finally:
+            gate.touch()
+    for one in (hanging, served):
+        assert problem(one.result()) == (403, "no-sandbox")  # what the program pretends to be never was one

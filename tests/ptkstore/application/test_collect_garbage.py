@@ -60,8 +60,6 @@ def test_a_store_in_use_holds_no_garbage_however_old(world: World) -> None:
     world.ingest([1.5])
     world.publish(2)
     age(lake(world), raw(world))
-    put(lake(world) / "bundles" / f"{'0a' * 32}.tar")
-    age(lake(world))
     before = files(lake(world)), files(raw(world))
     assert found(world, delete=True) == []
     assert (files(lake(world)), files(raw(world))) == before

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from ptkstore.adapters.streams import RedisStreams, appending
-from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver, courier
 from ptkstore.application.deliver_due import DueDeliveries
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.ports.messages import Delivered, NotTried
+from ptkstore.errors import Unavailable
+from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotTried
+from ptkstore.wiring import subscribing
+from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, Raw, raw, says
 from tests.ptkstore.application.world import World
+from tests.waiting import until
 
 PTK = "taxi.speed"
 PATIENCE_SECONDS = 120.0
@@ -40,9 +50,7 @@ def subscribe(world: World, receiver: WebhookReceiver, n: int) -> list[str]:
 
 def deliver(deliveries: DueDeliveries) -> None:
     """Until nothing is under way any more."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while deliveries.pass_once(0.2):
-        assert time.monotonic() < until
+    until(lambda: not deliveries.pass_once(0.2), pause=0.0)
 
 
 def positions(world: World, names: list[str]) -> list[int]:
@@ -114,10 +122,7 @@ def test_a_relay_that_lost_its_leases_writes_nothing(
     webhook_receiver.answer_next(3, 500)
     late = published.service.due_deliveries()
     late.pass_once(0.0)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while len(webhook_receiver.calls) < 3:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: len(webhook_receiver.calls) >= 3)
     published.clock.time += published.service.settings.lease
     assert len(published.work("notify")) == 3  # somebody else did it
     deliver(late)
@@ -152,18 +157,170 @@ def test_leases_are_kept_while_an_endpoint_takes_its_time(
     published.publish(1)
     webhook_receiver.delay_next(1, seconds=2.0)
     deliveries = published.service.due_deliveries()
-    deliveries._lease = deliveries._lease * 0 + (published.service.settings.lease / 1000)
     deliveries.pass_once(0.0)
     first = published.cursor(JobKind.NOTIFY, name)
     assert first.lease_until is not None
     published.clock.pass_(seconds=10)
-    time.sleep(published.service.settings.lease.total_seconds() / 2000)
+    deliveries._extended_at = -math.inf  # long ago
     deliveries.pass_once(0.0)
     second = published.cursor(JobKind.NOTIFY, name)
     assert second.lease_until is None or second.lease_until > first.lease_until  # None: it has ended already
     assert second.fence == first.fence  # it was kept, not lost and claimed anew
     deliver(deliveries)
     assert positions(published, [name]) == [2]
+
+
+@contextmanager
+def slow_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Raw, threading.Event]]:
+    """A host that is called once at a time, and answers once the event is set."""
+    monkeypatch.setattr(courier, "PER_HOST", 1)
+    monkeypatch.setattr(courier, "HOST_WAIT_SECONDS", PATIENCE_SECONDS)
+    let_go = threading.Event()
+
+    def answers(connection: socket.socket) -> None:
+        assert let_go.wait(PATIENCE_SECONDS)
+        connection.sendall(EMPTY_200)
+
+    with raw(answers) as server:
+        yield server, let_go
+        let_go.set()
+
+
+def follow(world: World, url: str, n: int) -> list[str]:
+    return [world.service.subscribe_to_ptk(PTK, f"{url}/{number}")[0].id for number in range(n)]
+
+
+def test_a_relay_that_cannot_keep_its_leases_begins_nothing_more_and_says_so_once(
+    published: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(subscribing, "log_code", lambda *words: said.append(words))
+    with slow_host(monkeypatch) as (server, let_go):
+        names = follow(published, server.url, 6)
+        published.publish(1)
+        deliveries = published.service.due_deliveries()
+        monkeypatch.setattr(deliveries, "_lease", timedelta(seconds=2))
+        cut_off = time.monotonic()
+        with monkeypatch.context() as cut:
+
+            def nobody(*_: object) -> NoReturn:
+                raise Unavailable("the catalog does not answer")
+
+            until(lambda: deliveries.pass_once(0.1) and server.requests)
+            cut_off = time.monotonic()
+            cut.setattr(deliveries, "_begin", nobody)
+            while time.monotonic() < cut_off + 2.5:  # longer than the lease
+                with suppress(Unavailable):
+                    deliveries.pass_once(0.1)
+            let_go.set()
+
+            def all_ended() -> bool:
+                with suppress(Unavailable):
+                    deliveries.pass_once(0.1)
+                return not deliveries._under_way
+
+            until(all_ended)
+            assert len(server.requests) == 1
+            assert said == [("deliveries not begun", "-", LEASE_UNSURE)]
+        deliver(deliveries)
+        deliver(deliveries)  # what was given back is due at once
+        assert positions(published, names) == [2] * 6
+        assert len(server.requests) == 6  # nobody else had it: the one that was begun is not sent again
+        assert {published.cursor(JobKind.NOTIFY, name).attempt for name in names} == {0}
+
+
+def test_a_relay_that_leaves_lets_calls_end_and_gives_the_rest_back_at_once(
+    published: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slow_host(monkeypatch) as (server, let_go):
+        names = follow(published, server.url, 6)
+        published.publish(1)
+        leaving = published.service.due_deliveries()
+        leaving.pass_once(0.0)
+        until(lambda: server.requests)
+        threading.Timer(0.5, let_go.set).start()
+        leaving.drain(PATIENCE_SECONDS)
+        assert sorted(positions(published, names)) == [1] * 5 + [2]
+        left = [published.cursor(JobKind.NOTIFY, name) for name in names]
+        assert {(job.lease_until, job.attempt) for job in left} == {(None, 0)}
+        del published.service.__dict__["courier"]
+        deliver(published.service.due_deliveries())  # the clock stands still: due at once
+        assert positions(published, names) == [2] * 6
+        assert len(server.requests) == 6
+
+
+def test_a_call_that_outlasts_the_farewell_is_broken_off_and_comes_again_under_its_id(
+    published: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slow_host(monkeypatch) as (server, let_go):
+        (name,) = follow(published, server.url, 1)
+        published.publish(1)
+        leaving = published.service.due_deliveries()
+        leaving.pass_once(0.0)
+        until(lambda: server.requests)
+        leaving.drain(0.2)
+        given_back = published.cursor(JobKind.NOTIFY, name)
+        assert (given_back.lease_until, given_back.attempt, given_back.position) == (None, 0, 1)
+        assert published.service.deliveries(name).subscription.status == "ok"  # not its endpoint's fault
+        let_go.set()
+        del published.service.__dict__["courier"]
+        deliver(published.service.due_deliveries())
+        assert positions(published, [name]) == [2]
+        ids = [re.findall(rb"webhook-id: (\S+)", request) for request in server.requests]
+        assert ids == [[f"msg_{name}_00000002".encode()]] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "shortest", "longest"),
+    [
+        ("600", 600, 750),
+        ("0", 0.75, 1.25),
+        ("99999999999", 4 * 3600, 5 * 3600),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 4 * 3600, 5 * 3600),
+        ("Sun, 04 Jan 2026 00:00:00 GMT", 0.75, 1.25),
+    ],
+)
+def test_an_endpoint_that_asks_for_a_wait_gets_it_within_the_bounds_of_ours(
+    published: World, asked: str, shortest: float, longest: float
+) -> None:
+    answer = f"HTTP/1.1 503 X\r\nretry-after: {asked}\r\ncontent-length: 0\r\n\r\n".encode()
+    with raw(says(answer)) as server:
+        (name,) = follow(published, server.url, 1)
+        published.publish(1)
+        deliver(published.service.due_deliveries())
+    job = published.cursor(JobKind.NOTIFY, name)
+    assert job.attempt == 1
+    assert shortest <= (job.due_at - published.clock.now()).total_seconds() <= longest
+
+
+def test_a_subscriber_is_not_told_whether_a_name_leads_into_our_network_and_the_log_says_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(subscribing, "log_code", lambda *words: said.append(words))
+    inside = {"theirs.example": "93.184.216.34", "db.internal.example": "10.1.2.3"}
+    moved: dict[str, str] = {}
+
+    def lookup(host: str, port: int, *_: object) -> object:
+        address = inside.get(moved.get(host, "theirs.example"))
+        if address is None:
+            raise OSError
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    world.register()
+    world.publish(0)
+    world.service.__dict__["messenger"] = HttpMessenger(resolver=lookup)
+    names = {
+        host: world.service.subscribe_to_ptk(PTK, f"https://{host}/")[0].id
+        for host in ("there.example", "nowhere.example")
+    }
+    moved |= {"there.example": "db.internal.example", "nowhere.example": "no.internal.example"}
+    world.publish(1)
+    deliver(world.service.due_deliveries())
+    told = [world.service.deliveries(name).subscription.health.last_code for name in names.values()]
+    assert told == ["connection-failed"] * 2
+    assert said == [("delivery refused", f"notify/{names['there.example']}", "refused-address")]
+    world.service.close()
 
 
 def test_a_delivery_that_cannot_be_written_fails_alone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from ptkstore.domain.audit import LOCAL, SERVICE
 from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import DISABLE_AFTER, GIVE_UP_AFTER_ATTEMPTS, Subscription
-from ptkstore.errors import Conflict, InvalidRequest, Refused, UnknownName
+from ptkstore.errors import Conflict, InvalidRequest, Refused, Unavailable, UnknownName
 from ptkstore.wiring.identity import Identity
 from tests.ptkstore.application.world import World
 
@@ -384,6 +385,34 @@ def streaming(published: World, redis_server: RedisServer) -> World:
     published.service.__dict__["event_streams"] = RedisStreams(redis_server.client_url)
     redis.Redis.from_url(redis_server.client_url).flushdb()
     return published
+
+
+def test_the_newest_version_is_appended_once_more_each_time_that_somebody_asks(
+    streaming: World, redis_server: RedisServer
+) -> None:
+    made, _ = streaming.service.subscribe_to_ptk(PTK, "redis-stream:news")
+    publish(streaming, 1)
+    streaming.work("notify")
+    client = redis.Redis.from_url(redis_server.client_url)
+    for times in (2, 3):
+        assert streaming.service.notify_new_ptk_state(PTK) == 1
+        streaming.work("notify")
+        assert [fields[b"id"].decode() for _, fields in client.xrange("ptk:events:-:news")] == [
+            f"msg_{made.id}_00000002"
+        ] * times
+
+
+def test_nobody_is_asked_to_hear_once_more_while_a_stream_cannot_be_written_to(
+    published: World, tmp_path: Path
+) -> None:
+    published.service.__dict__["event_streams"] = RedisStreams(f"unix://{tmp_path}/none.sock")
+    names = [
+        published.service.subscribe_to_ptk(PTK, endpoint)[0].id
+        for endpoint in ("http://127.0.0.1:1/", "redis-stream:news")
+    ]
+    with pytest.raises(Unavailable):
+        published.service.notify_new_ptk_state(PTK)
+    assert [published.cursor(JobKind.NOTIFY, name).state for name in names] == [JobState.IDLE] * 2
 
 
 def test_a_stream_has_every_version_once_in_order_whatever_breaks_off(

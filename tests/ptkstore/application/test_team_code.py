@@ -36,7 +36,7 @@ def accepting(world: World, inspector: Inspector) -> World:
 
 def register(world: World, code: str = GOOD, stream: str = "open", **changes: Any) -> str:
     bundle = bundle_with(code)
-    world.service.put_bundle(bundle)
+    world.service.put_bundle(bundle, team="taxi")
     return world.register("trips", stream=stream, estimator=described(bundle, **changes))
 
 
@@ -97,7 +97,7 @@ def test_code_is_examined_again_only_when_it_changes(accepting: World, inspector
     accepting.service.update_ptk(ptk_id, estimator=known)
     assert len(inspector.examined) == 1
     changed = bundle_with(GOOD + "# changed\n")
-    accepting.service.put_bundle(changed)
+    accepting.service.put_bundle(changed, team="taxi")
     accepting.service.update_ptk(ptk_id, estimator=described(changed))
     assert len(inspector.examined) == 2
     inspector.findings = (Finding("loads", "failed", "x"),)
@@ -125,7 +125,7 @@ def test_a_bundle_that_nobody_uploaded_is_named(accepting: World) -> None:
 )
 def test_team_code_is_neither_profiled_nor_evaluated(accepting: World, config: dict[str, Any]) -> None:
     bundle = bundle_with(GOOD)
-    accepting.service.put_bundle(bundle)
+    accepting.service.put_bundle(bundle, team="taxi")
     with pytest.raises(InvalidRequest, match="neither profiles nor evaluates"):
         accepting.register("trips", stream="open", estimator=described(bundle), config=config)
 
@@ -139,7 +139,7 @@ def test_a_loss_towards_users_needs_a_unit_that_covers_the_streams(accepting: Wo
         max_rows_per_unit=3,
     )
     bundle = bundle_with(GOOD)
-    accepting.service.put_bundle(bundle)
+    accepting.service.put_bundle(bundle, team="taxi")
     for unit in ({}, {"unit": "hour", "max_rows_per_unit": 3}, {"unit": "zone", "max_rows_per_unit": 2}):
         with pytest.raises(InvalidRequest, match="must cover them all"):
             accepting.register("trips", stream="people", estimator=described(bundle, **unit))
@@ -149,8 +149,8 @@ def test_a_loss_towards_users_needs_a_unit_that_covers_the_streams(accepting: Wo
 
 def test_a_bundle_is_taken_only_under_its_own_name_and_repeatedly(world: World) -> None:
     bundle = bundle_with(GOOD)
-    name = world.service.put_bundle(bundle)
-    assert world.service.put_bundle(bundle, name) == name
+    name = world.service.put_bundle(bundle, team="taxi")
+    assert world.service.put_bundle(bundle, name, team="taxi") == name
     assert world.service.bundles.get(name) == bundle
     for content, wrong in (
         (bundle, "0" * 64),
@@ -159,7 +159,7 @@ def test_a_bundle_is_taken_only_under_its_own_name_and_repeatedly(world: World) 
         (bundle + bytes(512), None),
     ):
         with pytest.raises(InvalidRequest):
-            world.service.put_bundle(content, wrong)
+            world.service.put_bundle(content, wrong, team="taxi")
     with pytest.raises(UnknownName):
         world.service.bundles.get("0" * 64)
 
@@ -243,7 +243,7 @@ def test_a_training_gets_the_code_that_was_registered(accepting: World) -> None:
 def test_code_that_changes_between_look_and_spend_is_not_paid_for(accepting: World) -> None:
     ptk_id = register(accepting)
     changed = bundle_with(GOOD + "# changed\n")
-    accepting.service.put_bundle(changed)
+    accepting.service.put_bundle(changed, team="taxi")
     read = accepting.service.bundles.get
 
     def change_meanwhile(sha256: str) -> bytes:
@@ -263,7 +263,7 @@ def test_code_that_changes_between_look_and_spend_is_not_paid_for(accepting: Wor
 
 def test_a_bundle_in_the_lake_that_was_changed_is_not_run(accepting: World) -> None:
     register(accepting)
-    (stored,) = (accepting.service.settings.root / "lake" / "bundles").iterdir()
+    (stored,) = (accepting.service.settings.root / "lake" / "bundles").glob("*.tar")
     stored.chmod(0o644)
     stored.write_bytes(pack({"own.py": b"import evil\n"}))
     with pytest.raises(CorruptObject, match="not what was stored"):

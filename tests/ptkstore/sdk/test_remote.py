@@ -31,6 +31,7 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import Paid, Point, Verdict
 from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents import asked_document, stream_document, stream_of
 from ptkstore.sdk.profiles import profile_document, profile_of
@@ -307,6 +308,23 @@ def test_a_version_is_compared_and_published_again(store: Store, world: World) -
         )
         == [e.UnknownName] * 4
     )
+
+
+def test_dead_letters_are_counted_in_a_list_and_told_of_one_subscription(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    made = store.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/hook")
+    with world.service.begin() as uow:
+        for number in (2, 3):
+            uow.subscriptions.add_dead_letter(DeadLetter(made.id, number, "timeout", world.clock.now()))
+        uow.commit()
+    (one,) = store.subscriptions("taxi.speed")
+    told = store.deliveries(made.id)
+    assert (one["missed"], told["missed"]) == (2, 2)
+    assert "dead_letters" not in one
+    assert [letter["version"] for letter in told["dead_letters"]] == [2, 3]
+    (read,) = store._service.subscriptions("taxi.speed")
+    assert (read.missed, read.dead_letters) == (2, ())  # none is made up
 
 
 def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:

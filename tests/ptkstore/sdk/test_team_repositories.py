@@ -317,7 +317,7 @@ def test_a_test_of_privacy_points_to_where_own_code_is_audited(world: World) -> 
     store = Store(world.service)
     world.service.__dict__["sandbox"] = Inspector()
     bundle = bundle_with(GOOD)
-    world.service.put_bundle(bundle)
+    world.service.put_bundle(bundle, team="taxi")
     world.register("trips", estimator=described(bundle))
     with pytest.raises(InvalidRequest, match="ptk plan"):
         store.test_privacy("taxi.trips")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -22,11 +23,13 @@ from ptkstore.adapters.sandbox.confined import run_confined
 from ptkstore.adapters.sandbox.seal import Seal
 from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, message, state_from
 from ptkstore.adapters.sandbox.team_training import train_team_code
+from ptkstore.adapters.sandbox.turns import Turns
 from ptkstore.domain.snapshots import Draft
-from ptkstore.errors import NoSandbox, Unavailable
+from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.adapters.sandbox.world import World, nothing, state_of
 from tests.team_code import GOOD, ROOMY, bundle_with, described
+from tests.waiting import until
 
 FAILED = TrainFailed("team-code-failed")
 ROWS = pa.table({"hour": pa.array([8] * 500 + [9] * 20)})
@@ -341,7 +344,7 @@ def test_code_that_hangs_in_its_examination_holds_up_few_others_and_the_rest_hea
     hangs = BubblewrapSandbox(fake_bubblewrap(tmp_path, f"until [ -e {gate} ]; do sleep 0.1; done"), ROOMY)
     bundle = bundle_with(GOOD)
     with ThreadPoolExecutor(10) as pool:
-        asked = [pool.submit(hangs.examine, described(bundle), bundle, 0) for _ in range(10)]
+        asked = [pool.submit(hangs.examine, described(bundle), bundle, 0, f"team{i}") for i in range(10)]
         try:
             first = [one.exception(timeout=60) for one in islice(as_completed(asked, timeout=60), 6)]
             assert [type(error) for error in first] == [Unavailable] * 6
@@ -349,6 +352,62 @@ def test_code_that_hangs_in_its_examination_holds_up_few_others_and_the_rest_hea
         finally:
             gate.touch()
     assert sum(isinstance(one.exception(), NoSandbox) for one in asked) == 4  # their turn came
+
+
+def test_a_team_whose_code_hangs_has_one_place_and_another_team_finds_its_own(tmp_path: Path) -> None:
+    gate, begun = tmp_path / "gate", tmp_path / "begun"
+    begun.mkdir()
+    text = f"touch {begun}/$$; until [ -e {gate} ]; do sleep 0.1; done"
+    hangs = BubblewrapSandbox(fake_bubblewrap(tmp_path, text), ROOMY)
+    bundle = bundle_with(GOOD)
+    with ThreadPoolExecutor(9) as pool:
+        greedy = [pool.submit(hangs.examine, described(bundle), bundle, 0, "greedy") for _ in range(8)]
+        try:
+            refused = [one.exception(timeout=60) for one in islice(as_completed(greedy, timeout=60), 7)]
+            assert [(type(e), getattr(e, "retry_after", 0) > 0) for e in refused] == [
+                (TooManyRequests, True)
+            ] * 7
+            modest = pool.submit(hangs.examine, described(bundle), bundle, 0, "modest")
+            until(lambda: len(list(begun.iterdir())) == 2)  # both have their turn
+        finally:
+            gate.touch()
+    assert isinstance(modest.exception(), NoSandbox)
+    assert sum(isinstance(one.exception(), NoSandbox) for one in greedy) == 1
+    with pytest.raises(NoSandbox):  # and its place is free again
+        hangs.examine(described(bundle), bundle, 0, "greedy")
+
+
+def test_turns_come_in_the_order_of_asking_whoever_asks_again() -> None:
+    turns, held, order = Turns(1, 3), threading.Event(), []
+
+    def take(team: str) -> None:
+        with turns.of(team, 60):
+            order.append(team)
+            held.wait(60)
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = []
+        for number, team in enumerate(("a", "b", "c", "d"), start=1):
+            taken.append(pool.submit(take, team))
+            until(lambda number=number: turns.taken == number)
+        with pytest.raises(TooManyRequests), turns.of("a", 60):
+            pass
+        with pytest.raises(Unavailable), turns.of("e", 60):
+            pass
+        held.set()
+    assert [one.exception() for one in taken] == [None] * 4
+    assert order == ["a", "b", "c", "d"]
+    assert turns.taken == 0
+
+
+def test_who_waited_in_vain_leaves_no_place_behind() -> None:
+    turns = Turns(1, 1)
+    with turns.of("a", 60):
+        with pytest.raises(Unavailable), turns.of("b", 0.01):
+            pass
+        assert turns.taken == 1
+    with turns.of("b", 0.01):
+        assert turns.taken == 1
 
 
 @pytest.mark.usefixtures("sandbox")

@@ -12,6 +12,7 @@ import redis
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.streams import RedisStreams, appending
 from ptkstore.domain.subscriptions import message_id
+from ptkstore.errors import Unavailable
 from ptkstore.ports.messages import Delivered, Message, NotDelivered
 
 KEY = "ptk:events:taxi:news"
@@ -117,6 +118,28 @@ def test_nothing_is_remembered_of_what_was_refused_for_lack_of_memory(
         client.config_set("maxmemory", before)
     assert append(streams, 1) == Delivered()
     assert ids(client) == ["msg_sub_a_00000001"]
+
+
+def test_what_is_forgotten_is_appended_once_more_and_nothing_else_is(
+    streams: RedisStreams, client: redis.Redis
+) -> None:
+    for number, name in ((1, "sub_a"), (2, "sub_a"), (2, "sub_b")):
+        append(streams, number, name)
+    before = ids(client)
+    streams.forget(KEY, message_id("sub_a", 2), 2)
+    streams.forget(KEY, message_id("sub_a", 9), 9)  # it was never there: nothing between is hidden
+    for number, name in ((1, "sub_a"), (2, "sub_a"), (2, "sub_a"), (2, "sub_b"), (3, "sub_a")):
+        append(streams, number, name)
+    assert ids(client) == [*before, "msg_sub_a_00000002", "msg_sub_a_00000003"]
+
+
+def test_what_cannot_be_forgotten_is_an_error_without_a_word_of_the_server(
+    streams: RedisStreams, client: redis.Redis, tmp_path: Path
+) -> None:
+    client.set(f"{KEY}:appended", "something else")
+    for one in (streams, RedisStreams(f"unix://{tmp_path}/none.sock")):
+        with pytest.raises(Unavailable, match=r"^the streams of events cannot be written to; retry later$"):
+            one.forget(KEY, message_id("sub_a", 1), 1)
 
 
 def test_a_redis_that_is_not_there_is_a_failed_attempt(tmp_path: Path) -> None:

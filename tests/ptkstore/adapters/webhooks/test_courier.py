@@ -12,9 +12,18 @@ from typing import Any
 import pytest
 
 from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger, WebhookReceiver, courier, new_secret
-from ptkstore.ports.messages import Delivered, Message, NotDelivered, NotTried, Tried
+from ptkstore.ports.messages import (
+    LEASE_UNSURE,
+    WITHDRAWN,
+    Delivered,
+    Message,
+    NotDelivered,
+    NotTried,
+    Tried,
+)
 from tests.ptkstore.adapters.webhooks.test_messenger import (
     EMPTY_200,
+    Raw,
     drips_a_body,
     drips_headers,
     raw,
@@ -22,10 +31,12 @@ from tests.ptkstore.adapters.webhooks.test_messenger import (
     says,
     says_nothing,
 )
+from tests.waiting import until
 
 LOOPBACK = ("127.0.0.0/8",)
 PATIENCE_SECONDS = 120.0
 SECRET = new_secret()
+LOST = NotDelivered("connection-failed", cause="timeout")  # a lookup without an answer
 
 
 def message(key: str, endpoint: str) -> Message:
@@ -58,6 +69,64 @@ def hanging(host: str = "127.0.0.1") -> Iterator[int]:
     """A port that takes connections and never says anything."""
     with socket.create_server((host, 0), backlog=512) as listener:
         yield listener.getsockname()[1]
+
+
+@contextmanager
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[HttpCourier, Raw, threading.Event]]:
+    """A courier that calls a host once at a time, and a host that answers once the event is set."""
+    monkeypatch.setattr(courier, "PER_HOST", 1)
+    monkeypatch.setattr(courier, "HOST_WAIT_SECONDS", PATIENCE_SECONDS)
+    let_go = threading.Event()
+
+    def answers(connection: socket.socket) -> None:
+        assert let_go.wait(PATIENCE_SECONDS)
+        connection.sendall(EMPTY_200)
+
+    messenger = HttpMessenger(LOOPBACK, timeout_seconds=PATIENCE_SECONDS)
+    with raw(answers) as server, running(messenger) as one:
+        one.hand_over([message("first", server.url)])
+        until(lambda: server.requests)
+        yield one, server, let_go
+        let_go.set()
+
+
+def test_what_is_not_begun_in_time_never_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with held(monkeypatch) as (one, server, let_go):
+        one.keep(["first"], time.monotonic())  # begun: it ends as it does
+        one.hand_over([message("late", server.url)], time.monotonic())
+        let_go.set()
+        assert collected(one, 2) == {"first": Delivered(), "late": NotTried(LEASE_UNSURE)}
+        assert len(server.requests) == 1
+
+
+def test_what_is_kept_is_begun_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with held(monkeypatch) as (one, server, let_go):
+        one.hand_over([message("late", server.url), message("kept", server.url)], time.monotonic())
+        one.keep(["kept", "unknown"], time.monotonic() + PATIENCE_SECONDS)
+        let_go.set()
+        assert collected(one, 3) == {
+            "first": Delivered(),
+            "late": NotTried(LEASE_UNSURE),
+            "kept": Delivered(),
+        }
+
+
+def test_what_is_withdrawn_is_given_back_at_once_and_what_is_on_its_way_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with held(monkeypatch) as (one, server, let_go):
+        one.hand_over([message(f"{n}", server.url) for n in range(5)])
+        one.withdraw()
+        assert collected(one, 5) == {f"{n}": NotTried(WITHDRAWN) for n in range(5)}  # the first is held yet
+        let_go.set()
+        assert collected(one, 1) == {"first": Delivered()}
+        assert len(server.requests) == 1
+
+
+def test_what_is_broken_off_has_an_outcome_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with held(monkeypatch) as (one, _, _):
+        one.close()
+        assert one.collect(0.0, 9) == [("first", NotTried(WITHDRAWN))]
 
 
 def test_every_message_arrives_signed_and_has_one_outcome(webhook_receiver: WebhookReceiver) -> None:
@@ -196,7 +265,7 @@ def test_each_failure_has_its_code() -> None:
         "gone": NotDelivered("gone"),
         "garbage": NotDelivered("connection-failed"),
         "nobody": NotDelivered("connection-failed"),
-        "private": NotDelivered("refused-address"),
+        "private": NotDelivered("connection-failed", cause="refused-address"),
         "form": NotDelivered("bad-endpoint"),
         "missing": NotDelivered("connection-failed"),
     }
@@ -236,7 +305,7 @@ def test_the_checked_address_is_the_one_connected_to_until_the_name_is_looked_up
         one.hand_over([message("c", endpoint)])
         (found,) = [outcome for _, outcome in one.collect(PATIENCE_SECONDS, 1)]
         monkeypatch.undo()
-    assert found == NotDelivered("refused-address")
+    assert found == NotDelivered("connection-failed", cause="refused-address")
     assert len(webhook_receiver.calls) == 2
 
 
@@ -257,7 +326,7 @@ def test_lookups_that_hang_end_their_own_messages_only(webhook_receiver: Webhook
     webhook_receiver.trust(SECRET)
     with running(HttpMessenger(LOOPBACK, timeout_seconds=3.0, resolver=lookup)) as one:
         one.hand_over([message("slow", "http://slow.example/"), message("a", webhook_receiver.endpoint())])
-        assert collected(one, 2) == {"slow": NotDelivered("timeout"), "a": Delivered()}
+        assert collected(one, 2) == {"slow": LOST, "a": Delivered()}
         let_go.set()
 
 

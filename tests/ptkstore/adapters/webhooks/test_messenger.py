@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver, new_secret
+from ptkstore.adapters.webhooks.attempts import wait_of
 from ptkstore.ports.messages import Delivered, Messenger, NotDelivered
 from tests.ptkstore.adapters.webhooks.test_destinations import BAD_FORM, PUBLIC, answering
 
 LOOPBACK = ("127.0.0.1/32",)
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+REFUSED = NotDelivered("connection-failed", cause="refused-address")
 BODY = json.dumps({"type": "ptk.state.published", "data": {"ptk_id": "taxi.speed", "version": 7}}).encode()
 EMPTY_200 = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
@@ -147,6 +151,44 @@ def test_every_status_has_its_outcome(
         assert messenger.send(server.url, "msg_1", BODY, new_secret()) == outcome
 
 
+@pytest.mark.parametrize(
+    ("status", "retry_after"),
+    [(429, timedelta(seconds=120)), (503, timedelta(seconds=120)), (500, None), (400, None)],
+)
+def test_the_wait_that_an_endpoint_asks_for_comes_with_the_outcome(
+    messenger: Messenger, status: int, retry_after: timedelta | None
+) -> None:
+    with raw(
+        says(f"HTTP/1.1 {status} X\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n".encode())
+    ) as server:
+        outcome = messenger.send(server.url, "msg_1", BODY, new_secret())
+    assert outcome == NotDelivered(f"status-{status // 100}xx", retry_after)
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [
+        ("0", timedelta(0)),
+        ("120", timedelta(seconds=120)),
+        ("9" * 5_000, timedelta(seconds=999_999_999)),
+        ("Mon, 05 Jan 2026 00:02:00 GMT", timedelta(seconds=120)),
+        ("Mon, 05 Jan 2026 01:02:00 +0100", timedelta(seconds=120)),
+        ("Mon, 05 Jan 2026 00:02:00 -0000", timedelta(seconds=120)),
+        ("Sun, 04 Jan 2026 00:00:00 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - NOW),
+        ("", None),
+        ("-1", None),
+        ("1.5", None),
+        ("\u0661\u0662", None),
+        ("soon", None),
+        ("Fri, 31 Dec 99999999 23:59:59 GMT", None),
+        ("Mon, 99 Jan 2026 99:99:99 +9999999", None),
+    ],
+)
+def test_a_wait_is_asked_for_in_seconds_or_by_a_date(header: str, wait: timedelta | None) -> None:
+    assert wait_of(header, NOW) == wait
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize(
     "place", ["http://127.0.0.1:{port}/", "http://169.254.169.254/", "//[bad", "file:///x"]
@@ -172,7 +214,7 @@ def test_a_receiver_outside_every_allowed_network_gets_nothing() -> None:
         elsewhere = HttpMessenger(("10.0.0.0/8",))
         for host in ("127.0.0.1", "localhost", "0x7f000001", "[::ffff:127.0.0.1]"):
             outcome = elsewhere.send(f"http://{host}:{server.port}/", "msg_1", BODY, new_secret())
-            assert outcome == NotDelivered("refused-address")
+            assert outcome == REFUSED
         assert server.requests == []
 
 
@@ -182,7 +224,7 @@ def test_a_name_that_moves_to_a_private_address_after_the_check_is_refused() -> 
         messenger = HttpMessenger(allowed_ports=(server.port,), resolver=lambda *asked: next(answers)(*asked))
         endpoint = f"https://rebinds.example:{server.port}/"
         messenger.check_endpoint(endpoint)
-        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == NotDelivered("refused-address")
+        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == REFUSED
         assert server.requests == []
 
 
@@ -259,7 +301,8 @@ def test_a_lookup_that_hangs_counts_towards_the_time_limit() -> None:
         return []
 
     messenger = HttpMessenger(LOOPBACK, timeout_seconds=0.1, resolver=hangs)
-    assert messenger.send("http://slow.example/", "msg_1", BODY, new_secret()) == NotDelivered("timeout")
+    lost = NotDelivered("connection-failed", cause="timeout")
+    assert messenger.send("http://slow.example/", "msg_1", BODY, new_secret()) == lost
     let_go.set()
 
 

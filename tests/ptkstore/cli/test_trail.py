@@ -1,0 +1,187 @@
+"""Whatever a command changes is in the audit trail, as done in the store's home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.cli.main import app
+from ptkstore.domain.audit import LOCAL, AuditEntry
+from ptkstore.wiring import Service
+from ptkstore.wiring.identity import Identity
+from ptkstore.wiring.local import RECORDED, LocalService
+from tests.ptkstore.adapters.sql.older import write_schema_3
+from tests.ptkstore.application.world import World, trips
+from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+
+CHANGING = {
+    "team create": "team.create",
+    "token create": "token.issue",
+    "token rotate": "token.rotate",
+    "token revoke": "token.revoke",
+    "grant add": "grant.add",
+    "grant remove": "grant.remove",
+    "stream create": "stream.create",
+    "stream add-column": "stream.evolve",
+    "ingest": "stream.ingest",
+    "close": "stream.close",
+    "forget": "stream.forget",
+    "apply": "ptk.update",
+    "set-config": "ptk.update",
+    "set-target": "ptk.update",
+    "rollback": "ptk.roll-back",
+    "subscribe": "subscription.create",
+    "redeliver": "subscription.redeliver",
+    "disable": "subscription.disable",
+    "enable": "subscription.enable",
+    "rotate-secret": "subscription.rotate",
+    "ledger export": "ledger.export",
+    "ledger recover": "ledger.recover",
+    "lake garbage": "lake.clean",
+    "destroy": "ptk.deregister",
+    "catalog upgrade": "catalog.upgrade",
+}
+READING = {
+    *("team list", "token list", "grant list", "audit-log", "config", "sandbox"),
+    *("stream list", "stream show", "stream recommend", "budget", "ledger verify", "ledger check"),
+    *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
+    *("plan", "subscriptions", "deliveries", "catalog status", "catalog backup"),
+}
+RUNNING = {"up", "api", "work", "demo", "init"}
+"""Processes, which do what others asked for; and what writes a team's own files."""
+
+NO_ACTS = {
+    # reads
+    *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
+    *("profile", "evaluations", "versions", "ptk_version", "diff_versions", "life", "numbers", "due"),
+    *("wait_for_version", "subscriptions", "deliveries", "examine_team_code", "check_sandbox"),
+    # what the service does by itself
+    *("show_life", "work_on", "work_until_idle", "due_deliveries"),
+}
+
+
+def commands() -> Iterator[str]:
+    def below(group: Any, words: tuple[str, ...]) -> Iterator[str]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from below(command, (*words, name))
+            else:
+                yield " ".join((*words, name))
+
+    yield from below(typer.main.get_command(app), ())
+
+
+def test_of_every_command_it_is_known_whether_it_changes_anything() -> None:
+    assert sorted(commands()) == sorted({*CHANGING, *READING, *RUNNING})
+
+
+def test_of_every_use_case_it_is_known_whether_it_is_recorded() -> None:
+    acts = {
+        name
+        for base in Service.__mro__
+        if base.__module__.startswith("ptkstore.wiring") and base.__name__ != "Adapters"
+        for name, value in vars(base).items()
+        if callable(value) and not name.startswith("_")
+    }
+    assert acts - NO_ACTS == {*RECORDED, "upgrade_catalog"}
+    assert not NO_ACTS - acts
+    assert {
+        name for name in acts if getattr(LocalService, name) is not getattr(Service, name)
+    } == acts - NO_ACTS
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path / "home")
+    made.stream()
+    made.register()
+    made.publish(0)
+    made.ingest([1.5])
+    made.publish(2)
+    return made
+
+
+def test_whatever_a_command_changes_is_on_record(
+    world: World, tmp_path: Path, webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTK_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    ptk, identity = Line(tmp_path / "home"), Identity(world.service)
+    said: dict[str, Any] = {}
+    config, rows = tmp_path / "config.json", tmp_path / "trips.parquet"
+    config.write_text('{"epsilon": 0.2}')
+    pq.write_table(trips((9.5, 9.6)), rows)
+    last = 0
+
+    def new() -> list[AuditEntry]:
+        nonlocal last
+        found = list(identity.audit_log(last, 100))
+        last = max([last, *(one.number for one in found)])
+        return found
+
+    def words(command: str) -> tuple[list[str], int]:
+        token, subscription = said.get("token create"), said.get("subscribe")
+        given: Mapping[str, tuple[list[str], int]] = {
+            "team create": (["ads"], 0),
+            "token create": (["--team", "ads", "--scope", "consumer"], 0),
+            "token rotate": ([token and token["token"]], 0),
+            "token revoke": ([token and token["token"]], 0),
+            "grant add": (["ads", "taxi", "consumer"], 0),
+            "grant remove": (["ads", "taxi", "consumer"], 0),
+            "stream create": ([word if word != "taxi" else "rides" for word in CREATE[2:]], 0),
+            "stream add-column": (
+                ["taxi", "tip", "float64", "--default", "0"],
+                0,
+            ),
+            "ingest": (["taxi", str(rows)], 0),
+            "close": (["taxi", "--until", "2026-01-10"], 0),
+            "forget": (["taxi", "somebody"], 1),  # the unit is the record: refused, and on record
+            "apply": ([repository(tmp_path / "team", "0.15")], 0),
+            "set-config": (["taxi.speed", str(config)], 0),
+            "set-target": (["taxi.speed", "0.3"], 0),
+            "rollback": (["taxi.speed", "--to", "1"], 0),
+            "subscribe": (["taxi.speed", "--endpoint", webhook_receiver.endpoint()], 0),
+            "ledger export": (["taxi", "-o", str(tmp_path / "report.json")], 0),
+            "ledger recover": ([], 0),
+            "lake garbage": (["--delete"], 0),
+            "destroy": ([str(tmp_path / "team"), "--yes"], 0),
+        }
+        return given.get(command, ([subscription and subscription["id"]], 0))
+
+    new()
+    for command, action in CHANGING.items():
+        if command == "catalog upgrade":
+            continue
+        given, code = words(command)
+        said[command] = ptk.json(*command.split(), *given, code=code)
+        found = new()
+        assert [one.action for one in found] == [action], command
+        assert (found[0].team, found[0].token_id) == (LOCAL, LOCAL)
+        assert found[0].outcome == ("refused" if command == "forget" else "done"), command
+
+
+def test_a_mere_look_for_garbage_leaves_no_trace(world: World) -> None:
+    local = LocalService(world.service.settings)
+    local.garbage(timedelta(days=7))
+    assert list(Identity(local).audit_log()) == []
+    local.close()
+
+
+def test_an_upgrade_is_on_record_afterwards(tmp_path: Path) -> None:
+    write_schema_3(f"sqlite:///{tmp_path / 'home' / 'catalog.db'}")
+    ptk = Line(tmp_path / "home")
+    for _ in range(2):
+        ptk.run("catalog", "upgrade")
+    (one,) = [one for one in ptk.json("audit-log") if one["action"] == "catalog.upgrade"]
+    assert (one["action"], one["subject"], one["team"], one["outcome"]) == (
+        "catalog.upgrade",
+        "store",
+        "local",
+        "done",
+    )

@@ -1,0 +1,120 @@
+"""A page asks the catalog a few times, however much there is to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event
+
+from ptkstore.application.authorize import Named
+from ptkstore.console.pages import BUDGETS_SHOWN
+from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.errors import NotAllowed, UnknownName
+from tests.ptkstore.api.server import Api
+from tests.ptkstore.application.world import World
+from tests.ptkstore.console.test_console import seen, signed_in
+
+MOST = 24
+PER_BUDGET = 4
+PAGES = (
+    "/console/",
+    "/console/streams/taxi",
+    "/console/ptks",
+    "/console/ptks/taxi.speed",
+    "/console/deliveries",
+)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    with Api(tmp_path_factory.mktemp("home")) as api:
+        fill(api.world, 1, 1)
+        yield api
+
+
+def fill(world: World, streams: int, ptks: int) -> None:
+    """So many streams, so many PTKs on the first, each with a version, a subscription and two dead letters."""
+    for number in range(streams):
+        name = "taxi" if not number else f"stream{number}"
+        if name not in {stream.name for stream in world.service.streams()}:
+            world.stream(name, n_max=100_000)
+    known = {spec.ptk_id for spec in world.service.ptks()}
+    for number in range(ptks):
+        name = "speed" if not number else f"speed{number}"
+        if f"taxi.{name}" in known:
+            continue
+        ptk_id = world.register(name, epsilon=0.001)
+        with world.service.begin() as uow:
+            place = uow.jobs.get(f"place/{ptk_id}")
+            uow.versions.add(Version(ptk_id, 1, place.id, f"draft{number}", 0, world.clock.now(), "{}"))
+            uow.commit()
+        subscription, _ = world.service.subscribe_to_ptk(
+            ptk_id, f"http://127.0.0.1:9/hook{number}", team="taxi"
+        )
+        with world.service.begin() as uow:
+            for version in (1, 2):
+                uow.subscriptions.add_dead_letter(
+                    DeadLetter(subscription.id, version, "timeout", world.clock.now())
+                )
+            uow.commit()
+
+
+@contextmanager
+def counted(world: World) -> Iterator[list[str]]:
+    statements: list[str] = []
+
+    def count(_1: object, _2: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    engine = world.service.catalog._engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+
+
+def test_the_number_of_statements_does_not_grow_with_what_is_shown(api: Api) -> None:
+    asked: dict[str, list[int]] = {path: [] for path in PAGES}
+    health = api.app.state.parts
+    health.states()  # asked about once in a while, and kept
+    for streams, ptks in ((1, 1), (BUDGETS_SHOWN + 20, 30)):
+        fill(api.world, streams, ptks)
+        client = signed_in(api)
+        for path in PAGES:
+            client.get(path)  # what is kept from here on is read
+            with counted(api.world) as statements:
+                assert client.get(path).status_code == 200
+            asked[path].append(len(statements))
+    print(asked)
+    overview = asked.pop("/console/")
+    assert overview[1] <= overview[0] + PER_BUDGET * (BUDGETS_SHOWN - 1)
+    assert {path: few == many and many <= MOST for path, (few, many) in asked.items()} == dict.fromkeys(
+        asked, True
+    ), asked
+    page = seen(signed_in(api).get("/console/")).text
+    assert page.count("its page shows what is left") == 20
+    letters = seen(signed_in(api).get("/console/deliveries")).text
+    assert letters.count("timeout") >= 60
+
+
+def test_streams_for_an_action_are_those_that_each_question_allows(api: Api) -> None:
+    names = [stream.name for stream in api.world.service.streams()]
+    for who in (
+        Principal("taxi", "t", STREAM_ROLES),
+        Principal("ads", "t", STREAM_ROLES),
+        Principal("taxi", "t", frozenset()),
+    ):
+        for action in (Action.BUDGET_READ, Action.STREAM_READ, Action.STREAM_INGEST):
+            allowed = set()
+            for name in names:
+                try:
+                    api.identity.permit(who, action, Named(stream=name))
+                except (NotAllowed, UnknownName):
+                    continue
+                allowed.add(name)
+            assert api.identity.streams_for(who, action) == allowed
