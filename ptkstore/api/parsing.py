@@ -41,7 +41,8 @@ class StrictRoute(APIRoute):
             try:
                 return await handle(_StrictRequest(request.scope, request.receive))
             except RequestValidationError as error:
-                if guard is not None:  # the endpoint, which would have asked, was not reached
+                if guard is not None and not getattr(request.state, "asked", False):
+                    # The endpoint, which asks who it is, was not reached.
                     await to_thread.run_sync(guard.refuse, request, error)
                 raise
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from ptkstore.api.guard import Asked, Guard, WhoAsks, asked_of
 from ptkstore.api.parsing import StrictRoute
 from ptkstore.domain.identity import RULES, Action
+from ptkstore.wire.base import Wire
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
 
 PREFIX = "/v1"
+_UNSEEN = WrapValidator(lambda document, _: document)
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 _MEANS = {
     400: "The request cannot succeed as it is.",
@@ -92,26 +96,48 @@ class Resource:
 
 
 def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
-    """The endpoint behind its guard, its document as an answer: what we made ourselves need not be checked twice.
+    """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
 
-    The declared model stands in the OpenAPI document, and tests hold the answers against that.
+    A document that came is held against its model here, for looking at it costs more the worse it is. What we made
+    ourselves need not be checked again: the OpenAPI document has both models, and tests hold the answers against it.
     """
     declared = signature(endpoint, eval_str=True)
     callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
     asking = Parameter("asked", Parameter.KEYWORD_ONLY, annotation=asked_of(guard))
     others = [one for one in declared.parameters.values() if one.name not in callers]
+    models = {one.name: TypeAdapter(one.annotation) for one in others if _is_document(one.annotation)}
+    shown = [
+        one.replace(annotation=Annotated[one.annotation, _UNSEEN]) if one.name in models else one
+        for one in others
+    ]
 
     @wraps(endpoint)
     def answered(*, asked: Asked, **named: Any) -> Response:
+        asked.request.state.asked = True
         with asked.guard.admitted(asked.request) as caller:
+            for name, model in models.items():
+                named[name] = _read(model, named[name])
             made = endpoint(**named, **dict.fromkeys(callers, caller))
         if isinstance(made, Response):
             return made
         return Response(status_code=status) if made is None else JSONResponse(made, status)
 
-    answered.__signature__ = declared.replace(parameters=[*others, asking])  # type: ignore[attr-defined]
+    answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
     answered.guard = guard  # type: ignore[attr-defined]
     return cast("_Endpoint", answered)
+
+
+def _is_document(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Wire)
+
+
+def _read(model: TypeAdapter[Any], document: Any) -> Any:
+    """The document as its model, or the error that the framework would raise."""
+    try:
+        return model.validate_python(document, from_attributes=True)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None
 
 
 def guards_of(route: APIRoute) -> list[Guard]:

@@ -116,17 +116,36 @@ def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock, streams: Ev
     Unavailable
         A subscriber reads a stream that cannot be written to now; nobody will be told.
     """
-    told = 0
+    told, forgotten = 0, _forgotten(ptk_id, begin, streams)
     with begin() as uow:
         uow.ptks.get(ptk_id)
         newest = uow.jobs.lock(job_id(JobKind.FLIP, ptk_id)).position
         for subscription in uow.subscriptions.of(ptk_id):
             job = uow.jobs.lock(job_id(JobKind.NOTIFY, subscription.id))
             if newest and job.state is JobState.IDLE and job.position == newest:
-                if subscription.stream_key is not None:
-                    streams.forget(subscription.stream_key, message_id(subscription.id, newest), newest)
+                if subscription.stream_key is not None and (subscription.id, newest) not in forgotten:
+                    continue  # published or subscribed just now: it has its turn anyway
                 uow.jobs.save(replace(job, position=newest - 1))
                 uow.jobs.wake(job.id, clock.now())
                 told += 1
         uow.commit()
     return told
+
+
+def _forgotten(ptk_id: str, begin: Begin, streams: EventStreams) -> frozenset[tuple[str, int]]:
+    """Streams made to forget the version that they hold as newest, before any lock is taken: Redis may be slow.
+
+    One that forgot and is not told again is as it was: nothing is appended by itself.
+    """
+    with begin() as uow:
+        readers = [one for one in uow.subscriptions.of(ptk_id) if one.stream_key is not None]
+        newest = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position if readers else 0
+        jobs = [uow.jobs.get(job_id(JobKind.NOTIFY, one.id)) for one in readers if newest]
+    heard = [
+        (one.id, one.stream_key)
+        for one, job in zip(readers, jobs, strict=False)
+        if job.state is JobState.IDLE and job.position == newest and one.stream_key is not None
+    ]
+    for subscription_id, key in heard:
+        streams.forget(key, message_id(subscription_id, newest), newest)
+    return frozenset((subscription_id, newest) for subscription_id, _ in heard)

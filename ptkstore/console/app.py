@@ -175,7 +175,11 @@ class Console:
             who = self._identity.identify(token)
         except Unauthenticated as error:
             if self._refusals.is_told():
-                self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, _NOBODY, error.code)
+                try:
+                    self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, _NOBODY, error.code)
+                except PtkStoreError:
+                    self._refusals.not_told()
+                    raise
             raise
         self._admit(who)
         self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, DONE)

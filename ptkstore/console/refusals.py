@@ -25,3 +25,8 @@ class Refusals:
                 return False
             self._quiet_until = now + EVERY_SECONDS
             return True
+
+    def not_told(self) -> None:
+        """It could not be told: the next one is."""
+        with self._lock:
+            self._quiet_until = -float("inf")

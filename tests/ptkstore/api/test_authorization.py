@@ -190,6 +190,16 @@ def test_every_route_stands_in_the_table_and_has_a_guard(api: Api) -> None:
         assert len(guards_of(route)) == (key not in OPEN), key
 
 
+def test_no_document_is_held_against_its_model_before_it_is_known_who_asks(api: Api) -> None:
+    fields = [field for route in routes(api).values() for field in route.dependant.body_params]
+    assert len(fields) > 10
+    for field in fields:
+        assert field.validate({"nothing": 0}, {}, loc=("body",)) == ({"nothing": 0}, [])
+    for method, path in (("POST", "/v1/lookups"), ("POST", "/v1/streams")):
+        for client, status in ((api.client(), 401), (api.acting(*Role), 422)):
+            assert client.request(method, path, json={"nothing": 0}).status_code == status
+
+
 def test_an_application_with_a_route_without_a_rule_does_not_start(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,8 @@ def test_refused_sign_ins_are_on_record_once_a_minute(api: Api) -> None:
     for now[0] in (0.0, 1.0, EVERY_SECONDS - 1, EVERY_SECONDS, EVERY_SECONDS + 1, 10 * EVERY_SECONDS):
         told.append(refusals.is_told())
     assert told == [True, False, False, True, False, True]
+    refusals.not_told()
+    assert refusals.is_told()
 
 
 def test_a_form_of_another_site_is_no_sign_in(api: Api) -> None:
