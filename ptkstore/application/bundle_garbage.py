@@ -18,7 +18,6 @@ from ptkstore.ports.team_code import Bundles
 _BUNDLE = re.compile(rf"{BUNDLES}/([0-9a-f]{{64}})\.tar")
 _CLAIM = re.compile(rf"{BUNDLES}/teams/([a-z0-9_]+)/([0-9a-f]{{64}})-([0-9]{{1,9}})")
 _MANIFEST = re.compile(rf"{PTKS}/([^/]+)/v(\d{{8}})/manifest\.json")
-_AT_ONCE = 32  # archives of up to a MiB in memory
 
 
 def is_of_bundles(path: str) -> bool:
@@ -61,33 +60,50 @@ def unneeded(ages: Mapping[str, float], least: float, begin: Begin, lake: Lake) 
     old = {sha256: one for sha256, one in stored.items() if min(one.paths.values()) >= least}
     if not old:
         return
-    needed = _needed(ages, begin, lake)
+    needed = _Needs(ages, begin, lake).now()
     for sha256, one in sorted(old.items()):
         if needed is not None and not needed.keeps(sha256, one.teams):
             yield from sorted(one.paths)  # the archive before its claims
 
 
-def remove(paths: Sequence[str], begin: Begin, lake: Lake, bundles: Bundles) -> None:
-    """Delete files of unneeded bundles, and put back the archives that came to be needed meanwhile."""
-    archives = [match[1] for match in map(_BUNDLE.fullmatch, paths) if match]
-    for start in range(0, len(archives), _AT_ONCE):
-        needed = _needed(lake.ages(), begin, lake)
-        held = {
-            sha256: _content(sha256, bundles)
-            for sha256 in archives[start : start + _AT_ONCE]
-            if needed is not None and sha256 not in needed.bundles
-        }
-        for sha256 in held:
-            lake.remove(bundle_path(sha256))
-        needed = _needed(lake.ages(), begin, lake)  # again: who registers a bundle looks after it then, too
-        for sha256, content in held.items():
-            if content is not None and (needed is None or sha256 in needed.bundles):
-                bundles.put(content)
+def remove(paths: Sequence[str], least: float, begin: Begin, lake: Lake, bundles: Bundles) -> None:
+    """Delete files of unneeded bundles that are older than `least` seconds, one by one after one more look at each.
+
+    An archive that came to be needed while it went is put back, whatever happens but the end of this process; then
+    the next `apply` of its team brings it.
+    """
+    needs = _Needs(lake.ages(), begin, lake)
+    teams: dict[str, set[str]] = {}
+    for match in filter(None, map(_CLAIM.fullmatch, paths)):
+        teams.setdefault(match[2], set()).add(match[1])
+    for match in filter(None, map(_BUNDLE.fullmatch, paths)):
+        _remove(match[1], teams.get(match[1], set()), least, needs, lake, bundles)
     left = lake.ages()
     for path in paths:
         claim = _CLAIM.fullmatch(path)
         if claim is not None and bundle_path(claim[2]) not in left:
             lake.remove(path)
+
+
+def _remove(sha256: str, teams: set[str], least: float, needs: _Needs, lake: Lake, bundles: Bundles) -> None:
+    content = _content(sha256, bundles)
+    if needs.keep(sha256, teams):
+        return
+    try:
+        # After the look at what is needed: an upload comes before its registration.
+        if bundles.age(sha256) < least:
+            return
+    except UnknownName:
+        return
+    put_back = True
+    try:
+        lake.remove(bundle_path(sha256))
+    finally:
+        try:
+            put_back = needs.keep(sha256, teams)  # whoever registers it from now on looks after it then
+        finally:
+            if put_back and content is not None:
+                bundles.put(content)
 
 
 def _content(sha256: str, bundles: Bundles) -> bytes | None:
@@ -98,26 +114,57 @@ def _content(sha256: str, bundles: Bundles) -> bytes | None:
         return None
 
 
-def _needed(paths: Iterable[str], begin: Begin, lake: Lake) -> _Needed | None:
-    """Versions that only the lake knows count as well: a recovery takes them over. None if one cannot be read."""
-    found: set[str | None] = set()
-    with begin() as uow:
-        found |= {bundle_of(spec.estimator) for spec in uow.ptks.find()}
-        elected = set()
-        for version in uow.versions.all():
-            elected.add((version.ptk_id, version.number))
-            found.add(bundle_of(version.content["config"]))
-        # A training goes on with the code it was begun with, also where its PTK has other code by now, or is gone.
-        training = {
-            team_of(str(job.ptk_id))
-            for job in uow.jobs.find(state=JobState.OPENED)
-            if job.kind is JobKind.TRAIN
-        }
-    for match in filter(None, map(_MANIFEST.fullmatch, paths)):
-        if (match[1], int(match[2])) not in elected:
-            try:
-                config = (lake.manifest(match[1], int(match[2])) or {}).get("config")
-                found.add(bundle_of(config) if isinstance(config, Mapping) else None)
-            except (CorruptObject, InvalidRequest):
-                return None
-    return _Needed(frozenset(one for one in found if one is not None), frozenset(training))
+class _Needs:
+    """What is needed, by a fresh look at the catalog each time.
+
+    Versions that only the lake knows count as well: a recovery takes them over. They are read once; one that cannot be
+    read keeps everything.
+    """
+
+    def __init__(self, paths: Iterable[str], begin: Begin, lake: Lake) -> None:
+        self._begin = begin
+        self._of_versions: dict[tuple[str, int], str | None] = {}
+        self._catalog()
+        self._of_lake = self._lake_alone(paths, lake)
+
+    def keep(self, sha256: str, teams: set[str]) -> bool:
+        """Whether a bundle stays that counts for these teams."""
+        needed = self.now()
+        return needed is None or needed.keeps(sha256, teams)
+
+    def now(self) -> _Needed | None:
+        """What is needed now; None if that is open."""
+        if self._of_lake is None:
+            return None
+        catalog = self._catalog()
+        return _Needed(catalog.bundles | self._of_lake, catalog.training)
+
+    def _catalog(self) -> _Needed:
+        with self._begin() as uow:
+            found = {bundle_of(spec.estimator) for spec in uow.ptks.find()}
+            for version in uow.versions.all():
+                key = (version.ptk_id, version.number)
+                if key not in self._of_versions:
+                    self._of_versions[key] = bundle_of(version.content["config"])
+            # A training goes on with the code it was begun with, also where its PTK has other code by now, or is gone.
+            training = {
+                team_of(str(job.ptk_id))
+                for job in uow.jobs.find(state=JobState.OPENED)
+                if job.kind is JobKind.TRAIN
+            }
+        return _Needed(_known({*found, *self._of_versions.values()}), frozenset(training))
+
+    def _lake_alone(self, paths: Iterable[str], lake: Lake) -> frozenset[str] | None:
+        found: set[str | None] = set()
+        for match in filter(None, map(_MANIFEST.fullmatch, paths)):
+            if (match[1], int(match[2])) not in self._of_versions:
+                try:
+                    config = (lake.manifest(match[1], int(match[2])) or {}).get("config")
+                    found.add(bundle_of(config) if isinstance(config, Mapping) else None)
+                except (CorruptObject, InvalidRequest):
+                    return None
+        return _known(found)
+
+
+def _known(found: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(one for one in found if one is not None)

@@ -69,7 +69,7 @@ def collect_garbage(
     found = find_garbage(older_than, begin=begin, lake=lake, raw=raw, bundles=bundles)
     code = [one.path for one in found if one.reason == _CODE]
     if code:
-        bundle_garbage.remove(code, begin, lake, bundles)
+        bundle_garbage.remove(code, older_than.total_seconds(), begin, lake, bundles)
     for one in found:
         if one.kept or one.reason == _CODE:
             continue

@@ -12,7 +12,7 @@ from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.planning import plan_window
 from ptkstore.application.profile_plans import hindrance
 from ptkstore.application.refusing import why_not
-from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle
+from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.names import ptk_id_of
@@ -82,7 +82,7 @@ def register_ptk(
         if uow.versions.latest(ptk_id) is not None:  # taken over from the lake by a recovery
             uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
         uow.commit()
-    keep_bundle(bundle, bundles)
+    keep_bundle(ptk_id, bundle, bundles)
     return ptk_id
 
 
@@ -112,8 +112,13 @@ def update_ptk(
     """
     with begin() as uow:
         known = uow.ptks.get(ptk_id)
-    bundle = None
-    if estimator is not None and estimator != known.estimator:
+    if estimator is None:
+        bundle = None
+    elif estimator == known.estimator:
+        bundle = uploaded_bundle(
+            ptk_id, estimator, bundles
+        )  # by now it may have been changed, and its code be gone
+    else:
         bundle = admit_team_code(
             ptk_id, estimator, known.stream, begin=begin, bundles=bundles, sandbox=sandbox
         )
@@ -140,7 +145,7 @@ def update_ptk(
         uow.ptks.replace(spec)
         _tell_of_profile(uow, spec, owner.policy, clock)
         uow.commit()
-    keep_bundle(bundle, bundles)
+    keep_bundle(ptk_id, bundle, bundles)
     return spec
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +12,22 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.domain.bundles import assurance_of, bundle_of, checked_sha256, sha256_of, unpack
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import InvalidRequest, PtkRejected, Refused, UnknownName
+from ptkstore.errors import (
+    InvalidRequest,
+    OutcomeUnknown,
+    PtkRejected,
+    PtkStoreError,
+    Refused,
+    UnknownName,
+)
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
 
 AUDIT_RUNS = 400
 """Trainings per audit at registration: enough to see noise that is missing, not to see half of it."""
+
+_ON_ITS_WAY_SECONDS = 900.0
+"""Longer than any upload takes: what a team claims and has not brought by then does not count."""
 
 _SHOWN = 5
 _PRINTED = 1_000
@@ -46,13 +57,11 @@ def put_bundle(
     if sha256 is not None and checked_sha256(sha256) != name:
         raise InvalidRequest("the bundle is not the one that its name says")
     unpack(content)
-    kept = name in bundles.claimed(team)
+    kept = name in bundles.claimed(team) and _is_there(name, bundles)
     # Before it is counted: of those who come at once none is overlooked.
     bundles.claim(team, name, len(content))
-    sizes = bundles.claimed(team).values()
-    if len(sizes) > quota.n_bundles or sum(sizes) > quota.n_bytes:
-        if not kept:
-            bundles.disclaim(team, name, len(content))
+    if not kept and not _has_room(team, quota, bundles):
+        bundles.disclaim(team, name, len(content))
         raise Refused(
             f"team {team!r} may keep {quota.n_bundles} bundles of {quota.n_bytes} bytes in all, and this one is "
             "beyond that; an administrator frees what no PTK and no version needs by ptk lake garbage, or raises "
@@ -61,6 +70,23 @@ def put_bundle(
     bundles.put(content)
     bundles.claim(team, name, len(content))  # again: whoever sent the same at once may have been refused
     return name
+
+
+def _has_room(team: str, quota: Quota, bundles: Bundles) -> bool:
+    for _ in range(2):
+        sizes = bundles.claimed(team).values()
+        if len(sizes) <= quota.n_bundles and sum(sizes) <= quota.n_bytes:
+            return True
+        bundles.drop_claims(team, _ON_ITS_WAY_SECONDS)  # of uploads that died
+    return False
+
+
+def _is_there(sha256: str, bundles: Bundles) -> bool:
+    try:
+        bundles.age(sha256)
+    except UnknownName:
+        return False
+    return True
 
 
 def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
@@ -117,10 +143,7 @@ def admit_team_code(
         return None
     with begin() as uow:
         check_assurance(ptk_id, estimator, uow.streams.get(stream).policy)
-    try:
-        bundle = bundle_for(estimator, bundles)
-    except UnknownName:
-        raise InvalidRequest(f"PTK {ptk_id}: its bundle is not here; upload it first") from None
+    bundle = uploaded_bundle(ptk_id, estimator, bundles)
     assert bundle is not None
     unpack(bundle)
     team, _ = split_ptk_id(ptk_id)
@@ -130,10 +153,33 @@ def admit_team_code(
     return bundle
 
 
-def keep_bundle(bundle: bytes | None, bundles: Bundles) -> None:
-    """See that the bundle of a PTK that was registered just now is there: garbage may have been collected meanwhile."""
-    if bundle is not None:
+def uploaded_bundle(ptk_id: str, estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
+    """The bundle of a PTK that is to be registered; `InvalidRequest` if nobody uploaded it."""
+    try:
+        return bundle_for(estimator, bundles)
+    except UnknownName:
+        raise InvalidRequest(f"PTK {ptk_id}: its bundle is not here; upload it first") from None
+
+
+def keep_bundle(ptk_id: str, bundle: bytes | None, bundles: Bundles) -> None:
+    """See that the bundle of a PTK that was registered just now is there: garbage may have been collected meanwhile.
+
+    Raises
+    ------
+    OutcomeUnknown
+        It could not be put, twice. The PTK is registered.
+    """
+    if bundle is None:
+        return
+    with suppress(PtkStoreError, OSError):
         bundles.put(bundle)
+        return
+    try:
+        bundles.put(bundle)
+    except (PtkStoreError, OSError):
+        raise OutcomeUnknown(
+            f"PTK {ptk_id} is registered as asked, but whether its code is still here is open: apply it once more"
+        ) from None
 
 
 def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:

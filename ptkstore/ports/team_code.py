@@ -18,8 +18,12 @@ class Bundles(Protocol):
         """A bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
         ...
 
+    def age(self, sha256: str) -> float:
+        """Seconds since it was put last; `UnknownName` if there is none."""
+        ...
+
     def claim(self, team: str, sha256: str, n_bytes: int) -> None:
-        """Count a bundle as one that a team keeps; repeatable."""
+        """Count a bundle as one that a team keeps; repeatable, which makes the claim young again."""
         ...
 
     def disclaim(self, team: str, sha256: str, n_bytes: int) -> None:
@@ -28,6 +32,10 @@ class Bundles(Protocol):
 
     def claimed(self, team: str) -> Mapping[str, int]:
         """The size of each bundle that counts as a team's."""
+        ...
+
+    def drop_claims(self, team: str, older_than: float) -> None:
+        """Count those no longer that were claimed so many seconds ago or before, and that are not there."""
         ...
 
 

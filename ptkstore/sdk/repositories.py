@@ -63,8 +63,8 @@ def planned(
 def applied(service: Service, repository: Repository, *, prune: bool = False) -> tuple[Change, ...]:
     """Make the store's PTKs of a team what its repository declares; repeatable.
 
-    Own code travels along, and the store checks it before it registers anything of it. What is to be pruned goes first,
-    so that its budget is there for what comes.
+    Own code travels along, also where nothing changes, so that the store has it; what is new the store checks before
+    it registers anything of it. What is to be pruned goes first, so that its budget is there for what comes.
 
     Raises
     ------
@@ -76,18 +76,21 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
     removals = _removals(repository, known) if prune else []
     for removal in removals:
         service.deregister_ptk(removal.ptk_id)
+    sent: set[str] = set()
     for index, (change, ptk) in enumerate(zip(changes, repository.ptks, strict=True)):
+        spec, bundle = repository.described(ptk)
+        if bundle is not None and change.bundle not in sent:
+            sent.add(service.put_bundle(bundle, team=repository.team))
         if change.action != "keep":
-            _apply(service, change, repository, ptk)
+            _apply(service, change, repository, ptk, spec)
             if change.bundle is not None:
                 changes[index] = replace(change, checks="passed")  # or the store had refused it
     return (*changes, *removals)
 
 
-def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -> None:
-    spec, bundle = repository.described(ptk)
-    if bundle is not None:
-        service.put_bundle(bundle, team=repository.team)
+def _apply(
+    service: Service, change: Change, repository: Repository, ptk: PTK, spec: Mapping[str, Any]
+) -> None:
     if change.action == "register":
         service.register_ptk(
             team=repository.team,

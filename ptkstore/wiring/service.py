@@ -263,7 +263,7 @@ class Service(Subscribing, TeamCoding):
     def garbage(self, older_than: timedelta, *, delete: bool = False) -> tuple[collect_garbage.Garbage, ...]:
         """See `application.collect_garbage`; a look without `delete`."""
         act = collect_garbage.collect_garbage if delete else collect_garbage.find_garbage
-        return act(older_than, begin=self.begin, lake=self.lake, raw=self.raw, bundles=self.bundles)
+        return act(older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles)
 
     # work
 

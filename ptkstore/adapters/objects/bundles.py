@@ -31,9 +31,12 @@ class FsspecBundles:
     def put(self, content: bytes) -> str:
         """Store a bundle; one that is there is verified, and young again."""
         sha256 = sha256_of(content)
-        if not self._place.create(bundle_path(sha256), content):
+        try:
             self.get(sha256)
-            self._place.replace(bundle_path(sha256), content)
+        except UnknownName:
+            if self._place.create(bundle_path(sha256), content):
+                return sha256
+        self._place.replace(bundle_path(sha256), content)  # also where it is removed meanwhile
         return sha256
 
     def get(self, sha256: str) -> bytes:
@@ -46,9 +49,16 @@ class FsspecBundles:
             raise CorruptObject(f"bundle {sha256} is not what was stored")
         return content
 
+    def age(self, sha256: str) -> float:
+        """Seconds since a bundle was put."""
+        try:
+            return self._place.age(bundle_path(checked_sha256(sha256)))
+        except FileNotFoundError:
+            raise UnknownName("bundle", sha256) from None
+
     def claim(self, team: str, sha256: str, n_bytes: int) -> None:
-        """Count a bundle as a team's; repeatable."""
-        self._place.create(_claim_path(team, sha256, n_bytes), b"")
+        """Count a bundle as a team's; repeatable, and then young again."""
+        self._place.replace(_claim_path(team, sha256, n_bytes), b"")
 
     def disclaim(self, team: str, sha256: str, n_bytes: int) -> None:
         """Count it no longer; repeatable."""
@@ -58,6 +68,14 @@ class FsspecBundles:
         """The size of each bundle that counts as a team's."""
         names = (path.rpartition("/")[2] for path in self._place.find(_folder(team)))
         return {found[1]: int(found[2]) for found in map(_CLAIM.fullmatch, names) if found}
+
+    def drop_claims(self, team: str, older_than: float) -> None:
+        """Count no longer what is older than so many seconds and has no bundle."""
+        files = self._place.ages(BUNDLES)
+        for path, age in files.items():
+            found = _CLAIM.fullmatch(path.removeprefix(f"{_folder(team)}/"))
+            if found and age >= older_than and bundle_path(found[1]) not in files:
+                self._place.remove(path)
 
 
 def _claim_path(team: str, sha256: str, n_bytes: int) -> str:

@@ -101,6 +101,10 @@ class LocalPlace:
                 found[path] = now - (self._root / path).stat().st_mtime
         return found
 
+    def age(self, path: str) -> float:
+        """Seconds since a file was written."""
+        return time.time() - (self._root / path).stat().st_mtime
+
     def remove(self, path: str) -> None:
         """Delete one file."""
         victim = self._root / path

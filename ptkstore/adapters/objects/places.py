@@ -64,6 +64,10 @@ class Place(Protocol):
         """Seconds since each file below a folder was written, unfinished ones too."""
         ...
 
+    def age(self, path: str) -> float:
+        """Seconds since a file was written."""
+        ...
+
     def remove(self, path: str) -> None:
         """Delete one file; repeatable."""
         ...

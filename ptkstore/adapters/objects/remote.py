@@ -97,6 +97,12 @@ class RemotePlace:
         now = time.time()
         return {name.removeprefix(f"{self._root}/"): now - written_at(entry) for name, entry in found.items()}
 
+    def age(self, path: str) -> float:
+        """Seconds since an object was written, by the same clocks."""
+        with self._errors():
+            entry = self._fs.info(self._full(path))
+        return time.time() - written_at(entry)
+
     def folders(self, folder: str) -> tuple[str, ...]:
         """First parts of the paths of all objects below a folder."""
         try:

@@ -17,7 +17,7 @@ from ptkstore.application import bundle_garbage
 from ptkstore.domain.bundles import sha256_of
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Assurance
-from ptkstore.errors import Refused, UnknownName
+from ptkstore.errors import OutcomeUnknown, Refused, Unavailable, UnknownName
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.application.world import DAY, NOW, ORIGIN, World, trips
 from tests.team_code import GOOD, Inspector, bundle_with, described
@@ -25,6 +25,7 @@ from tests.team_code import GOOD, Inspector, bundle_with, described
 WEEK = timedelta(days=7)
 FIRST, SECOND, THIRD = (bundle_with(GOOD + f"# {number}\n") for number in range(3))
 A, B, C = map(sha256_of, (FIRST, SECOND, THIRD))
+SECOND_GOES_FIRST = B < A
 
 
 @pytest.fixture
@@ -226,8 +227,134 @@ def test_a_bundle_that_goes_while_it_is_examined_is_there_once_it_is_registered(
     assert world.service.bundles.get(A) == FIRST
 
 
-def test_many_bundles_go_in_parts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle_garbage, "_AT_ONCE", 1)
+def test_a_bundle_that_comes_again_while_another_goes_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for bundle in (FIRST, SECOND):
+        put(world, bundle)
+    age(world)
+    remove = type(world.service.lake).remove
+    gone: list[str] = []
+
+    def removing(lake: Any, path: str) -> None:
+        if not gone:
+            put(world, FIRST if SECOND_GOES_FIRST else SECOND)
+        gone.append(path)
+        remove(lake, path)
+
+    monkeypatch.setattr(type(world.service.lake), "remove", removing)
+    world.service.garbage(WEEK, delete=True)
+    assert gone[0] == f"bundles/{min(A, B)}.tar"
+    later, bundle = (A, FIRST) if SECOND_GOES_FIRST else (B, SECOND)
+    assert files(world) == of(later, bundle, "taxi")
+
+
+def test_code_that_is_registered_while_one_archive_goes_outlives_what_breaks_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world, FIRST)
+    age(world)
+    remove = type(world.service.lake).remove
+
+    def removing(lake: Any, path: str) -> None:
+        monkeypatch.setattr(type(world.service.lake), "remove", remove)
+        world.register("trips", stream="open", estimator=described(FIRST))
+        remove(lake, path)
+        raise OutcomeUnknown("no answer came")
+
+    monkeypatch.setattr(type(world.service.lake), "remove", removing)
+    with pytest.raises(OutcomeUnknown):
+        world.service.garbage(WEEK, delete=True)
+    assert world.service.bundles.get(A) == FIRST
+
+
+def test_an_archive_comes_back_where_the_catalog_does_not_say_whether_it_is_needed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(world, FIRST)
+    age(world)
+    remove = type(world.service.lake).remove
+
+    def no_answer(*_: Any, **__: Any) -> Any:
+        raise Unavailable("the catalog does not answer")
+
+    def removing(lake: Any, path: str) -> None:
+        remove(lake, path)
+        monkeypatch.setattr(type(world.service.catalog), "begin", no_answer)
+
+    monkeypatch.setattr(type(world.service.lake), "remove", removing)
+    with pytest.raises(Unavailable):
+        world.service.garbage(WEEK, delete=True)
+    assert world.service.bundles.get(A) == FIRST
+
+
+def test_a_collection_of_code_keeps_no_writer_waiting_and_reads_a_forgotten_version_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for team, bundle in (("taxi", FIRST), ("taxi", SECOND), ("ads", THIRD)):
+        put(world, bundle, team)
+    folder = Path(world.service.settings.lake) / "ptks" / "taxi.lost" / "v00000001"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(manifest("taxi.lost", 1, FIRST))
+    age(world)
+    read: list[str] = []
+    manifest_of = type(world.service.lake).manifest
+
+    def reading(lake: Any, ptk_id: str, number: int) -> Any:
+        read.append(ptk_id)
+        return manifest_of(lake, ptk_id, number)
+
+    begin = type(world.service.catalog).begin
+
+    def beginning(catalog: Any, *, reads: bool = False) -> Any:
+        assert reads
+        return begin(catalog, reads=reads)
+
+    monkeypatch.setattr(type(world.service.lake), "manifest", reading)
+    monkeypatch.setattr(type(world.service.catalog), "begin", beginning)
+    found = {f"bundles/{sha256}.tar" for sha256 in (B, C)}
+    assert {one.path for one in world.service.garbage(WEEK) if one.path.endswith(".tar")} == found
+    read.clear()
+    bundle_garbage.remove(
+        sorted(found), WEEK.total_seconds(), world.service.read, world.service.lake, world.service.bundles
+    )
+    assert read == ["taxi.lost"]
+    assert world.service.bundles.get(A) == FIRST
+    assert not found & files(world)
+
+
+def test_what_dead_uploads_claimed_blocks_nobody_for_long(world: World) -> None:
+    for bundle in (FIRST, SECOND):
+        world.service.bundles.claim("taxi", sha256_of(bundle), len(bundle))
+    with pytest.raises(Refused):  # they may be on their way
+        put(world, THIRD)
+    age(world, timedelta(minutes=16))
+    put(world, THIRD)
+    assert files(world) == of(C, THIRD, "taxi")
+
+
+def test_what_a_dead_upload_claimed_is_nothing_that_a_team_keeps(world: World) -> None:
+    put(world, FIRST)
+    put(world, SECOND)
+    world.service.bundles.claim("taxi", C, len(THIRD))
+    age(world, timedelta(minutes=16))
+    with pytest.raises(Refused):
+        put(world, THIRD)
+    assert files(world) == of(A, FIRST, "taxi") | of(B, SECOND, "taxi")
+
+
+def test_what_a_team_keeps_may_come_again_also_beyond_its_quota(world: World) -> None:
+    for bundle in (FIRST, SECOND):
+        put(world, bundle)
+    age(world)
+    world.service.settings.__dict__["bundles_per_team"] = 1
+    put(world, FIRST)
+    with pytest.raises(Refused):
+        put(world, THIRD)
+    assert world.service.bundles.age(A) < WEEK.total_seconds() < world.service.bundles.age(B)
+
+
+def test_many_bundles_go_at_once(world: World) -> None:
     for team, bundle in (("taxi", FIRST), ("taxi", SECOND), ("ads", THIRD)):
         put(world, bundle, team)
     age(world)

@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 
 from ptkstore.application.ingest_records import IngestReply
-from ptkstore.domain.bundles import pack
+from ptkstore.domain.bundles import bundle_path, pack, sha256_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams import Assurance, PrivacyUnit
-from ptkstore.errors import CorruptObject, InvalidRequest, LateWriter, NoSandbox, PtkRejected, UnknownName
+from ptkstore.errors import (
+    CorruptObject,
+    InvalidRequest,
+    LateWriter,
+    NoSandbox,
+    OutcomeUnknown,
+    PtkRejected,
+    Unavailable,
+    UnknownName,
+)
 from ptkstore.ports.team_code import Finding
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.application.world import DAY, ORIGIN, World, trips
@@ -104,6 +113,51 @@ def test_code_is_examined_again_only_when_it_changes(accepting: World, inspector
     with pytest.raises(PtkRejected):
         accepting.service.update_ptk(ptk_id, estimator=known)
     assert accepting.service.ptks()[0].estimator == described(changed)
+
+
+def test_code_that_did_not_change_is_kept_again_by_an_update(accepting: World) -> None:
+    ptk_id = register(accepting)
+    known = accepting.service.ptks()[0].estimator
+    bundles, bundle = accepting.service.bundles, bundle_with(GOOD)
+    stored = bundle_path(sha256_of(bundle))
+    get = bundles.get
+
+    def goes(sha256: str) -> bytes:
+        content = get(sha256)
+        bundles.__dict__.pop("get", None)
+        accepting.service.lake.remove(stored)
+        return content
+
+    bundles.__dict__["get"] = goes
+    accepting.service.update_ptk(ptk_id, estimator=known)
+    assert bundles.get(sha256_of(bundle)) == bundle
+    accepting.service.lake.remove(stored)
+    with pytest.raises(InvalidRequest, match="upload it first"):
+        accepting.service.update_ptk(ptk_id, estimator=known, target=0.3)
+    accepting.service.update_ptk(ptk_id, target=0.2)  # nothing is said of its code
+    assert accepting.service.ptks()[0].target == 0.2
+
+
+@pytest.mark.parametrize("error", [UnknownName("bundle", "x"), Unavailable("busy"), OSError("full")])
+def test_a_store_that_fails_after_a_registration_is_asked_again_and_then_told_apart_from_a_refusal(
+    accepting: World, error: Exception
+) -> None:
+    bundles, bundle = accepting.service.bundles, bundle_with(GOOD)
+    accepting.service.put_bundle(bundle, team="taxi")
+    put, failures = bundles.put, [error]
+
+    def failing(content: bytes) -> str:
+        if failures:
+            raise failures.pop()
+        return put(content)
+
+    bundles.__dict__["put"] = failing
+    ptk_id = accepting.register("trips", stream="open", estimator=described(bundle))
+    assert failures == []
+    failures += [error, error]
+    with pytest.raises(OutcomeUnknown, match=r"PTK taxi\.more is registered as asked"):
+        accepting.register("more", stream="open", estimator=described(bundle))
+    assert {spec.ptk_id for spec in accepting.service.ptks()} == {ptk_id, "taxi.more"}
 
 
 def test_where_there_is_no_sandbox_asserted_code_is_refused(accepting: World, inspector: Inspector) -> None:

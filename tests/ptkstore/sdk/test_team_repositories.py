@@ -13,7 +13,7 @@ import pytest
 
 from ptkstore import TeamFunctions, connect, featurize
 from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
-from ptkstore.domain.bundles import unpack
+from ptkstore.domain.bundles import bundle_path, unpack
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
@@ -99,6 +99,17 @@ def test_own_code_is_applied_once_and_then_there_is_nothing_to_do(
     (again,) = store.plan(load_repository(folder))
     assert (again.action, again.checks) == ("keep", None)  # known code is not looked at again
     assert actions(store.apply(load_repository(folder))) == [("keep", "taxi.trips")]
+
+
+def test_code_that_the_store_has_lost_comes_back_by_applying_it_again(
+    store: Store, world: World, tmp_path: Path
+) -> None:
+    world.service.__dict__["sandbox"] = Inspector()
+    repository = load_repository(write_repository(tmp_path / "team"))
+    (applied,) = store.apply(repository)
+    world.service.lake.remove(bundle_path(str(applied.bundle)))
+    assert actions(store.apply(repository)) == [("keep", "taxi.trips")]
+    assert world.service.bundles.get(str(applied.bundle)) == bundle_of(repository)
 
 
 @pytest.mark.usefixtures("sandbox")
