@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> None:
     """`launch.py PARENT COMMAND...`."""
     parent, command = int(arguments[0]), arguments[1:]
     die_with_parent(parent)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would pass that on
+    # Python ignores the first two, a shell without job control the others for what it starts in the background, and
+    # exec would pass that on.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execvp(command[0], command)
