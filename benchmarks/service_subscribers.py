@@ -170,8 +170,7 @@ def informed(database_url: str | None, *, hanging: int = 0) -> dict[str, float]:
                     time.sleep(0.25)
                 seconds = time.perf_counter() - start
                 flipping = _own_seconds() - own
-                if not hanging:
-                    _settled(service)
+                _settled(service, SUBSCRIBERS - hanging)
                 spent = sum(process.cpu_times()[:2]) - before
             finally:
                 relay.kill()
@@ -194,10 +193,10 @@ def _own_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _settled(service: Service) -> None:
-    """Wait until the relay has written the last outcome down."""
+def _settled(service: Service, subscribers: int) -> None:
+    """Wait until the relay has written down the outcome of as many."""
     until = time.perf_counter() + PATIENCE_SECONDS
-    while _positions(service) < SUBSCRIBERS and time.perf_counter() < until:
+    while _positions(service) < subscribers and time.perf_counter() < until:
         time.sleep(0.25)
 
 
