@@ -8,6 +8,8 @@ import pandas as pd
 from feast.protos.feast.core.Transformation_pb2 import UserDefinedFunctionV2
 from feast.transformation.pandas_transformation import PandasTransformation
 
+from ptkstore.errors import InvariantBroken
+
 FUNCTION = "filled"
 
 
@@ -26,4 +28,4 @@ class TextTransformation(PandasTransformation):
 
 def _never_run(inputs: pd.DataFrame) -> pd.DataFrame:
     """Where readers run the text, the publisher runs nothing."""
-    raise NotImplementedError
+    raise InvariantBroken("the text of a filled view is run by readers, never here")

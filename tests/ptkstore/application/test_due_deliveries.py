@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import NoReturn
@@ -16,13 +16,14 @@ from typing import NoReturn
 import pytest
 
 from ptkstore.adapters.streams import RedisStreams, appending
-from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver, courier
+from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver
 from ptkstore.application.deliver_due import DueDeliveries
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.errors import Unavailable
 from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotTried
 from ptkstore.wiring import subscribing
-from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, Raw, raw, says
+from tests.ptkstore.adapters.webhooks.test_courier import slow_host
+from tests.ptkstore.adapters.webhooks.test_messenger import raw, says
 from tests.ptkstore.application.world import World
 from tests.waiting import until
 
@@ -168,22 +169,6 @@ def test_leases_are_kept_while_an_endpoint_takes_its_time(
     assert second.fence == first.fence  # it was kept, not lost and claimed anew
     deliver(deliveries)
     assert positions(published, [name]) == [2]
-
-
-@contextmanager
-def slow_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Raw, threading.Event]]:
-    """A host that is called once at a time, and answers once the event is set."""
-    monkeypatch.setattr(courier, "PER_HOST", 1)
-    monkeypatch.setattr(courier, "HOST_WAIT_SECONDS", PATIENCE_SECONDS)
-    let_go = threading.Event()
-
-    def answers(connection: socket.socket) -> None:
-        assert let_go.wait(PATIENCE_SECONDS)
-        connection.sendall(EMPTY_200)
-
-    with raw(answers) as server:
-        yield server, let_go
-        let_go.set()
 
 
 def follow(world: World, url: str, n: int) -> list[str]:

@@ -16,17 +16,10 @@ from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import NotAllowed, UnknownName
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
-from tests.ptkstore.console.test_console import seen, signed_in
+from tests.ptkstore.console.test_console import PAGES, seen, signed_in
 
 MOST = 24
 PER_BUDGET = 4
-PAGES = (
-    "/console/",
-    "/console/streams/taxi",
-    "/console/ptks",
-    "/console/ptks/taxi.speed",
-    "/console/deliveries",
-)
 
 
 @pytest.fixture(scope="module")

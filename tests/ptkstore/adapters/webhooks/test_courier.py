@@ -72,8 +72,8 @@ def hanging(host: str = "127.0.0.1") -> Iterator[int]:
 
 
 @contextmanager
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[HttpCourier, Raw, threading.Event]]:
-    """A courier that calls a host once at a time, and a host that answers once the event is set."""
+def slow_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Raw, threading.Event]]:
+    """A host that is called once at a time, and answers once the event is set."""
     monkeypatch.setattr(courier, "PER_HOST", 1)
     monkeypatch.setattr(courier, "HOST_WAIT_SECONDS", PATIENCE_SECONDS)
     let_go = threading.Event()
@@ -82,8 +82,16 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[HttpCourier, Raw, th
         assert let_go.wait(PATIENCE_SECONDS)
         connection.sendall(EMPTY_200)
 
+    with raw(answers) as server:
+        yield server, let_go
+        let_go.set()
+
+
+@contextmanager
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[HttpCourier, Raw, threading.Event]]:
+    """A courier that calls such a host, which has its first message."""
     messenger = HttpMessenger(LOOPBACK, timeout_seconds=PATIENCE_SECONDS)
-    with raw(answers) as server, running(messenger) as one:
+    with slow_host(monkeypatch) as (server, let_go), running(messenger) as one:
         one.hand_over([message("first", server.url)])
         until(lambda: server.requests)
         yield one, server, let_go
