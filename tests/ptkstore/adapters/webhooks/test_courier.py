@@ -35,6 +35,7 @@ from tests.waiting import until
 
 LOOPBACK = ("127.0.0.0/8",)
 PATIENCE_SECONDS = 120.0
+LAST_200 = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 SECRET = new_secret()
 LOST = NotDelivered("connection-failed", cause="timeout")  # a lookup without an answer
 
@@ -80,7 +81,7 @@ def slow_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Raw, threading.
 
     def answers(connection: socket.socket) -> None:
         assert let_go.wait(PATIENCE_SECONDS)
-        connection.sendall(EMPTY_200)
+        connection.sendall(LAST_200)  # the next call must not begin on a connection that ends
 
     with raw(answers) as server:
         yield server, let_go
