@@ -32,6 +32,7 @@ from ptkstore.api.routes import (
     versions,
 )
 from ptkstore.api.states import States
+from ptkstore.api.turns import Turns
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem
 from ptkstore.wiring import Service
@@ -55,6 +56,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = limits.threads
+        app.state.turns = Turns()
         app.state.slots = ingest.Slots(limits.ingests_at_once)
         app.state.feed = Feed(service, limits, numbers)
         yield

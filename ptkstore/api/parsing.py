@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from anyio import to_thread
@@ -16,30 +17,41 @@ from ptkstore.api.problems import Interrupted
 from ptkstore.wire.base import plain
 
 
-class _StrictRequest(Request):
-    """Refuses what json takes beyond JSON, and what no part of the service could store."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A body that is said to be JSON."""
 
-    async def json(self) -> Any:
-        """The body as JSON, or a 400."""
+    body: bytes
+
+    def document(self) -> Any:
+        """The body as JSON, or a 400.
+
+        What json takes beyond JSON is refused, and what no part of the service could store.
+        """
         try:
-            return plain(
-                json.loads(await self.body(), parse_constant=_no_constant, object_pairs_hook=_distinct)
-            )
+            return plain(json.loads(self.body, parse_constant=_no_constant, object_pairs_hook=_distinct))
         except (ValueError, RecursionError):  # their texts quote the body
             raise Interrupted(400, "the body is no JSON document that can be taken") from None
 
 
-class StrictRoute(APIRoute):
-    """A route whose body is read strictly; what is wrong with it is told to those who may send it."""
+class _LazyRequest(Request):
+    """Leaves its body to who asked for it: the more there is, the longer it holds up all others."""
+
+    async def json(self) -> Unread:
+        return Unread(await self.body())
+
+
+class LazyRoute(APIRoute):
+    """A route that gives its endpoint the body unread; what is wrong is told to those who may send it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, given a strict request."""
+        """The handler, given a lazy request."""
         handle = super().get_route_handler()
         guard: Guard | None = getattr(self.endpoint, "guard", None)
 
         async def strictly(request: Request) -> Response:
             try:
-                return await handle(_StrictRequest(request.scope, request.receive))
+                return await handle(_LazyRequest(request.scope, request.receive))
             except RequestValidationError as error:
                 if guard is not None and not getattr(request.state, "asked", False):
                     # The endpoint, which asks who it is, was not reached.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, iscoroutinefunction, signature
 from typing import Annotated, Any, TypeVar, cast
 
@@ -15,7 +15,8 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from ptkstore.api.guard import Asked, Guard, WhoAsks, asked_of
-from ptkstore.api.parsing import StrictRoute
+from ptkstore.api.parsing import LazyRoute, Unread
+from ptkstore.api.turns import Turns
 from ptkstore.domain.identity import RULES, Action
 from ptkstore.wire.base import Wire
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
@@ -55,7 +56,7 @@ class Resource:
     """One kind of thing below /v1; each of its routes names the action that is held against the table of roles."""
 
     def __init__(self, tag: str) -> None:
-        self.router = APIRouter(prefix=PREFIX, tags=[tag], route_class=StrictRoute, redirect_slashes=False)
+        self.router = APIRouter(prefix=PREFIX, tags=[tag], route_class=LazyRoute, redirect_slashes=False)
 
     def route(
         self,
@@ -98,8 +99,9 @@ class Resource:
 def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
     """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
 
-    A document that came is held against its model here, for looking at it costs more the worse it is. What we made
-    ourselves need not be checked again: the OpenAPI document has both models, and tests hold the answers against it.
+    A document that came is read and held against its model here: that costs more the larger it is and the worse.
+    What we made ourselves need not be checked again: the OpenAPI document has both models, and tests hold the
+    answers against it.
     """
     declared = signature(endpoint, eval_str=True)
     callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
@@ -111,9 +113,7 @@ def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
         for one in others
     ]
 
-    @wraps(endpoint)
-    def answered(*, asked: Asked, **named: Any) -> Response:
-        asked.request.state.asked = True
+    def answer(asked: Asked, named: dict[str, Any]) -> Response:
         with asked.guard.admitted(asked.request) as caller:
             for name, model in models.items():
                 named[name] = _read(model, named[name])
@@ -121,6 +121,12 @@ def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
         if isinstance(made, Response):
             return made
         return Response(status_code=status) if made is None else JSONResponse(made, status)
+
+    @wraps(endpoint)
+    async def answered(*, asked: Asked, **named: Any) -> Response:
+        asked.request.state.asked = True
+        turns: Turns = asked.request.app.state.turns
+        return await turns.run(partial(answer, asked, named))
 
     answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
     answered.guard = guard  # type: ignore[attr-defined]
@@ -133,6 +139,8 @@ def _is_document(annotation: Any) -> bool:
 
 def _read(model: TypeAdapter[Any], document: Any) -> Any:
     """The document as its model, or the error that the framework would raise."""
+    if isinstance(document, Unread):
+        document = document.document()
     try:
         return model.validate_python(document, from_attributes=True)
     except ValidationError as error:

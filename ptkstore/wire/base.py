@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
@@ -14,6 +15,7 @@ TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})$
 DECIMAL = r"^\d{1,6}(\.\d{1,24})?([eE]-?\d{1,2})?$"
 
 LIST_MAX = 200
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 JSON_DEPTH = 24
 JSON_INTEGER = 2**63
 
@@ -56,7 +58,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         case None | bool():
             pass
         case str():
-            if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+            if _UNSTORABLE.search(value):
                 raise ValueError("a text holds a character that cannot be stored")
         case int():
             if not -JSON_INTEGER <= value < JSON_INTEGER:

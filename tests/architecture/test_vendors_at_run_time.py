@@ -38,6 +38,7 @@ FEAST = FRAMES | {
     "feast",
     "jinja2",
     "opentelemetry",
+    "orjson",
     "prometheus_client",
     "redis",
     "sniffio",
@@ -58,7 +59,7 @@ ADAPTERS: dict[str, set[str]] = {
 # The extra `service` installs nothing for spans: only who asks for them loads that room.
 WIRED = TABLES | {"pydantic_settings"}
 WIRED |= set().union(*(vendors for room, vendors in ADAPTERS.items() if not room.endswith(".tracing")))
-SERVER = {"fastapi", "opentelemetry"}  # which FastAPI loads where it is installed
+SERVER = {"fastapi", "opentelemetry", "orjson"}  # FastAPI loads the others where they are installed
 
 
 def vendors() -> set[str]:

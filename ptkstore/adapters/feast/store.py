@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,12 +87,14 @@ class FeastFeatureStore:
         Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
         """
         with self._sessions.use() as session:
-            if any(filled.is_filled(name) for name, _ in grouped(features)):
-                return through_feast(session, features, entities)
             answer = None
             if session.packed is not None:
                 answer = self._look_up_directly(session, session.packed, features, entities)
-            return look_up(session, features, entities) if answer is None else answer
+            if answer is not None:
+                return answer
+            if _is_filled(grouped(features)):
+                return through_feast(session, features, entities)
+            return look_up(session, features, entities)
 
     def _look_up_directly(
         self,
@@ -216,11 +218,19 @@ def _parts(
     """A request as the registry resolves it now; None if one of its views is not to be read directly."""
     from ptkstore.adapters.feast.packed.direct import part_of
 
+    views = grouped(features)
+    if _is_filled(views):
+        return None
     parts = []
-    for (name, version), wanted in grouped(features).items():
+    for (name, version), wanted in views.items():
         view = resolved(session, name, version, wanted)
         part = part_of(packed.hash_key(session.config, view), view, wanted, newest=version is None)
         if part is None:
             return None
         parts.append(part)
     return tuple(parts)
+
+
+def _is_filled(views: Iterable[tuple[str, int | None]]) -> bool:
+    """Whether one of the views is computed by Feast where it is read."""
+    return any(filled.is_filled(name) for name, _ in views)

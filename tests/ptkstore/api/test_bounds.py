@@ -173,6 +173,12 @@ def test_what_is_no_document_is_a_problem(client: httpx.Client, body: bytes) -> 
     assert (status in (400, 422), code) == (True, "invalid-request")
 
 
+def test_a_strangers_document_is_not_even_read(api: Api) -> None:
+    for client, status in ((api.client(), 401), (api.acting(*Role), 400)):
+        reply = client.post("/v1/teams", content=b"{", headers={"Content-Type": "application/json"})
+        assert problem(reply)[0] == status
+
+
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "", "a/b/c"])
 def test_json_is_read_as_json_only(client: httpx.Client, media_type: str) -> None:
     reply = client.post("/v1/teams", content=b'{"name": "x"}', headers={"Content-Type": media_type})

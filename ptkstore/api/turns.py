@@ -1,0 +1,49 @@
+"""Whose turn it is to compute: threads that compute at once only slow each other down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import to_thread
+
+AT_ONCE = 2
+LONG_SECONDS = 0.1
+_Made = TypeVar("_Made")
+
+
+class Turns:
+    """Few requests are worked on at once, each in a thread; whatever takes long lets the next one begin.
+
+    One interpreter computes one thing at a time, and threads that hand it to and fro cost more than their work. What
+    takes long mostly waits for another part, so it goes on beside those that come after it, and a part that does not
+    answer holds nobody up before the threads of the process are used up.
+    """
+
+    def __init__(self, at_once: int = AT_ONCE, long_seconds: float = LONG_SECONDS) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._long_seconds = long_seconds
+
+    async def run(self, work: Callable[[], _Made]) -> _Made:
+        """What `work` returns or raises, from a thread."""
+        await self._places.acquire()
+        place = _Place(self._places)
+        timer = asyncio.get_running_loop().call_later(self._long_seconds, place.leave)
+        try:
+            return await to_thread.run_sync(work)
+        finally:
+            timer.cancel()
+            place.leave()
+
+
+class _Place:
+    """Is left once."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places: asyncio.Semaphore | None = places
+
+    def leave(self) -> None:
+        places, self._places = self._places, None
+        if places is not None:
+            places.release()
