@@ -72,7 +72,11 @@ class Deliveries(Protocol):
         ...
 
     def claim(self, now: datetime, lease: timedelta, *, fresh: int, retried: int) -> tuple[Job, ...]:
-        """Take due deliveries, so many that were not tried yet and so many that failed before."""
+        """Take due deliveries, so many that were not tried yet and so many that failed before.
+
+        Raises their fences, and their attempts unless they come from somebody who died with them: that tells
+        nothing of the endpoint.
+        """
         ...
 
     def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> Sequence[Job]:

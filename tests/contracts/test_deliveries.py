@@ -64,6 +64,21 @@ class DeliveriesContract:
         assert [one.id for one in taken(catalog, fresh=2, retried=1)] == ["notify/new", "notify/old0"]
         assert taken(catalog, fresh=2, retried=0) == []
 
+    def test_a_claim_that_was_lost_is_no_attempt_of_the_endpoint(self, catalog: SqlCatalog) -> None:
+        add(catalog, notify("a"), notify("b", attempt=3))
+        for number in range(4):
+            found = taken(catalog, now=NOW + number * LEASE)
+            assert sorted((one.id, one.fence, one.attempt) for one in found) == [
+                ("notify/a", number + 1, 1),
+                ("notify/b", number + 1, 4),
+            ]
+            with catalog.begin() as uow:
+                assert [uow.jobs.get(one.id) for one in found] == found
+        with catalog.begin() as uow:  # who keeps it to the end says what became of it
+            uow.deliveries.save(replace(one, due_at=NOW) for one in uow.deliveries.held(found))
+            uow.commit()
+        assert sorted(one.attempt for one in taken(catalog)) == [2, 5]
+
     def test_of_many_relays_each_delivery_has_one(self, catalog: SqlCatalog) -> None:
         add(catalog, *(notify(f"{n:03}") for n in range(200)))
         with ThreadPoolExecutor(6) as pool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, bindparam, case, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs import LIVE, job_of
@@ -39,14 +39,21 @@ class SqlDeliveries:
         """Take due deliveries; those that others are taking are passed over."""
         claimed = [*self._due(now, fresh, tried=False), *self._due(now, retried, tried=True)]
         until = now + lease
+        is_new = case((t.jobs.c.lease_until.is_(None), 1), else_=0)
         for ids in parts(job.id for job in claimed):
             self._connection.execute(
                 update(t.jobs)
                 .where(t.jobs.c.id.in_(ids))
-                .values(fence=t.jobs.c.fence + 1, attempt=t.jobs.c.attempt + 1, lease_until=until)
+                .values(fence=t.jobs.c.fence + 1, attempt=t.jobs.c.attempt + is_new, lease_until=until)
             )
         return tuple(
-            replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=until) for job in claimed
+            replace(
+                job,
+                fence=job.fence + 1,
+                attempt=job.attempt + (job.lease_until is None),
+                lease_until=until,
+            )
+            for job in claimed
         )
 
     def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> tuple[Job, ...]:
