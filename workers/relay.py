@@ -14,7 +14,7 @@ from kombu.exceptions import ChannelError, OperationalError
 
 from ptkstore.adapters.world import configure_logging, log_code
 from ptkstore.application.signs_of_life import ProcessRole
-from ptkstore.errors import PtkStoreError, Unavailable
+from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 from workers import process
 from workers.app import QUEUE, make_app
@@ -24,9 +24,8 @@ PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
 HINT_AGAIN_SECONDS = 2.0
 DRAIN_SECONDS = 4.0  # for calls that are on their way when the relay is told to stop
-LAST_WORDS_SECONDS = (
-    4.0  # for the pass that was under way, and to write down; with the former below a supervisor's 10
-)
+LAST_WORDS_SECONDS = 4.0  # for the pass that was under way, and to write down
+LAST_HINT_SECONDS = 1.0  # with both former ones below a supervisor's 10
 BATCH = 200
 MOST_WAITING = 400
 
@@ -81,22 +80,55 @@ class Deliverer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._guarded(self._pass)
-        self._guarded(lambda: self._deliveries.drain(DRAIN_SECONDS))
+            _guarded("deliveries", self._pass, self._stop)
+        _guarded("deliveries", lambda: self._deliveries.drain(DRAIN_SECONDS), self._stop)
 
     def _pass(self) -> None:
         if not self._deliveries.pass_once(PERIOD_SECONDS):
             self._stop.wait(LOOK_SECONDS)
 
-    def _guarded(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except PtkStoreError as error:
-            log_code("deliveries wait", "-", error.code)
-            self._stop.wait(1.0)
-        except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
-            log_code("deliveries failed unexpectedly", "-", type(error).__name__)
-            self._stop.wait(1.0)
+
+class Hinter:
+    """Hints what is due and shows that the relay lives, from a thread of its own.
+
+    A call to a broker that does not answer ends with its time limit, not with a signal: who is told to stop leaves it
+    behind. A hint that is lost with it only delays.
+    """
+
+    def __init__(self, relay: Relay, life: Life, stop: threading.Event) -> None:
+        self._relay, self._life, self._stop = relay, life, stop
+        self._thread = threading.Thread(target=self._run, name="hints", daemon=True)
+
+    def start(self) -> Self:
+        """Hint until told to stop."""
+        self._thread.start()
+        return self
+
+    def join(self) -> None:
+        """Let a hint that is being sent be sent, if that is done at once."""
+        self._thread.join(LAST_HINT_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stop.wait(PERIOD_SECONDS):
+            _guarded("hints", self._pass, self._stop)
+
+    def _pass(self) -> None:
+        self._relay.pass_once(time.monotonic())
+        self._life.show()
+
+
+def _guarded(what: str, act: Callable[[], None], stop: threading.Event) -> None:
+    """Do it; what goes wrong is told by its code, and not at once tried again."""
+    try:
+        act()
+        return
+    except PtkStoreError as error:
+        log_code(f"{what} wait", "-", error.code)
+    except (OperationalError, OSError) as error:
+        log_code(f"{what} wait", "-", type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+        log_code(f"{what} failed unexpectedly", "-", type(error).__name__)
+    stop.wait(1.0)
 
 
 def main() -> None:
@@ -110,16 +142,11 @@ def main() -> None:
         lambda job_id: app.send_task("ptk.run_job", (job_id,), ignore_result=True) and None,
         lambda: queue_length(app),
     )
-    life = Life(service, ProcessRole.RELAY)
     deliverer = Deliverer(service, stop).start()
-    while not stop.wait(PERIOD_SECONDS):
-        try:
-            relay.pass_once(time.monotonic())
-            life.show()
-        except (Unavailable, OperationalError, OSError) as error:
-            log_code("relay waits", "-", type(error).__name__)
-            stop.wait(1.0)
+    hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop).start()
+    stop.wait()
     deliverer.join()
+    hinter.join()
     service.close()  # sends the spans that are left
 
 

@@ -33,6 +33,7 @@ from ptkstore.api.routes import (
 )
 from ptkstore.api.states import States
 from ptkstore.api.turns import Turns
+from ptkstore.application.refused_callers import RefusedCallers
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem
 from ptkstore.wiring import Service
@@ -75,7 +76,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
     app.state.identity = Identity(service)
     app.state.states = States(service, limits.versions_cached)
-    app.state.rates = Rates(limits.requests_per_second)
+    app.state.rates, app.state.refused = Rates(limits.requests_per_second), RefusedCallers()
     app.state.parts = health.Parts(service)
     for room in RESOURCES:
         app.include_router(room.resource.router)

@@ -16,7 +16,7 @@ from ptkstore.application.authorize import Named
 from ptkstore.application.record_action import Trace
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
-from ptkstore.errors import InvariantBroken, NotAllowed, UnknownName
+from ptkstore.errors import InvariantBroken, NotAllowed, Unauthenticated, UnknownName
 from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID, TOKEN_ID
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
@@ -104,15 +104,16 @@ class Guard:
         known = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
         named = None if self.by_body else Named(**known)
         text = token_text(request)
-        try:
-            principal = identity.authorize(text, self.action, named)
-        except (NotAllowed, UnknownName) as error:
-            principal = identity.identify(text)
-            _tell(request, principal)
-            state.rates.take(principal)
-            if isinstance(error, NotAllowed):
-                identity.record(self.action, subject, request.state.request_id, principal, error.code)
-            raise
+        with refused_on_record(request, self.action, subject):
+            try:
+                principal = identity.authorize(text, self.action, named)
+            except (NotAllowed, UnknownName) as error:
+                principal = identity.identify(text)
+                _tell(request, principal)
+                state.rates.take(principal)
+                if isinstance(error, NotAllowed):
+                    identity.record(self.action, subject, request.state.request_id, principal, error.code)
+                raise
         _tell(request, principal)
         state.rates.take(principal)
         return Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
@@ -120,6 +121,23 @@ class Guard:
     def _check(self, caller: Caller) -> None:
         if self.by_body and not caller.permitted:
             raise InvariantBroken(f"a route did {self.action.value} without asking whether it may")
+
+
+@contextmanager
+def refused_on_record(request: Request, action: Action, subject: str) -> Iterator[None]:
+    """Have it on record, one a minute, that somebody came with a token that opens nothing.
+
+    Who came with none has guessed nothing. What the path names is a stranger's own text: only its kind is kept.
+    """
+    try:
+        yield
+    except Unauthenticated as error:
+        if "authorization" in request.headers:
+            state, kind, code = request.app.state, subject.partition("/")[0], error.code
+            state.refused.tell(
+                lambda nobody: state.identity.record(action, kind, request.state.request_id, nobody, code)
+            )
+        raise
 
 
 def token_text(request: Request) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from anyio import to_thread
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -21,7 +21,7 @@ from ptkstore.wire.base import plain
 class Unread:
     """A body that is said to be JSON."""
 
-    body: bytes
+    body: bytes = field(repr=False)
 
     def document(self) -> Any:
         """The body as JSON, or a 400.
@@ -55,7 +55,7 @@ class LazyRoute(APIRoute):
             except RequestValidationError as error:
                 if guard is not None and not getattr(request.state, "asked", False):
                     # The endpoint, which asks who it is, was not reached.
-                    await to_thread.run_sync(guard.refuse, request, error)
+                    await request.app.state.turns.run(partial(guard.refuse, request, error))
                 raise
 
         return strictly

@@ -65,7 +65,10 @@ def _problems() -> str:
 
 def _traced() -> str:
     names = ", ".join(f"`{action.value}`" for action in Action if action not in UNTRACED)
-    return f"### Actions in the audit trail\n\n{names}, and every refusal by roles.\n"
+    return (
+        f"### Actions in the audit trail\n\n{names}, every refusal by roles, and once a minute "
+        "and process a token that opens nothing.\n"
+    )
 
 
 if __name__ == "__main__":

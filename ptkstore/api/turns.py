@@ -9,7 +9,7 @@ from typing import TypeVar
 from anyio import to_thread
 
 AT_ONCE = 2
-LONG_SECONDS = 0.1
+LONG_SECONDS = 0.01
 _Made = TypeVar("_Made")
 
 
@@ -28,22 +28,33 @@ class Turns:
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What `work` returns or raises, from a thread."""
         await self._places.acquire()
-        place = _Place(self._places)
-        timer = asyncio.get_running_loop().call_later(self._long_seconds, place.leave)
+        turn = _Turn(self._places, self._long_seconds)
         try:
             return await to_thread.run_sync(work)
         finally:
-            timer.cancel()
-            place.leave()
+            turn.end()
 
 
-class _Place:
-    """Is left once."""
+class _Turn:
+    """A place, until the work ends or has taken long while there was a thread for the next."""
 
-    def __init__(self, places: asyncio.Semaphore) -> None:
+    def __init__(self, places: asyncio.Semaphore, seconds: float) -> None:
         self._places: asyncio.Semaphore | None = places
+        self._seconds = seconds
+        self._threads = to_thread.current_default_thread_limiter()
+        self._wait()
 
-    def leave(self) -> None:
+    def end(self) -> None:
+        self._timer.cancel()
         places, self._places = self._places, None
         if places is not None:
             places.release()
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._pass_on)
+
+    def _pass_on(self) -> None:
+        if self._threads.available_tokens > 0:
+            self.end()
+        else:
+            self._wait()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 from ptkstore.domain.snapshots import canonical_json
-from ptkstore.errors import Conflict, InvalidRequest, PtkStoreError, StillAtWork
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.identity import Answer
 from ptkstore.ports.world import Clock
@@ -38,6 +39,8 @@ def answer_once(
         Something else was asked under this key.
     StillAtWork
         The first request under this key has not ended.
+    OutcomeUnknown
+        `act` was done, and its answer could not be kept.
     """
     if not 1 <= len(key) <= _KEY_MAX or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"an idempotency key has 1 to {_KEY_MAX} printable ASCII characters")
@@ -56,12 +59,18 @@ def answer_once(
     try:
         status, content = act()
     except PtkStoreError:
-        with begin() as uow:
+        with (
+            suppress(Unavailable, OutcomeUnknown),
+            begin() as uow,
+        ):  # what `act` says of itself is what is known
             uow.answers.drop(team, key)
             uow.commit()
         raise
     answer = replace(mine, status=status, content=content)
-    with begin() as uow:
-        uow.answers.keep(answer)
-        uow.commit()
+    try:
+        with begin() as uow:
+            uow.answers.keep(answer)
+            uow.commit()
+    except Unavailable:
+        raise OutcomeUnknown("it was done, but its answer is not kept: look before asking again") from None
     return answer, False

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from ptkstore.domain.audit import DONE, LOCAL, STARTED, AuditEntry
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.errors import PtkStoreError
+from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.world import Clock
 
 FAILED = "failed"
+_READS = frozenset(
+    {Action.AUDIT_READ, Action.LEDGER_EXPORT}
+)  # recorded for what they show; they change nothing
 
 
 @dataclass(slots=True)
@@ -30,6 +33,11 @@ def recorded(
 
     The first line is durable before the block begins: what cannot be recorded is not done. A first line without a
     second tells of an action whose end nobody knows.
+
+    Raises
+    ------
+    OutcomeUnknown
+        Something may have been changed, and the second line could not be written.
     """
     record(action, subject, request_id, principal, STARTED, begin=begin, clock=clock)
     outcome, trace = FAILED, Trace(subject)
@@ -40,7 +48,14 @@ def recorded(
         outcome = error.code
         raise
     finally:
-        record(action, trace.subject, request_id, principal, outcome, begin=begin, clock=clock)
+        try:
+            record(action, trace.subject, request_id, principal, outcome, begin=begin, clock=clock)
+        except Unavailable:
+            if action in _READS or outcome not in (DONE, FAILED, OutcomeUnknown.code):
+                raise
+            raise OutcomeUnknown(
+                "it may be done, but its end is not on record: look before asking again"
+            ) from None
 
 
 def record(

@@ -18,10 +18,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ptkstore.application.refused_callers import RefusedCallers
 from ptkstore.console.pages import Pages, shown_time, told
-from ptkstore.console.refusals import Refusals
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
-from ptkstore.domain.audit import DONE, UNKNOWN, subject_of
+from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated
 from ptkstore.wiring import Service
@@ -36,8 +36,6 @@ _POLICY = (
     "frame-ancestors 'none'"
 )
 _STYLE = (_HERE / "style.css").read_text()
-
-_NOBODY = Principal(UNKNOWN, UNKNOWN, frozenset())
 
 Page = Callable[[Principal], dict[str, Any]]
 
@@ -62,7 +60,7 @@ class Console:
     ) -> None:
         self._identity, self._admit = identity, admit
         self._pages = Pages(service, identity, health)
-        self._sessions, self._refusals = Sessions(), Refusals()
+        self._sessions, self._refused = Sessions(), RefusedCallers()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -174,12 +172,12 @@ class Console:
         try:
             who = self._identity.identify(token)
         except Unauthenticated as error:
-            if self._refusals.is_told():
-                try:
-                    self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, _NOBODY, error.code)
-                except PtkStoreError:
-                    self._refusals.not_told()
-                    raise
+            code = error.code
+            self._refused.tell(
+                lambda nobody: self._identity.record(
+                    Action.CONSOLE_SIGN_IN, "console", request_id, nobody, code
+                )
+            )
             raise
         self._admit(who)
         self._identity.record(Action.CONSOLE_SIGN_IN, "console", request_id, who, DONE)

@@ -241,7 +241,11 @@ class Jobs(Protocol):
         ...
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
-        """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None."""
+        """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None.
+
+        Claims that somebody died with count, but for deliveries: what kills workers has to be given up one day, and
+        what killed a relay tells nothing of the endpoint.
+        """
         ...
 
     def held(self, job: Job) -> Job:

@@ -57,7 +57,7 @@ class DeliveriesContract:
         assert (second.id, second.fence, second.attempt) == ("notify/a", 1, 1)
         assert second.lease_until == NOW + LEASE
         assert taken(catalog) == []
-        assert [one.fence for one in taken(catalog, now=NOW + LEASE)] == [1, 2, 2]
+        assert [one.fence for one in taken(catalog, now=NOW + LEASE)] == [2, 2, 1]
 
     def test_those_that_failed_before_have_places_of_their_own(self, catalog: SqlCatalog) -> None:
         add(catalog, *(notify(f"old{n}", attempt=3, due_at=NOW - SECOND) for n in range(5)), notify("new"))
@@ -78,6 +78,26 @@ class DeliveriesContract:
             uow.deliveries.save(replace(one, due_at=NOW) for one in uow.deliveries.held(found))
             uow.commit()
         assert sorted(one.attempt for one in taken(catalog)) == [2, 5]
+
+    def test_deliveries_of_a_relay_that_died_do_not_wait_behind_those_that_fail(
+        self, catalog: SqlCatalog
+    ) -> None:
+        add(catalog, *(notify(f"down{n}", attempt=3, due_at=NOW - SECOND) for n in range(5)))
+        add(catalog, notify("a"), notify("b", attempt=1, due_at=NOW - SECOND))
+        assert [one.id for one in taken(catalog, fresh=9, retried=0)] == ["notify/a"]
+        again = taken(catalog, fresh=9, retried=1, now=NOW + LEASE)
+        assert [one.id for one in again] == ["notify/a", "notify/b"]
+
+    @pytest.mark.parametrize(("kind", "attempts"), [(JobKind.NOTIFY, 1), (JobKind.TRAIN, 3)])
+    def test_claims_that_were_lost_count_where_they_tell_of_the_work(
+        self, catalog: SqlCatalog, kind: JobKind, attempts: int
+    ) -> None:
+        made = notify("a") if kind is JobKind.NOTIFY else job("train/x", kind, ptk_id=PTK)
+        add(catalog, made)
+        for number in range(3):
+            found = claim(catalog, made.id, NOW + number * LEASE)
+        assert found is not None
+        assert (found.attempt, found.fence) == (attempts, 3)
 
     def test_of_many_relays_each_delivery_has_one(self, catalog: SqlCatalog) -> None:
         add(catalog, *(notify(f"{n:03}") for n in range(200)))

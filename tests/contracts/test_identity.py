@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,31 @@ from ptkstore.errors import (
     Conflict,
     InvalidRequest,
     NotAllowed,
+    OutcomeUnknown,
     Refused,
+    StillAtWork,
     Unauthenticated,
     Unavailable,
     UnknownName,
 )
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from tests.contracts.builders import NOW, stream_named
 from tests.ptkstore.application.world import StandingClock
 
 WHO = Principal("taxi", "0" * 16, frozenset({Role.PRODUCER}))
+
+
+class Fragile:
+    """A catalog that can be cut off."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self.broken = False
+
+    def __call__(self) -> AbstractContextManager[UnitOfWork]:
+        if self.broken:
+            raise Unavailable("the catalog does not answer")
+        return self._begin()
 
 
 class IdentityContract:
@@ -222,6 +239,36 @@ class IdentityContract:
         assert not done
 
     @pytest.mark.parametrize(
+        ("action", "ends_with", "told"),
+        [
+            (Action.STREAM_CLOSE, None, OutcomeUnknown),
+            (Action.STREAM_CLOSE, OutcomeUnknown("cut"), OutcomeUnknown),
+            (Action.STREAM_CLOSE, ZeroDivisionError(), OutcomeUnknown),
+            (Action.STREAM_CLOSE, Refused("no"), Unavailable),
+            (Action.LEDGER_EXPORT, None, Unavailable),
+            (Action.AUDIT_READ, None, Unavailable),
+        ],
+    )
+    def test_what_may_be_done_is_not_told_as_undone_when_its_end_cannot_be_recorded(
+        self,
+        catalog: SqlCatalog,
+        world: dict[str, Any],
+        action: Action,
+        ends_with: Exception | None,
+        told: type[Exception],
+    ) -> None:
+        fragile = Fragile(catalog.begin)
+        with (
+            pytest.raises(told) as raised,
+            recorded(action, "stream/taxi", "r", WHO, **{**world, "begin": fragile}),
+        ):
+            fragile.broken = True
+            if ends_with is not None:
+                raise ends_with
+        assert type(raised.value) is told
+        assert [e.outcome for e in read_audit_log(begin=catalog.begin)] == ["started"]
+
+    @pytest.mark.parametrize(
         "statement",
         [
             "UPDATE audit SET outcome = 'done'",
@@ -263,6 +310,34 @@ class IdentityContract:
             answer_once.answer_once("taxi", "k", 1, fails, **world)
         answer, old = answer_once.answer_once("taxi", "k", 1, lambda: (200, ""), **world)
         assert (answer.status, old) == (200, False)
+
+    def test_what_was_done_is_not_told_as_undone_when_its_answer_cannot_be_kept(
+        self, catalog: SqlCatalog, world: dict[str, Any]
+    ) -> None:
+        fragile = Fragile(catalog.begin)
+
+        def act() -> tuple[int, str]:
+            fragile.broken = True
+            return 201, ""
+
+        with pytest.raises(OutcomeUnknown):
+            answer_once.answer_once("taxi", "k", 1, act, **{**world, "begin": fragile})
+
+    @pytest.mark.parametrize("error", [OutcomeUnknown("cut"), Refused("no")])
+    def test_an_end_is_told_as_it_was_where_its_key_cannot_be_freed(
+        self, catalog: SqlCatalog, world: dict[str, Any], error: Exception
+    ) -> None:
+        fragile = Fragile(catalog.begin)
+
+        def fails() -> tuple[int, str]:
+            fragile.broken = True
+            raise error
+
+        with pytest.raises(type(error)) as raised:
+            answer_once.answer_once("taxi", "k", 1, fails, **{**world, "begin": fragile})
+        assert raised.value is error
+        with pytest.raises(StillAtWork):
+            answer_once.answer_once("taxi", "k", 1, lambda: (200, ""), **world)
 
     def test_a_key_left_at_work_is_free_again_after_a_while(
         self, world: dict[str, Any], clock: StandingClock

@@ -14,7 +14,7 @@ from tests.faults.checker import Subscriber
 
 STREAM = "rides"
 TEAM = "rides"
-ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)
+ORIGIN = datetime(2006, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
 HOURS = list(range(4))
 SPEED, LONG = f"{TEAM}.speed", f"{TEAM}.long"

@@ -149,6 +149,15 @@ def test_processes_are_started_as_by_compose() -> None:
     assert variables | set(settings) == set(services["worker"]["environment"])
 
 
+def test_how_much_code_a_team_keeps_can_be_set() -> None:
+    limits = ("bundles_per_team", "bundle_mib_per_team")
+    usual = {f"PTK_{name.upper()}": str(Settings.model_fields[name].default) for name in limits}
+    one_other = {"PTK_BUNDLES_PER_TEAM": "7"}
+    for values, wanted in (({}, usual), ({"settings": one_other}, {**usual, **one_other})):
+        (settings,) = (one["data"] for one in chart(values) if one["kind"] == "ConfigMap")
+        assert wanted.items() <= settings.items()
+
+
 def test_maintenance_stops_every_process_and_upgrades_once() -> None:
     made = chart({"maintenance": True})
     assert {one["spec"]["replicas"] for one in made if one["kind"] == "Deployment"} == {0}

@@ -65,6 +65,17 @@ def test_every_setting_that_is_set_exists() -> None:
         assert {one for one in environment if one.startswith("PTK_")} <= known
 
 
+def test_how_much_code_a_team_keeps_can_be_set() -> None:
+    limits = ("bundles_per_team", "bundle_mib_per_team")
+    usual = {f"PTK_{name.upper()}": str(Settings.model_fields[name].default) for name in limits}
+    others = dict.fromkeys(usual, "7")
+    example = (INFRA / "compose.env").read_text().splitlines()
+    assert {f"# {name}={value}" for name, value in usual.items()} <= set(example)
+    for name in OURS:
+        for chosen, wanted in ((SECRETS, usual), ({**SECRETS, **others}, others)):
+            assert wanted.items() <= compose(chosen)["services"][name]["environment"].items()
+
+
 def test_no_process_is_the_only_schedule_and_only_the_api_is_reached_from_outside() -> None:
     services = compose()["services"]
     assert services["schedule"]["deploy"]["replicas"] == 2

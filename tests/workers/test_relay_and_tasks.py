@@ -204,7 +204,8 @@ def test_a_relay_that_is_told_to_stop_gives_back_what_it_has(
     close = made.close
 
     def closing() -> None:
-        alive.append([thread.name for thread in threading.enumerate() if thread.name == "deliveries"])
+        names = [thread.name for thread in threading.enumerate()]
+        alive.append([name for name in names if name in ("deliveries", "hints")])
         close()
 
     told = threading.Event()

@@ -9,8 +9,9 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -28,6 +29,16 @@ pytestmark = pytest.mark.real
 PTK = "taxi.speed"
 WAITING = 8  # messages beyond those that a host is sent at once
 PATIENT = "from workers import relay; relay.DRAIN_SECONDS = 200.0; relay.main()"
+WITHOUT_LIMITS = """
+from workers import relay
+limited = relay.make_app
+def make_app(url):
+    app = limited(url)
+    app.conf.broker_transport_options = {"socket_timeout": None, "socket_connect_timeout": None}
+    return app
+relay.make_app = make_app
+relay.main()
+"""
 
 
 @pytest.fixture
@@ -42,9 +53,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @contextmanager
-def relay(world: World, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+def relay(world: World, *command: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """A relay process; killed at the end of the block if it is not gone by then."""
-    env = {**environment(world.service.settings), "PYTHONPATH": str(ROOT)}
+    env = {**environment(world.service.settings), "PYTHONPATH": str(ROOT), **settings}
     process = subprocess.Popen([sys.executable, *command], env=env, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -89,3 +100,40 @@ def test_a_relay_that_is_told_to_stop_loses_no_time_for_the_next(world: World) -
         called = Counter(request.split(b" ", 2)[1] for request in server.requests)
         assert set(called.values()) == {1}
         assert len(called) == count
+
+
+class SilentBroker:
+    """Takes connections and commands and answers none; as a context manager it is there until the block ends."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._connections: list[socket.socket] = []
+        self.asked = threading.Event()
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (self._listener, *self._connections):
+            one.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # the block has ended
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.append(connection)
+                if connection.recv(65_536):
+                    self.asked.set()
+
+
+def test_a_relay_leaves_a_broker_behind_that_never_answers(world: World) -> None:
+    with (
+        SilentBroker() as broker,
+        relay(world, "-c", WITHOUT_LIMITS, PTK_REDIS_URL=broker.url) as process,
+    ):
+        assert broker.asked.wait(PATIENCE_SECONDS)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, case, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, not_, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs import LIVE, job_of
@@ -116,6 +116,8 @@ class SqlDeliveries:
     def _due(self, now: datetime, limit: int, *, tried: bool) -> list[Job]:
         if limit <= 0:
             return []
+        # Its last attempt may be a claim that was lost.
+        failed = or_(t.jobs.c.attempt > 1, and_(t.jobs.c.attempt == 1, t.jobs.c.lease_until.is_(None)))
         query = (
             select(t.jobs)
             .where(
@@ -123,7 +125,7 @@ class SqlDeliveries:
                 t.jobs.c.state == JobState.READY,
                 t.jobs.c.due_at <= now,
                 or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
-                t.jobs.c.attempt > 0 if tried else t.jobs.c.attempt == 0,
+                failed if tried else not_(failed),
             )
             .order_by(t.jobs.c.due_at, t.jobs.c.id)
             .limit(limit)

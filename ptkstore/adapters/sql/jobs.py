@@ -61,7 +61,9 @@ class SqlJobs:
         if row is None:
             return None
         job = job_of(row)
-        job = replace(job, fence=job.fence + 1, attempt=job.attempt + 1, lease_until=now + lease)
+        lost = job.kind in DELIVERIES and job.lease_until is not None  # which tells nothing of the endpoint
+        attempt = job.attempt if lost else job.attempt + 1
+        job = replace(job, fence=job.fence + 1, attempt=attempt, lease_until=now + lease)
         self._connection.execute(
             update(t.jobs)
             .where(t.jobs.c.id == job_id)

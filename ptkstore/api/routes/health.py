@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from ptkstore.adapters.processes import answers_ping
-from ptkstore.api.guard import token_text
+from ptkstore.api.guard import refused_on_record, token_text
 from ptkstore.api.resources import refusals
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
@@ -159,5 +159,6 @@ def metrics(request: Request) -> Response:
         text and settings.metrics_token and compare_digest(text.encode(), settings.metrics_token.encode())
     ):
         identity: Identity = request.app.state.identity
-        identity.authorize(text, Action.AUDIT_READ, Named())
+        with refused_on_record(request, Action.AUDIT_READ, "store"):
+            identity.authorize(text, Action.AUDIT_READ, Named())
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")

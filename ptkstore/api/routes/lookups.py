@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -61,10 +62,14 @@ def _checked(ptk_id: str) -> str:
 
 def _text(results: list[dict[str, Any]]) -> bytes:
     """As JSON; a number that is not finite is null there."""
-    return orjson.dumps({"results": results}, default=_in_base64)
+    return orjson.dumps({"results": results}, default=_other)
 
 
-def _in_base64(value: Any) -> str:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError("a feature of a type that JSON has no form for")
+def _other(value: Any) -> str:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime():  # of a kind of its own
+            return value.isoformat()
+        case _:
+            raise TypeError("a feature of a type that JSON has no form for")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.console.refusals import EVERY_SECONDS, Refusals
 from ptkstore.domain import identity as rules
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Reach, Role, Rule
@@ -54,14 +53,6 @@ def test_refused_sign_ins_are_on_record_once_a_minute(api: Api) -> None:
     (one,) = trail(api)
     assert (one.team, one.token_id, one.action, one.subject) == ("-", "-", "console.sign-in", "console")
     assert (one.outcome, one.request_id) == ("unauthenticated", first)
-    now = [0.0]
-    refusals = Refusals(lambda: now[0])
-    told = []
-    for now[0] in (0.0, 1.0, EVERY_SECONDS - 1, EVERY_SECONDS, EVERY_SECONDS + 1, 10 * EVERY_SECONDS):
-        told.append(refusals.is_told())
-    assert told == [True, False, False, True, False, True]
-    refusals.not_told()
-    assert refusals.is_told()
 
 
 def test_a_form_of_another_site_is_no_sign_in(api: Api) -> None:
