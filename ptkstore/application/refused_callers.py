@@ -10,9 +10,8 @@ from ptkstore.domain.audit import UNKNOWN
 from ptkstore.domain.identity import Principal
 
 EVERY_SECONDS = 60.0
-AGAIN_SECONDS = (
-    1.0  # after a line that could not be written: who guesses must not keep writers waiting either
-)
+# After a line that could not be written: who guesses must not keep writers waiting either.
+AGAIN_SECONDS = 1.0
 NOBODY = Principal(UNKNOWN, UNKNOWN, frozenset())
 
 

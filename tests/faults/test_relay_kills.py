@@ -116,9 +116,9 @@ def test_a_hundred_kills_of_the_relay_lose_nothing(
     doubled = survives(world, webhook_receiver, kills=100)
     measured(
         id="relay-kill-9/doubled",
-        measure="webhooks that came twice in 100 kill -9 of the relay, of 1,500",
+        measure="webhooks that came twice in 100 kill -9 of the relay, each with up to 60 under way",
         unit="messages",
         ours=doubled,
-        goal=SUBSCRIBERS * 100 // KILLS_A_VERSION,
+        goal=SUBSCRIBERS * 100,  # what was under way, and nothing that was written down before
         direction="min",
     )

@@ -23,6 +23,8 @@ from tests.faults.machine import ROOT
 from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
 from tests.ptkstore.application.world import World
 from tests.waiting import PATIENCE_SECONDS, until
+from workers.app import make_app
+from workers.relay import queue_length
 
 pytestmark = pytest.mark.real
 
@@ -135,5 +137,16 @@ def test_a_relay_leaves_a_broker_behind_that_never_answers(world: World) -> None
         relay(world, "-c", WITHOUT_LIMITS, PTK_REDIS_URL=broker.url) as process,
     ):
         assert broker.asked.wait(PATIENCE_SECONDS)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_relay_hints_what_is_due_until_it_is_told_to_stop(world: World) -> None:
+    world.ingest((1.5,))
+    world.close(2)
+    assert world.service.due(1, deliveries=False)
+    broker = make_app(world.service.broker_url)
+    with relay(world, "-m", "workers.relay") as process:
+        until(lambda: queue_length(broker), "a hint")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
