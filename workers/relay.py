@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from kombu.exceptions import ChannelError, OperationalError
 
 from ptkstore.adapters.world import configure_logging, log_code
 from ptkstore.application.signs_of_life import ProcessRole
-from ptkstore.errors import PtkStoreError
+from ptkstore.errors import PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 from workers import process
 from workers.app import QUEUE, make_app
@@ -80,23 +81,35 @@ class Deliverer:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            _guarded("deliveries", self._pass, self._stop)
-        _guarded("deliveries", lambda: self._deliveries.drain(DRAIN_SECONDS), self._stop)
+            self._guarded(self._pass)
+        self._guarded(lambda: self._deliveries.drain(DRAIN_SECONDS))
 
     def _pass(self) -> None:
         if not self._deliveries.pass_once(PERIOD_SECONDS):
             self._stop.wait(LOOK_SECONDS)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except PtkStoreError as error:
+            log_code("deliveries wait", "-", error.code)
+            self._stop.wait(1.0)
+        except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+            log_code("deliveries failed unexpectedly", "-", type(error).__name__)
+            self._stop.wait(1.0)
 
 
 class Hinter:
     """Hints what is due and shows that the relay lives, from a thread of its own.
 
     A call to a broker that does not answer ends with its time limit, not with a signal: who is told to stop leaves it
-    behind. A hint that is lost with it only delays.
+    behind. A hint that is lost with it only delays. What nobody foresaw ends the relay, for its supervisor to begin
+    anew: a connection that broke within the client library may never work again.
     """
 
     def __init__(self, relay: Relay, life: Life, stop: threading.Event) -> None:
         self._relay, self._life, self._stop = relay, life, stop
+        self.failed = False
         self._thread = threading.Thread(target=self._run, name="hints", daemon=True)
 
     def start(self) -> Self:
@@ -110,29 +123,20 @@ class Hinter:
 
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_SECONDS):
-            _guarded("hints", self._pass, self._stop)
-
-    def _pass(self) -> None:
-        self._relay.pass_once(time.monotonic())
-        self._life.show()
-
-
-def _guarded(what: str, act: Callable[[], None], stop: threading.Event) -> None:
-    """Do it; what goes wrong is told by its code, and not at once tried again."""
-    try:
-        act()
-        return
-    except PtkStoreError as error:
-        log_code(f"{what} wait", "-", error.code)
-    except (OperationalError, OSError) as error:
-        log_code(f"{what} wait", "-", type(error).__name__)
-    except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
-        log_code(f"{what} failed unexpectedly", "-", type(error).__name__)
-    stop.wait(1.0)
+            try:
+                self._relay.pass_once(time.monotonic())
+                self._life.show()
+            except (Unavailable, OperationalError, OSError) as error:
+                log_code("hints wait", "-", type(error).__name__)
+                self._stop.wait(1.0)
+            except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+                log_code("hints failed unexpectedly", "-", type(error).__name__)
+                self.failed = True
+                self._stop.set()
 
 
-def main() -> None:
-    """Run until told to stop."""
+def main() -> int:
+    """Run until told to stop; 1 if something unforeseen ended it."""
     stop = stop_event()
     configure_logging()
     service = process.make_service()
@@ -148,6 +152,7 @@ def main() -> None:
     deliverer.join()
     hinter.join()
     service.close()  # sends the spans that are left
+    return int(hinter.failed)
 
 
 def queue_length(app: Celery) -> int:
@@ -168,4 +173,4 @@ def stop_event() -> threading.Event:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -76,7 +76,8 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
     app.state.identity = Identity(service)
     app.state.states = States(service, limits.versions_cached)
-    app.state.rates, app.state.refused = Rates(limits.requests_per_second), RefusedCallers()
+    app.state.rates = Rates(limits.requests_per_second)
+    app.state.refused, app.state.refused_collectors = RefusedCallers(), RefusedCallers()
     app.state.parts = health.Parts(service)
     for room in RESOURCES:
         app.include_router(room.resource.router)

@@ -14,6 +14,7 @@ from fastapi.concurrency import contextmanager_in_threadpool
 from ptkstore.api.limits import Limits
 from ptkstore.application.authorize import Named
 from ptkstore.application.record_action import Trace
+from ptkstore.application.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
 from ptkstore.errors import InvariantBroken, NotAllowed, Unauthenticated, UnknownName
@@ -104,7 +105,7 @@ class Guard:
         known = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
         named = None if self.by_body else Named(**known)
         text = token_text(request)
-        with refused_on_record(request, self.action, subject):
+        with refused_on_record(request, self.action, subject, state.refused):
             try:
                 principal = identity.authorize(text, self.action, named)
             except (NotAllowed, UnknownName) as error:
@@ -124,8 +125,10 @@ class Guard:
 
 
 @contextmanager
-def refused_on_record(request: Request, action: Action, subject: str) -> Iterator[None]:
-    """Have it on record, one a minute, that somebody came with a token that opens nothing.
+def refused_on_record(
+    request: Request, action: Action, subject: str, refused: RefusedCallers
+) -> Iterator[None]:
+    """Have it on record, one a minute of those at one entrance, that somebody came with a token that opens nothing.
 
     Who came with none has guessed nothing. What the path names is a stranger's own text: only its kind is kept.
     """
@@ -134,7 +137,7 @@ def refused_on_record(request: Request, action: Action, subject: str) -> Iterato
     except Unauthenticated as error:
         if "authorization" in request.headers:
             state, kind, code = request.app.state, subject.partition("/")[0], error.code
-            state.refused.tell(
+            refused.tell(
                 lambda nobody: state.identity.record(action, kind, request.state.request_id, nobody, code)
             )
         raise

@@ -66,8 +66,8 @@ def _problems() -> str:
 def _traced() -> str:
     names = ", ".join(f"`{action.value}`" for action in Action if action not in UNTRACED)
     return (
-        f"### Actions in the audit trail\n\n{names}, every refusal by roles, and once a minute "
-        "and process a token that opens nothing.\n"
+        f"### Actions in the audit trail\n\n{names}, every refusal by roles below `/v1`, and once a "
+        "minute and entrance of a process a token that opens nothing.\n"
     )
 
 

@@ -17,6 +17,7 @@ from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
@@ -45,6 +46,8 @@ def register_ptk(
 ) -> str:
     """Register a PTK and return its id; those registered before it are not disturbed.
 
+    Who repeats a registration, because its answer was lost, gets the same answer.
+
     Raises
     ------
     InvalidRequest
@@ -54,7 +57,9 @@ def register_ptk(
     NoSandbox
         It is team code, and cannot be run apart on this machine.
     NameTaken
-        The id was used before.
+        The id was used before, for something else.
+    OutcomeUnknown
+        It is registered, and whether its code is kept is not known.
     """
     ptk_id = ptk_id_of(team, name)
     bundle = admit_team_code(ptk_id, estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox)
@@ -74,16 +79,34 @@ def register_ptk(
         features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         spec = uow.ptks.informed(spec)
-        _check_policy(uow, spec, uow.ptks.find(stream=stream), owner, clock)
-        uow.ptks.add(spec)
-        _tell_of_profile(uow, spec, owner.policy, clock)
-        for kind in (JobKind.PLACE, JobKind.FLIP):
-            uow.jobs.add(cursor(kind, stream, ptk_id, clock.now()))
-        if uow.versions.latest(ptk_id) is not None:  # taken over from the lake by a recovery
-            uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
-        uow.commit()
+        others = uow.ptks.find(stream=stream)
+        if not any(_is_same(spec, other) for other in others):
+            _add(uow, spec, others, owner, clock)
+            uow.commit()
     keep_bundle(ptk_id, bundle, bundles)
     return ptk_id
+
+
+def _is_same(spec: PtkSpec, other: PtkSpec) -> bool:
+    """Whether they have one id and all that a team says of them is equal; the rest follows from that."""
+    return spec.ptk_id == other.ptk_id and _said(spec) == _said(other)
+
+
+def _said(spec: PtkSpec) -> str:
+    return canonical_json([spec.estimator, spec.target, spec.every, spec.config, spec.description])
+
+
+def _add(uow: UnitOfWork, spec: PtkSpec, others: tuple[PtkSpec, ...], owner: Stream, clock: Clock) -> None:
+    if all(
+        other.ptk_id != spec.ptk_id for other in others
+    ):  # else its name is taken, and no room is asked for
+        _check_policy(uow, spec, others, owner, clock)
+    uow.ptks.add(spec)
+    _tell_of_profile(uow, spec, owner.policy, clock)
+    for kind in (JobKind.PLACE, JobKind.FLIP):
+        uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))
+    if uow.versions.latest(spec.ptk_id) is not None:  # taken over from the lake by a recovery
+        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
 
 
 def update_ptk(

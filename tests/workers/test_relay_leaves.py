@@ -150,3 +150,18 @@ def test_a_relay_hints_what_is_due_until_it_is_told_to_stop(world: World) -> Non
         until(lambda: queue_length(broker), "a hint")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+UNFORESEEN = """
+import sys
+from workers import relay
+def breaks(*_):
+    raise TypeError
+relay.Relay.pass_once = breaks
+sys.exit(relay.main())
+"""
+
+
+def test_what_nobody_foresaw_ends_the_relay_for_its_supervisor_to_begin_anew(world: World) -> None:
+    with relay(world, "-c", UNFORESEEN) as process:
+        assert process.wait(PATIENCE_SECONDS) == 1

@@ -159,6 +159,6 @@ def metrics(request: Request) -> Response:
         text and settings.metrics_token and compare_digest(text.encode(), settings.metrics_token.encode())
     ):
         identity: Identity = request.app.state.identity
-        with refused_on_record(request, Action.AUDIT_READ, "store"):
+        with refused_on_record(request, Action.AUDIT_READ, "store", request.app.state.refused_collectors):
             identity.authorize(text, Action.AUDIT_READ, Named())
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")

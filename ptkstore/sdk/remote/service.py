@@ -35,7 +35,6 @@ from ptkstore.sdk.documents import (
 )
 from ptkstore.sdk.evaluations import evaluation_of
 from ptkstore.sdk.profiles import profile_of
-from ptkstore.sdk.remote.registering import registered_as
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
@@ -169,10 +168,7 @@ class RemoteService(RemoteSubscribing):
         config: Mapping[str, Any] | None = None,
         description: str = "",
     ) -> str:
-        """The id of the new PTK; sent again until it is answered, done once.
-
-        Where an answer was lost, a PTK that is registered exactly as it was asked for is the one asked for.
-        """
+        """The id of the new PTK; sent again until it is answered, done once."""
         asked = {
             "team": team,
             "name": name,
@@ -183,10 +179,7 @@ class RemoteService(RemoteSubscribing):
             "config": dict(config or {}),
             "description": description,
         }
-        plain = _plain(asked)
-        return self._http.create(
-            path_of("ptks"), plain, lambda made: str(made["ptk_id"]), lambda: registered_as(self._http, plain)
-        )
+        return self._http.create(path_of("ptks"), _plain(asked), lambda made: str(made["ptk_id"]))
 
     def update_ptk(self, ptk_id: str, **changes: Any) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""

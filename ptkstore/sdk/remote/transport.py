@@ -66,29 +66,10 @@ class Transport:
                 return
             more["cursor"] = cursor
 
-    def create(
-        self,
-        path: str,
-        document: Mapping[str, Any],
-        part: Callable[[Any], _T],
-        look: Callable[[], _T | None] | None = None,
-    ) -> _T:
-        """Create something, once however often it is sent.
-
-        A server that lost track of what it did may refuse the same request when it comes again: what was created has
-        the name, and the room. Once a request may have been done unheard, `look` says before any error whether what
-        was asked for is there; None if not.
-        """
+    def create(self, path: str, document: Mapping[str, Any], part: Callable[[Any], _T]) -> _T:
+        """Create something, once however often it is sent."""
         headers = {"Idempotency-Key": secrets.token_hex(16)}
-        answer, lost = self._sent("POST", path, json=document, headers=headers, repeatable=True)
-        try:
-            return read(_accepted(answer), part)
-        except PtkStoreError as error:
-            if look is None or not (lost or isinstance(error, OutcomeUnknown)):
-                raise
-            if (there := _seen(look)) is not None:
-                return there
-            raise
+        return read(self.send("POST", path, json=document, headers=headers, repeatable=True), part)
 
     def send(
         self,
@@ -110,34 +91,27 @@ class Transport:
         OutcomeUnknown
             The request went out and no answer came: it may have been done.
         """
-        answer, _ = self._sent(
-            method, path, json=json, content=content, params=params, headers=headers, repeatable=repeatable
-        )
-        return _accepted(answer)
-
-    def _sent(
-        self, method: str, path: str, *, repeatable: bool, **request: Any
-    ) -> tuple[httpx.Response | PtkStoreError, bool]:
-        """The answer, or what became of the request instead; and whether it may have been done unheard."""
         changes = method != "GET"
-        lost = False  # only what changes something can be
+        lost = False  # whether a request that changes something may have been done unheard
         for attempt in range(1, TRIES + 1):
             again = repeatable and attempt < TRIES
             try:
-                response = self._client.request(method, path, **request)
+                response = self._client.request(
+                    method, path, json=json, content=content, params=params, headers=headers
+                )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
                 if attempt == TRIES:
-                    break
+                    raise _unanswered("the server cannot be reached", lost) from None
                 _wait(attempt)
                 continue
             except httpx.TransportError:
                 lost |= changes
                 if not again:
-                    return _unanswered("the server did not finish its answer", lost), lost
+                    raise _unanswered("the server did not finish its answer", lost) from None
                 _wait(attempt)
                 continue
             if response.is_success:
-                return response, lost
+                return response
             problem = _problem(response)
             lost |= changes and _is_silent(response.status_code, problem)
             if response.status_code in _AGAIN or is_code(problem, StillAtWork):
@@ -145,9 +119,9 @@ class Transport:
                     _wait(attempt, response.headers.get("Retry-After"))
                     continue
                 if lost:
-                    return _unanswered("the server does not answer", lost), lost
-            return error_of(response.status_code, problem), lost
-        return _unanswered("the server cannot be reached", lost), lost
+                    raise _unanswered("the server does not answer", lost)
+            raise error_of(response.status_code, problem)
+        raise _unanswered("the server cannot be reached", lost)
 
     def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
         """The id of the first event after this one, None when the time is over; lines without one keep it waiting."""
@@ -223,22 +197,6 @@ def read(response: httpx.Response, part: Callable[[Any], _T]) -> _T:
         ) from None
 
 
-def _accepted(answer: httpx.Response | PtkStoreError) -> httpx.Response:
-    if isinstance(answer, PtkStoreError):
-        raise answer
-    return answer
-
-
-def _seen(look: Callable[[], _T | None]) -> _T | None:
-    """What `look` finds; nobody knows the outcome if looking is not answered either."""
-    try:
-        return look()
-    except (Unavailable, OutcomeUnknown):
-        raise _unanswered("the server does not answer", lost=True) from None
-    except PtkStoreError:
-        return None
-
-
 def is_code(problem: Any, kind: type[PtkStoreError]) -> bool:
     """Whether a problem is of this kind of error."""
     return is_problem(problem) and problem["code"] == kind.code
@@ -252,12 +210,8 @@ def _problem(response: httpx.Response) -> Any:
 
 
 def _is_silent(status: int, problem: Any) -> bool:
-    """Whether a refusal leaves open what became of the request: our server's own 503 says that nothing was done.
-
-    A request that is still at work under a key of ours is one of ours.
-    """
-    unheard = is_code(problem, OutcomeUnknown) or is_code(problem, StillAtWork)
-    return unheard or (status in _SILENT and not is_problem(problem))
+    """Whether a refusal leaves open what became of the request: our server's own 503 says that nothing was done."""
+    return (status in _SILENT and not is_problem(problem)) or is_code(problem, OutcomeUnknown)
 
 
 def _wait(attempt: int, asked: str | None = None) -> None:

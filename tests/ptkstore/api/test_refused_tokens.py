@@ -34,7 +34,8 @@ def every(served: Api) -> Callable[[float], None]:
     def pass_(seconds: float) -> None:
         now[0] += seconds
 
-    served.app.state.refused = RefusedCallers(lambda: now[0])
+    for entrance in ("refused", "refused_collectors"):
+        setattr(served.app.state, entrance, RefusedCallers(lambda: now[0]))
     return pass_
 
 
@@ -83,7 +84,14 @@ def test_guesses_do_not_fill_the_trail(served: Api, every: Callable[[float], Non
         every(EVERY_SECONDS - 1)
     every(1)
     assert client.post("/v1/teams").status_code == 401
-    assert [line.action for line in trail(served)[before:]] == ["stream.list", "team.create"]
+    assert [line.action for line in trail(served)[before:]] == ["stream.list", "audit.read", "team.create"]
+
+
+def test_a_collector_with_an_old_token_hides_no_guess(served: Api, every: Callable[[float], None]) -> None:
+    before, client = len(trail(served)), served.client(UNKNOWN)
+    for path in ("/metrics", "/metrics", "/v1/streams"):
+        assert client.get(path).status_code == 401
+    assert [line.action for line in trail(served)[before:]] == ["audit.read", "stream.list"]
 
 
 def test_a_token_that_metrics_refuses_is_on_record(served: Api, every: Callable[[float], None]) -> None:

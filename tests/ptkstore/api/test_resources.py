@@ -62,7 +62,8 @@ def test_a_request_repeated_with_its_key_is_answered_as_first(api: Api, client: 
     assert first.json() == again.json() == {"ptk_id": "taxi.speed"}
     assert ("idempotency-replayed" in first.headers, again.headers["idempotency-replayed"]) == (False, "true")
     assert problem(client.post("/v1/ptks", json=ptk("other"), headers=headers)) == (409, "conflict")
-    assert problem(client.post("/v1/ptks", json=ptk())) == (409, "name-taken")  # without the key
+    assert client.post("/v1/ptks", json=ptk()).json() == {"ptk_id": "taxi.speed"}  # without the key
+    assert problem(client.post("/v1/ptks", json=ptk() | {"target": 0.9})) == (409, "name-taken")
     assert len(api.world.service.ptks()) == 1
 
 

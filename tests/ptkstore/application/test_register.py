@@ -88,10 +88,22 @@ def test_a_refused_ptk_leaves_everybodys_plan_as_it_was_and_the_streams_owner_is
     world.register(name="aa", epsilon=0.1)  # what the refusal said would fit
 
 
+def test_who_repeats_a_registration_gets_the_same_answer_and_changes_nothing(world: World) -> None:
+    made = [world.register(epsilon=0.9) for _ in range(3)]
+    assert made == ["taxi.speed"] * 3
+    assert len(world.service.ptks()) == 1
+    assert world.notices() == []
+    with world.service.begin() as uow:
+        assert len(uow.jobs.find(ptk_id="taxi.speed")) == 2
+
+
 def test_a_name_is_used_once_for_ever(world: World) -> None:
     world.register()
     with pytest.raises(NameTaken):
-        world.register()
+        world.register(epsilon=0.2)
+    with pytest.raises(NameTaken):
+        world.register(epsilon=0.99)  # not that there is no room
+    assert world.notices() == []
     world.service.deregister_ptk("taxi.speed")
     with pytest.raises(NameTaken, match="deregistered"):
         world.register()
