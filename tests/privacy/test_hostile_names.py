@@ -184,6 +184,8 @@ def test_a_version_that_is_no_number_is_refused(store: Store):
             store.ptk(scenario.LONG, version)
 
 
-def test_a_name_taken_is_a_conflict_that_tells_which(store: Store):
+@pytest.mark.usefixtures("untouched")
+def test_a_name_taken_by_another_ptk_is_a_conflict_that_tells_which(store: Store):
+    scenario.register(store, [scenario.LONG])  # the same once more is the first answer, not a conflict
     with pytest.raises(NameTaken, match=scenario.LONG):
-        scenario.register(store, [scenario.LONG])
+        new_ptk(store, name=scenario.LONG.partition(".")[2])
