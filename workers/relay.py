@@ -15,7 +15,7 @@ from kombu.exceptions import ChannelError, OperationalError
 
 from ptkstore.adapters.world import configure_logging, log_code
 from ptkstore.application.signs_of_life import ProcessRole
-from ptkstore.errors import PtkStoreError, Unavailable
+from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 from workers import process
 from workers.app import QUEUE, make_app
@@ -126,7 +126,7 @@ class Hinter:
             try:
                 self._relay.pass_once(time.monotonic())
                 self._life.show()
-            except (Unavailable, OperationalError, OSError) as error:
+            except (Unavailable, OutcomeUnknown, OperationalError, OSError) as error:
                 log_code("hints wait", "-", type(error).__name__)
                 self._stop.wait(1.0)
             except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)

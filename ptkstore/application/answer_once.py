@@ -47,9 +47,12 @@ def answer_once(
     now = clock.now()
     digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()
     mine = Answer(team, key, digest, now)
-    with begin() as uow:
-        known = uow.answers.claim(mine, stale_before=now - AT_WORK_FOR, expired_before=now - KEPT_FOR)
-        uow.commit()
+    try:
+        with begin() as uow:
+            known = uow.answers.claim(mine, stale_before=now - AT_WORK_FOR, expired_before=now - KEPT_FOR)
+            uow.commit()
+    except OutcomeUnknown as error:  # of the claim: nothing was done yet
+        raise Unavailable("the idempotency key cannot be taken now") from error
     if known is not None:
         if known.asked != digest:
             raise Conflict("this idempotency key was used for another request; take a new one")
@@ -71,6 +74,6 @@ def answer_once(
         with begin() as uow:
             uow.answers.keep(answer)
             uow.commit()
-    except Unavailable:
+    except (Unavailable, OutcomeUnknown):
         raise OutcomeUnknown("it was done, but its answer is not kept: look before asking again") from None
     return answer, False

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ptkstore.application.charging import Event, reserve_all
 from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.errors import Unavailable
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 
 _T = TypeVar("_T")
@@ -72,7 +72,9 @@ class GroupCommit:
         Raises
         ------
         Unavailable
-            The catalog did not answer. Whether it committed is not known: look before acting again.
+            The catalog did not answer, and nothing was written.
+        OutcomeUnknown
+            It did not say whether it committed: look before acting again.
         """
         return self.reserve(stream, lambda uow: ((), lambda _: step(uow)))
 
@@ -127,7 +129,7 @@ class GroupCommit:
                 called = [*batch, *line.waiting[:1]]
             for ticket in batch:
                 if not ticket.served:
-                    ticket.refuse(Unavailable("the transaction was interrupted; look before acting again"))
+                    ticket.refuse(OutcomeUnknown("the transaction was interrupted; look before acting again"))
             for ticket in called:
                 ticket.called.set()
 
@@ -137,7 +139,7 @@ class GroupCommit:
                 uow.streams.lock(stream)
                 answers = _taken(uow, stream, [ticket.step for ticket in batch])
                 uow.commit()
-        except Unavailable as error:  # it may have committed: no step is taken on top of itself
+        except (Unavailable, OutcomeUnknown) as error:  # no step is taken on top of itself
             for ticket in batch:
                 ticket.refuse(error)
             return

@@ -68,8 +68,18 @@ def record(
     begin: Begin,
     clock: Clock,
 ) -> None:
-    """Write one line of the trail."""
+    """Write one line of the trail.
+
+    Raises
+    ------
+    Unavailable
+        It is not on record, as far as anybody knows; of the action itself that says nothing.
+    """
     team, token_id = (LOCAL, LOCAL) if principal is None else (principal.team, principal.token_id)
-    with begin() as uow:
-        uow.audit.append(AuditEntry(clock.now(), request_id, team, token_id, action.value, subject, outcome))
-        uow.commit()
+    entry = AuditEntry(clock.now(), request_id, team, token_id, action.value, subject, outcome)
+    try:
+        with begin() as uow:
+            uow.audit.append(entry)
+            uow.commit()
+    except OutcomeUnknown as error:
+        raise Unavailable("the action cannot be put on record now") from error

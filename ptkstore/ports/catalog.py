@@ -364,7 +364,7 @@ class UnitOfWork(Protocol):
         ...
 
     def commit(self) -> None:
-        """Make it durable; on return it survives a crash."""
+        """Make it durable; on return it survives a crash. `OutcomeUnknown` if nobody knows whether it will."""
         ...
 
 

@@ -29,7 +29,7 @@ from ptkstore.adapters.sql.schema import check_schema, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
-from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable
+from ptkstore.errors import InvalidRequest, InvariantBroken, OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Notice
 
 _PATIENCE_SECONDS = 60.0
@@ -84,10 +84,16 @@ class SqlUnitOfWork:
         )
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Make it durable; `OutcomeUnknown` if the database does not say whether it is."""
         if _READS in self._connection.get_execution_options():
             raise InvariantBroken("a transaction that only reads was to be committed")
-        self._connection.commit()
+        try:
+            self._connection.commit()
+        except DBAPIError as error:
+            # A database that answers says that it rolled back; a file that fails may have the commit in its log.
+            if error.connection_invalidated or self._connection.dialect.name == "sqlite":
+                raise OutcomeUnknown("the catalog did not say whether it committed") from error.orig
+            raise
         self.ledger.ended(committed=True)
 
 
