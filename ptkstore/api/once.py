@@ -36,7 +36,8 @@ def created(
 ) -> JSONResponse:
     """Answer a request that creates something; with a key, once.
 
-    The field `secret` of the answer is shown to the first who asks and stored with no answer.
+    The field `secret` of the answer is shown to the first who asks and stored with no answer; a request that has one
+    makes something new each time, and is not done again where its first end is unknown.
     """
     live: dict[str, Any] = {}
 
@@ -53,6 +54,7 @@ def created(
         key,
         {"operation": operation, "asked": asked.model_dump(mode="json")},
         stored,
+        repeatable=secret is None,
     )
     if not old:
         return JSONResponse(live, status)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.identity import Answer
+from ptkstore.ports.identity import AT_WORK, LOST, Answer
 from ptkstore.ports.world import Clock
 
 KEPT_FOR = timedelta(hours=24)
@@ -25,13 +25,16 @@ def answer_once(
     asked: object,
     act: Callable[[], tuple[int, str]],
     *,
+    repeatable: bool = True,
     begin: Begin,
     clock: Clock,
 ) -> tuple[Answer, bool]:
     """Run `act` unless this team asked the same under this key before; returns the answer and whether it is old.
 
-    `asked` is what is asked for, as JSON. `act` returns status and content to be stored, so without secrets. Who dies
-    at work leaves the key to the next one after ten minutes; what `act` does has to be repeatable by then.
+    `asked` is what is asked for, as JSON. `act` returns status and content to be stored, so without secrets. Where it
+    ends without an answer, its request is free to be sent again under this key: at once if it failed, ten minutes
+    later if its process died. One that is not `repeatable`, because it makes something new each time, never runs again
+    where it may have been done: the key then answers `OutcomeUnknown` as long as it is kept.
 
     Raises
     ------
@@ -40,40 +43,52 @@ def answer_once(
     StillAtWork
         The first request under this key has not ended.
     OutcomeUnknown
-        `act` was done, and its answer could not be kept.
+        `act` was done, or may have been, and its answer could not be kept.
     """
     if not 1 <= len(key) <= _KEY_MAX or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"an idempotency key has 1 to {_KEY_MAX} printable ASCII characters")
     now = clock.now()
     digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()
     mine = Answer(team, key, digest, now)
+    expired, stale = now - KEPT_FOR, now - AT_WORK_FOR
     try:
         with begin() as uow:
-            known = uow.answers.claim(mine, stale_before=now - AT_WORK_FOR, expired_before=now - KEPT_FOR)
+            known = uow.answers.claim(
+                mine, stale_before=stale if repeatable else expired, expired_before=expired
+            )
             uow.commit()
     except OutcomeUnknown as error:  # of the claim: nothing was done yet
         raise Unavailable("the idempotency key cannot be taken now") from error
     if known is not None:
         if known.asked != digest:
             raise Conflict("this idempotency key was used for another request; take a new one")
-        if not known.status:
+        if known.status == LOST or (known.status == AT_WORK and known.at < stale):
+            raise _lost()
+        if known.status == AT_WORK:
             raise StillAtWork("the first request with this idempotency key is still at work; try again later")
         return known, True
     try:
         status, content = act()
-    except PtkStoreError:
-        with (
-            suppress(Unavailable, OutcomeUnknown),
-            begin() as uow,
-        ):  # what `act` says of itself is what is known
-            uow.answers.drop(team, key)
-            uow.commit()
+    except PtkStoreError as error:
+        with suppress(Unavailable, OutcomeUnknown):  # what `act` says of itself is what is known
+            _end(mine, keep=isinstance(error, OutcomeUnknown) and not repeatable, begin=begin)
         raise
     answer = replace(mine, status=status, content=content)
     try:
-        with begin() as uow:
-            uow.answers.keep(answer)
-            uow.commit()
+        _end(answer, keep=True, begin=begin)
     except (Unavailable, OutcomeUnknown):
-        raise OutcomeUnknown("it was done, but its answer is not kept: look before asking again") from None
+        raise _lost() from None
     return answer, False
+
+
+def _end(answer: Answer, *, keep: bool, begin: Begin) -> None:
+    with begin() as uow:
+        if keep:
+            uow.answers.keep(answer if answer.status else replace(answer, status=LOST))
+        else:
+            uow.answers.drop(answer.team, answer.key)
+        uow.commit()
+
+
+def _lost() -> OutcomeUnknown:
+    return OutcomeUnknown("it may be done, but its answer is not kept: look before asking again")

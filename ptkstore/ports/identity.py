@@ -67,19 +67,22 @@ class AuditLog(Protocol):
         ...
 
 
+AT_WORK, LOST = 0, -1
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a request that carried an idempotency key was answered.
 
-    `asked` is the SHA-256 of what was asked for. `status` is 0 while the first request is at work; it may not hold a
-    secret or a count of rows.
+    `asked` is the SHA-256 of what was asked for. `status` is that of HTTP, `AT_WORK` until the first request ends, or
+    `LOST` if nobody knows what became of it; `content` may not hold a secret or a count of rows.
     """
 
     team: str
     key: str
     asked: str
     at: datetime
-    status: int = 0
+    status: int = AT_WORK
     content: str = ""
 
 

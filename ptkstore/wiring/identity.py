@@ -143,7 +143,15 @@ class Identity:
         return read_audit_log.read_audit_log(after, limit, team=team, begin=self._read)
 
     def answer_once(
-        self, team: str, key: str, asked: object, act: Callable[[], tuple[int, str]]
+        self,
+        team: str,
+        key: str,
+        asked: object,
+        act: Callable[[], tuple[int, str]],
+        *,
+        repeatable: bool = True,
     ) -> tuple[Answer, bool]:
         """See `application.answer_once`."""
-        return answer_once.answer_once(team, key, asked, act, begin=self._begin, clock=self._clock)
+        return answer_once.answer_once(
+            team, key, asked, act, repeatable=repeatable, begin=self._begin, clock=self._clock
+        )

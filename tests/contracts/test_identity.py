@@ -339,6 +339,41 @@ class IdentityContract:
         with pytest.raises(StillAtWork):
             answer_once.answer_once("taxi", "k", 1, lambda: (200, ""), **world)
 
+    @pytest.mark.parametrize(
+        ("end", "at_once"),
+        [("cut", OutcomeUnknown), ("dies", StillAtWork), ("unkept", StillAtWork)],
+    )
+    def test_what_may_have_been_made_is_not_made_again_under_its_key(
+        self,
+        catalog: SqlCatalog,
+        world: dict[str, Any],
+        clock: StandingClock,
+        end: str,
+        at_once: type[Exception],
+    ) -> None:
+        fragile, made = Fragile(catalog.begin), []
+        fragile_world = {**world, "begin": fragile, "repeatable": False}
+
+        def act() -> tuple[int, str]:
+            made.append(1)
+            if end == "cut":
+                raise OutcomeUnknown("cut")
+            if end == "dies":
+                raise ZeroDivisionError  # as a killed process: nobody tidies up
+            fragile.broken = True
+            return 201, ""
+
+        with pytest.raises((OutcomeUnknown, ZeroDivisionError)):
+            answer_once.answer_once("taxi", "k", 1, act, **fragile_world)
+        fragile.broken = False
+        for told, wait in ((at_once, 601), (OutcomeUnknown, 80_000)):
+            with pytest.raises(told):
+                answer_once.answer_once("taxi", "k", 1, act, **fragile_world)
+            clock.pass_(seconds=wait)
+        with pytest.raises(OutcomeUnknown):
+            answer_once.answer_once("taxi", "k", 1, act, **fragile_world)
+        assert made == [1]
+
     def test_a_key_left_at_work_is_free_again_after_a_while(
         self, world: dict[str, Any], clock: StandingClock
     ) -> None:
