@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ptkstore.adapters.world import log_code
 from ptkstore.application.signs_of_life import EVERY, ProcessRole
-from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 
 
@@ -40,6 +39,6 @@ class Life:
         while True:
             try:
                 self.show()
-            except (PtkStoreError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next sign may be seen
                 log_code("no sign of life", "-", type(error).__name__)
             time.sleep(EVERY.total_seconds())

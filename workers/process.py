@@ -1,8 +1,10 @@
-"""What each worker process owns: one service, made after the fork."""
+"""What each process of workers owns: its service, made after the fork, and word of its end."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 from ptkstore.adapters.world import LoggedSteps
 from ptkstore.settings import load_settings
@@ -28,3 +30,11 @@ def close() -> None:
 def make_service() -> Service:
     """A service from the environment's settings."""
     return Service(load_settings(), steps=LoggedSteps())
+
+
+def stop_event() -> threading.Event:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -10,15 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
-from celery import Celery
-from kombu.exceptions import ChannelError, OperationalError
-
-from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 from workers import process
-from workers.app import QUEUE, make_app
+from workers.app import make_app
+from workers.broker import Broker
 from workers.life import Life
 
 PERIOD_SECONDS = 0.1
@@ -102,9 +99,9 @@ class Deliverer:
 class Hinter:
     """Hints what is due and shows that the relay lives, from a thread of its own.
 
-    A call to a broker that does not answer ends with its time limit, not with a signal: who is told to stop leaves it
-    behind. A hint that is lost with it only delays. What nobody foresaw ends the relay, for its supervisor to begin
-    anew: a connection that broke within the client library may never work again.
+    A broker that is away only delays: workers hear of nothing then, and subscribers of everything. A call to one that
+    does not answer ends with its time limit, not with a signal: who is told to stop leaves it behind. What nobody
+    foresaw ends the relay, for its supervisor to begin anew.
     """
 
     def __init__(self, relay: Relay, life: Life, stop: threading.Event) -> None:
@@ -124,12 +121,14 @@ class Hinter:
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_SECONDS):
             try:
-                self._relay.pass_once(time.monotonic())
                 self._life.show()
-            except (Unavailable, OutcomeUnknown, OperationalError, OSError) as error:
+                self._relay.pass_once(time.monotonic())
+            except (Unavailable, OutcomeUnknown, OSError) as error:
                 log_code("hints wait", "-", type(error).__name__)
                 self._stop.wait(1.0)
             except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+                if self._stop.is_set():  # what it works with is being closed beside it
+                    return
                 log_code("hints failed unexpectedly", "-", type(error).__name__)
                 self.failed = True
                 self._stop.set()
@@ -137,15 +136,12 @@ class Hinter:
 
 def main() -> int:
     """Run until told to stop; 1 if something unforeseen ended it."""
-    stop = stop_event()
+    stop = process.stop_event()
     configure_logging()
+    log_no_texts()
     service = process.make_service()
-    app = make_app(service.broker_url)
-    relay = Relay(
-        partial(service.due, deliveries=False),
-        lambda job_id: app.send_task("ptk.run_job", (job_id,), ignore_result=True) and None,
-        lambda: queue_length(app),
-    )
+    broker = Broker(make_app(service.broker_url))
+    relay = Relay(partial(service.due, deliveries=False), broker.hint, broker.waiting)
     deliverer = Deliverer(service, stop).start()
     hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop).start()
     stop.wait()
@@ -153,23 +149,6 @@ def main() -> int:
     hinter.join()
     service.close()  # sends the spans that are left
     return int(hinter.failed)
-
-
-def queue_length(app: Celery) -> int:
-    """How many hints nobody has read yet."""
-    with app.connection_or_acquire() as connection, connection.channel() as channel:
-        try:
-            return int(channel.queue_declare(queue=QUEUE, passive=True).message_count)
-        except ChannelError:  # nothing was ever sent
-            return 0
-
-
-def stop_event() -> threading.Event:
-    """An event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 if __name__ == "__main__":

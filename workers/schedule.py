@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ptkstore.adapters.world import configure_logging, log_code
+from contextlib import closing
+
+from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 from workers.life import Life
-from workers.process import make_service
-from workers.relay import stop_event
+from workers.process import make_service, stop_event
 
 PERIOD_SECONDS = 1.0
 
@@ -16,15 +17,16 @@ PERIOD_SECONDS = 1.0
 def main() -> None:
     """Run until told to stop."""
     configure_logging()
-    service = make_service()
-    stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
-    while not stop.wait(PERIOD_SECONDS):
-        try:
-            for stream in service.streams_by_clock():
-                close_due(service, stream)
-            life.show()
-        except (PtkStoreError, OSError) as error:
-            log_code("schedule waits", "-", getattr(error, "code", type(error).__name__))
+    log_no_texts()
+    with closing(make_service()) as service:
+        stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
+        while not stop.wait(PERIOD_SECONDS):
+            try:
+                for stream in service.streams_by_clock():
+                    close_due(service, stream)
+                life.show()
+            except (PtkStoreError, OSError) as error:
+                log_code("schedule waits", "-", getattr(error, "code", type(error).__name__))
 
 
 def close_due(service: Service, stream: str) -> None:

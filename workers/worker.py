@@ -6,7 +6,7 @@ import sys
 
 from celery.signals import setup_logging, worker_process_init, worker_process_shutdown
 
-from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import NoSandbox
 from ptkstore.settings import load_settings
@@ -20,6 +20,7 @@ from workers.life import Life
 def _own_logging(**_: object) -> None:
     """Keep Celery from installing handlers that print arguments and tracebacks (PAPERS F9)."""
     configure_logging()
+    log_no_texts()
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator]
@@ -36,6 +37,7 @@ def _end(**_: object) -> None:
 
 def main() -> None:
     """Run a worker until told to stop."""
+    _own_logging()
     settings = load_settings()
     service = Service(settings)
     try:

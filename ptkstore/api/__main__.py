@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from ptkstore.adapters.world import configure_logging
+from ptkstore.adapters.world import configure_logging, log_no_texts
 from ptkstore.api.server import serve
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
@@ -27,6 +27,7 @@ def main(beside: Callable[[FastAPI], None] = nothing, module: str = "ptkstore.ap
     parser.add_argument("--key", type=Path)
     given = parser.parse_args()
     configure_logging()
+    log_no_texts()
     service = Service(load_settings())
     try:
         serve(service, given.host, given.port, certificate=given.certificate, key=given.key, beside=beside)

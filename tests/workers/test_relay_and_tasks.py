@@ -16,12 +16,13 @@ from celery import Celery
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
-from ptkstore.errors import BudgetDenied, LeaseLost
+from ptkstore.errors import BudgetDenied, LeaseLost, Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from workers import process, relay, schedule
 from workers.app import make_app
-from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay, queue_length
+from workers.broker import Broker
+from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay
 from workers.tasks import run_job
 
 CANARY = "Ann 271828"
@@ -212,8 +213,9 @@ def test_a_relay_that_is_told_to_stop_gives_back_what_it_has(
     told.set()
     monkeypatch.setattr(made, "close", closing)
     monkeypatch.setattr(process, "make_service", lambda: made)
-    monkeypatch.setattr(relay, "stop_event", lambda: told)
+    monkeypatch.setattr(process, "stop_event", lambda: told)
     monkeypatch.setattr(relay, "configure_logging", lambda: None)
+    monkeypatch.setattr(relay, "log_no_texts", lambda: None)
     relay.main()
     assert alive == [[]]
 
@@ -241,8 +243,26 @@ def test_hints_do_not_pile_up_while_nobody_reads_them() -> None:
 
 
 def test_the_length_of_the_queue_is_read_from_the_real_broker(redis_server: RedisServer) -> None:
-    app = make_app(redis_server.celery_url)
-    before = queue_length(app)
+    broker = Broker(make_app(redis_server.celery_url))
+    before = broker.waiting()
     for number in range(3):
-        app.send_task("ptk.run_job", (f"job-{number}",), ignore_result=True)
-    assert queue_length(app) == before + 3
+        broker.hint(f"job-{number}")
+    assert broker.waiting() == before + 3
+
+
+def test_a_broker_that_was_away_is_asked_again(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    broker = Broker(make_app(server.celery_url))
+    with server:
+        assert broker.waiting() == 0
+        broker.hint("one")
+        assert broker.waiting() == 1
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            broker.waiting()
+        with pytest.raises(Unavailable):
+            broker.hint("lost")
+    with RedisServer(tmp_path):
+        waiting = broker.waiting()  # Redis keeps what it had when it ended
+        broker.hint("two")
+        assert broker.waiting() == waiting + 1

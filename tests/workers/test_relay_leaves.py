@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 from typing import Self
 
 import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks.courier import PER_HOST
+from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from tests.faults.machine import ROOT
@@ -24,7 +26,7 @@ from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
 from tests.ptkstore.application.world import World
 from tests.waiting import PATIENCE_SECONDS, until
 from workers.app import make_app
-from workers.relay import queue_length
+from workers.broker import Broker
 
 pytestmark = pytest.mark.real
 
@@ -44,14 +46,20 @@ relay.main()
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def bare_world(tmp_path: Path) -> Iterator[World]:
+    """A store that has published once, without its Redis."""
     made = World(tmp_path / "home", lease_seconds=3_600.0)  # nothing comes back because a lease ends
     made.stream()
     made.register()
     made.publish(0)
-    with RedisServer(made.service.settings.root):
-        yield made
-        made.service.close()
+    yield made
+    made.service.close()
+
+
+@pytest.fixture
+def world(bare_world: World) -> Iterator[World]:
+    with RedisServer(bare_world.service.settings.root):
+        yield bare_world
 
 
 @contextmanager
@@ -145,11 +153,33 @@ def test_a_relay_hints_what_is_due_until_it_is_told_to_stop(world: World) -> Non
     world.ingest((1.5,))
     world.close(2)
     assert world.service.due(1, deliveries=False)
-    broker = make_app(world.service.broker_url)
+    broker = Broker(make_app(world.service.broker_url))
     with relay(world, "-m", "workers.relay") as process:
-        until(lambda: queue_length(broker), "a hint")
+        until(broker.waiting, "a hint")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_relay_whose_broker_is_away_delivers_lives_and_hints_once_it_is_back(bare_world: World) -> None:
+    world = bare_world
+    service, home = world.service, world.service.settings.root
+    with raw(lambda connection: connection.sendall(EMPTY_200)) as server:
+        name = service.subscribe_to_ptk(PTK, f"{server.url}/heard")[0].id
+        with relay(world, "-m", "workers.relay") as process:
+            for outage in (1, 2):
+                world.publish(2 * outage)
+                published = service.versions(PTK)[-1].number
+                until(lambda n=published: world.cursor(JobKind.NOTIFY, name).position == n, "the webhook")
+                until(lambda: service.life()[ProcessRole.RELAY].alive == 1, "a sign of life")
+                world.ingest((2 * outage + 1.5,))
+                world.close(2 * outage + 2)
+                assert service.due(1, deliveries=False)
+                with RedisServer(home) as redis:
+                    until(Broker(make_app(redis.celery_url)).waiting, "a hint")
+                rmtree(home / "redis")  # the next hint is a new one
+            assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0
 
 
 UNFORESEEN = """

@@ -3,5 +3,15 @@
 from ptkstore.adapters.world.clock import SystemClock
 from ptkstore.adapters.world.requests import RequestLog
 from ptkstore.adapters.world.steps import LoggedSteps, SilentSteps, configure_logging, log_code
+from ptkstore.adapters.world.unforeseen import log_no_texts, place_of
 
-__all__ = ["LoggedSteps", "RequestLog", "SilentSteps", "SystemClock", "configure_logging", "log_code"]
+__all__ = [
+    "LoggedSteps",
+    "RequestLog",
+    "SilentSteps",
+    "SystemClock",
+    "configure_logging",
+    "log_code",
+    "log_no_texts",
+    "place_of",
+]

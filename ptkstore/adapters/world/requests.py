@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
-
 import structlog
+
+from ptkstore.adapters.world.unforeseen import place_of
 
 
 class RequestLog:
@@ -43,10 +42,4 @@ class RequestLog:
 
     def failed(self, request: str, error: BaseException) -> None:
         """The kind of an exception and where it was raised; its text may hold anything."""
-        frames = traceback.extract_tb(error.__traceback__)
-        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
-        for prefix in sorted(sys.path, key=len, reverse=True):
-            if prefix and place.startswith(prefix):
-                place = place.removeprefix(prefix).lstrip("/")
-                break
-        self._log.error("request failed", request=request, kind=type(error).__name__, place=place)
+        self._log.error("request failed", request=request, kind=type(error).__name__, place=place_of(error))
