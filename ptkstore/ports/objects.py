@@ -56,6 +56,10 @@ class RawZone(Protocol):
         """
         ...
 
+    def check_writable(self) -> None:
+        """Write what nobody reads; raises `Unavailable` if that cannot be done."""
+        ...
+
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows of which any file exists, in order."""
         ...

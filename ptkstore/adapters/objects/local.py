@@ -17,7 +17,6 @@ from ptkstore.adapters.objects.names import UNFINISHED
 from ptkstore.errors import InvalidRequest, Unavailable
 
 _TRIES = 100
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 class LocalPlace:
@@ -166,10 +165,11 @@ class LocalPlace:
 def _storage_errors() -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise Unavailable(f"the file system refuses to write ({errno.errorcode[error.errno]})") from None
+    except (FileNotFoundError, BlockingIOError):
         raise
+    except OSError as error:
+        why = errno.errorcode.get(error.errno or 0, "?")
+        raise Unavailable(f"the file system refuses to write ({why})") from None
 
 
 def _link(temporary: Path, target: Path) -> bool:

@@ -12,6 +12,7 @@ from ptkstore.adapters.objects.parquet import decrypted, encrypted
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.adapters.objects.sealing import Sealer
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.snapshots import PROBE
 from ptkstore.domain.streams import BLOCKS_MAX
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
@@ -92,6 +93,10 @@ class FsspecRawZone:
                 self._place.replace(path, encrypted(change(rows), self._sealer, key, path))
         if damaged:
             raise CorruptObject("a file of rows is not what was written under its name and key")
+
+    def check_writable(self) -> None:
+        """Write an empty file that nobody reads; raises what a failing store raises."""
+        self._place.replace(f"{STAGING}/{PROBE}", b"")
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows of which any file exists."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from hmac import compare_digest
@@ -38,7 +39,7 @@ class Parts:
         self._service = service
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
-        self._written_at = float("-inf")
+        self._written_at = defaultdict(lambda: float("-inf"))
         self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
         self._asking = "catalog", float("inf")
 
@@ -67,8 +68,10 @@ class Parts:
             "catalog": self._catalog,
             "keys": self._keys,
             "lake": self._lake,
+            "raw": self._raw,
+            "redis": self._redis,
+            "features": self._features,
         }
-        parts["redis"] = self._redis
         states, codes = {}, {}
         for name, part in parts.items():
             self._asking = name, time.monotonic()
@@ -98,11 +101,22 @@ class Parts:
         self._service.keys.draft_ids()
 
     def _lake(self) -> None:
-        if time.monotonic() - self._written_at > WRITTEN_SECONDS:
-            self._service.lake.check_writable()
-            self._written_at = time.monotonic()
+        self._writable("lake", self._service.lake.check_writable)
         with suppress(UnknownName):
             self._service.lake.read_version("ptk.ptk", 1)
+
+    def _raw(self) -> None:
+        self._writable("raw", self._service.raw.check_writable)
+
+    def _writable(self, name: str, check: Callable[[], None]) -> None:
+        if time.monotonic() - self._written_at[name] > WRITTEN_SECONDS:
+            check()
+            self._written_at[name] = time.monotonic()
+
+    def _features(self) -> None:
+        """Feast's registry and the online store; what is not published yet is known to neither."""
+        with suppress(UnknownName):
+            self._service.features.look_up(["ptk_state:ptk_version"], [{"ptk": "ptk.ptk"}])
 
     def _redis(self) -> None:
         settings = self._service.settings
@@ -131,8 +145,8 @@ async def health() -> dict[str, Any]:
 def readiness(request: Request) -> JSONResponse:
     """Whether requests can be served.
 
-    The catalog has this program's schema, the keys and Redis answer, the lake takes what is written. Of workers, relay
-    and schedule it is told whether any lives.
+    The catalog has this program's schema, the keys, Redis and the online features answer, lake and raw zone take what
+    is written. Of workers, relay and schedule it is told whether any lives.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()

@@ -19,11 +19,12 @@ from ptkstore.api.routes import health
 from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
 from ptkstore.cli.main import app as command
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
-from tests.ptkstore.api.server import Api, problem
+from tests.ptkstore.api.server import Api, arrow, ingest, problem
+from tests.ptkstore.application.world import trips
 
 TOKEN = "collector-0123456789abcdef"
 NOBODY = {"worker": "silent", "relay": "silent", "schedule": "silent"}
-WELL = {"catalog": "ok", "keys": "ok", "lake": "ok", "redis": "unused", **NOBODY}
+WELL = dict.fromkeys(("catalog", "keys", "lake", "raw", "features"), "ok") | {"redis": "unused", **NOBODY}
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_a_part_that_hangs_makes_it_unready_and_holds_up_nobody_who_asks(
     assert readiness(api)[0] == 200
 
 
-@pytest.mark.parametrize("part", ["keys", "lake"])
+@pytest.mark.parametrize("part", ["keys", "lake", "raw"])
 def test_a_directory_that_is_not_mounted_makes_it_unready(api: Api, part: str) -> None:
     readiness(api)  # the lake is made by the first writer
     place = home(api) / part
@@ -100,6 +101,35 @@ def test_a_directory_that_is_not_mounted_makes_it_unready(api: Api, part: str) -
     place.unlink()
     place.with_name("elsewhere").rename(place)
     assert readiness(api)[0] == 200
+
+
+def test_rows_that_cannot_be_written_are_refused_as_unavailable_and_taken_later(api: Api) -> None:
+    api.world.stream()
+    client = api.acting()
+    assert ingest(client, arrow(trips([0.1])), **{"Idempotency-Key": "before"}).status_code == 200
+    place = home(api) / "raw"
+    place.rename(place.with_name("elsewhere"))
+    place.write_text("")
+    assert problem(ingest(client, arrow(trips([0.2])), **{"Idempotency-Key": "then"})) == (503, "unavailable")
+    place.unlink()
+    place.with_name("elsewhere").rename(place)
+    told = ingest(client, arrow(trips([0.2])), **{"Idempotency-Key": "then"}).json()
+    assert (told["accepted"], told["repeated"]) == (1, False)
+
+
+def test_online_features_that_do_not_answer_make_it_unready(tmp_path: Path, fresh_postgres_url: str) -> None:
+    """The registry is Feast's own, in the catalog's database; here it is gone while the catalog is well."""
+    with Api(tmp_path / "home", database_url=fresh_postgres_url) as api:
+        del api.world.service.__dict__["features"]
+        api.world.stream()
+        api.world.register()
+        api.world.publish(0)
+        assert readiness(api)[1]["parts"]["features"] == "ok"
+        with api.world.service.begin() as uow:
+            uow._connection.exec_driver_sql("ALTER TABLE feature_views RENAME TO elsewhere")
+            uow.commit()
+        status, told = readiness(api)
+        assert (status, told["parts"]) == (503, {**WELL, "features": "failing"})
 
 
 def test_a_catalog_of_another_schema_makes_it_unready(api: Api) -> None:
