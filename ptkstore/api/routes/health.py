@@ -39,7 +39,7 @@ class Parts:
         self._service = service
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
-        self._written_at = defaultdict(lambda: float("-inf"))
+        self._written_at: dict[str, float] = defaultdict(lambda: float("-inf"))
         self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
         self._asking = "catalog", float("inf")
 
