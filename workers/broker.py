@@ -34,9 +34,8 @@ class Broker:
                 self._channel = self._connection.channel()
             return int(self._channel.queue_declare(queue=QUEUE, passive=True).message_count)
         except self._errors as error:
-            if (
-                isinstance(error, ChannelError) and error.reply_code == _NO_SUCH_QUEUE
-            ):  # nothing was ever sent
+            # nothing was ever sent
+            if isinstance(error, ChannelError) and error.reply_code == _NO_SUCH_QUEUE:
                 return 0
             # One that broke is not mended: kombu's own may fail for ever once its server was away.
             self._channel, self._connection = None, self._app.connection_for_read()

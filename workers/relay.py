@@ -45,9 +45,8 @@ class Relay:
 
     def pass_once(self, now: float) -> int:
         """One look at the catalog; returns how many hints were sent."""
-        if (
-            self._waiting() >= MOST_WAITING
-        ):  # workers are busy or gone; what is due is hinted at once they read on
+        # workers are busy or gone; what is due is hinted at once they read on
+        if self._waiting() >= MOST_WAITING:
             return 0
         due = self._due(BATCH)
         self._hinted = {

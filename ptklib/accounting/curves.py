@@ -107,9 +107,8 @@ def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> n
             return most * count_of(event)
         case "PoissonSampled":
             ratio = _positive(noise := noise_of(event), "l2_sensitivity") / _positive(noise, "scale")
-            rho = (
-                ratio * ratio / 2 * ROUND_UP * count_of(noise)
-            )  # a count inside is on one and the same sample
+            # a count inside is on one and the same sample
+            rho = ratio * ratio / 2 * ROUND_UP * count_of(noise)
             return sampled_gaussian_curve(alphas, rho, _rate(event)) * count_of(event)
         case _:  # EpsilonDelta; its delta is charged by event_delta
             return _pure(alphas, _not_negative(event, "epsilon")) * count_of(event)

@@ -55,9 +55,8 @@ def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
     plan = plan_window(specs, policy)
     if isinstance(plan, Infeasible):
         plan = plan_window(tuple(map(on_all_rows, specs)), policy)
-    if isinstance(
-        plan, Infeasible
-    ):  # registration prevents it; then the filter decides, in the order of the ids
+    # registration prevents it; then the filter decides, in the order of the ids
+    if isinstance(plan, Infeasible):
         return first_offers(specs, policy)
     return plan
 

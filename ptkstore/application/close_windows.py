@@ -65,9 +65,8 @@ def close_windows(
                 WindowState.CLOSED,
                 WindowState.PREPARED,
             ):
-                uow.windows.set_state(
-                    known.id, WindowState.EXPIRING
-                )  # from here on no run opens it (PAPERS F5)
+                # from here on no run opens it (PAPERS F5)
+                uow.windows.set_state(known.id, WindowState.EXPIRING)
                 uow.jobs.add(_job(JobKind.EXPIRE, known.id, now))
         uow.streams.advance(stream_name, replace(progress, closed_before=end, reached=reached))
         uow.commit()

@@ -86,9 +86,8 @@ def ingest_records(
                 uow.commit()
                 return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
-            raw.delete_window(
-                WindowId(stream_name, index)
-            )  # written after its expiry looked: of no use, without a key
+            # written after its expiry looked: of no use, without a key
+            raw.delete_window(WindowId(stream_name, index))
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
 
 

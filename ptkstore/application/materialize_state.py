@@ -46,9 +46,8 @@ def materialize_state(
         steps.reached("flipped", job.id)
     position = job.position if version is None else version.number
     with begin() as uow:
-        left = (
-            spec is not None and uow.ptks.lock(ptk_id) is None
-        )  # deregistered meanwhile: withdraw in another round
+        # deregistered meanwhile: withdraw in another round
+        left = spec is not None and uow.ptks.lock(ptk_id) is None
         held = uow.jobs.held(job)
         behind = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position > position
         state_after = JobState.READY if behind or left else JobState.IDLE

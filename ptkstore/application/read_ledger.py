@@ -26,9 +26,8 @@ class LedgerCheck:
 def budget_of(stream: str, *, begin: Begin) -> tuple[BlockLedger, ...]:
     """Every block of a stream with capacity, reserved and spent, by number."""
     with begin() as uow:
-        blocks = uow.ledger.blocks(
-            stream
-        )  # first, so that what is read is no older than what was read before
+        # first, so that what is read is no older than what was read before
+        blocks = uow.ledger.blocks(stream)
         uow.streams.get(stream)
         return blocks
 

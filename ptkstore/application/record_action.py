@@ -13,9 +13,8 @@ from ptkstore.ports.catalog import Begin
 from ptkstore.ports.world import Clock
 
 FAILED = "failed"
-_READS = frozenset(
-    {Action.AUDIT_READ, Action.LEDGER_EXPORT}
-)  # recorded for what they show; they change nothing
+# recorded for what they show; they change nothing
+_READS = frozenset({Action.AUDIT_READ, Action.LEDGER_EXPORT})
 
 
 @dataclass(slots=True)

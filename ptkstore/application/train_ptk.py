@@ -92,9 +92,10 @@ def train_ptk(
     # Before the loss is spent: the lake may not answer.
     previous_state = None if previous is None else state_files_of(previous, lake)
     sha256, bundle = _bundle(job, begin, bundles, sandbox)
+    # trainings that begin at once elsewhere in this process share the commit
     opened = charges.together(
         job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
-    )  # trainings that begin at once elsewhere in this process share the commit
+    )
     if isinstance(opened, Split):
         steps.reached("split", job.id)
         return

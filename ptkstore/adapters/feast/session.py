@@ -90,9 +90,8 @@ def _open(repo: Path) -> Session:
     store = FeatureStore(repo_path=str(repo))
     options: dict[str, Any] = getattr(store.config.registry, "sqlalchemy_config_kwargs", {})
     database = RegistryDatabase(store.config.registry.path, options, repo)
-    with (
-        database.exclusive()
-    ):  # opening an empty registry writes to it, and two who do so trip over each other
+    # opening an empty registry writes to it, and two who do so trip over each other
+    with database.exclusive():
         try:
             registry = store.registry
         except FeastRegistrySchemaError:

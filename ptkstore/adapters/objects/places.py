@@ -90,8 +90,7 @@ def place_at(url: str, *, private: bool) -> Place:
         return LocalPlace(Path(rest), private=private)
     if not rest.strip("/"):
         raise InvalidRequest(f"{scheme}:// needs a bucket or folder behind it")
-    from ptkstore.adapters.objects.remote import (
-        RemotePlace,
-    )  # fsspec: a child on local trees starts without it
+    # fsspec: a child on local trees starts without it
+    from ptkstore.adapters.objects.remote import RemotePlace
 
     return RemotePlace(url)

@@ -13,9 +13,8 @@ from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 
 _TAKEN = 412  # a conditional put that lost
 _BUSY = 409  # another conditional put to the same name is under way; who wins is open
-_NOT_DONE = frozenset(
-    {400, 401, 403, 404, 405, 411, 413, 416, 501}
-)  # an answer that says: nothing was written
+# an answer that says: nothing was written
+_NOT_DONE = frozenset({400, 401, 403, 404, 405, 411, 413, 416, 501})
 _WAITS = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 

@@ -108,11 +108,8 @@ class Bubblewrap:
     def _shown(self) -> Iterator[tuple[str, str]]:
         base = os.path.realpath(sys.base_prefix)
         system = [place for place in _SYSTEM if os.path.exists(place) and not os.path.islink(place)]
-        if base in (
-            "/",
-            "/usr",
-            "/usr/local",
-        ):  # the machine's own interpreter, of which the libraries are enough
+        # the machine's own interpreter, of which the libraries are enough
+        if base in ("/", "/usr", "/usr/local"):
             system += [
                 place for place in ("/usr/bin", "/usr/local/lib", "/usr/local/bin") if os.path.isdir(place)
             ]

@@ -99,9 +99,8 @@ def run_demo(
 
 def _settings(home: Path | None) -> Settings:
     settings = load_settings(home)
-    networks = tuple(
-        dict.fromkeys((*settings.webhook_networks, LOOPBACK))
-    )  # the demo's receiver listens there
+    # the demo's receiver listens there
+    networks = tuple(dict.fromkeys((*settings.webhook_networks, LOOPBACK)))
     return settings.model_copy(update={"webhook_networks": networks})
 
 
