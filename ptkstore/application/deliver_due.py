@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import timedelta
 
 from ptkstore.application.deliver_event import Outgoing, outgoing, settle, write
@@ -172,11 +171,8 @@ class DueDeliveries:
                 written = write(one, self._keys, self._streams, self._clock)
                 silent |= written == NotDelivered(STREAM_UNAVAILABLE)
             if isinstance(written, Message):
-                key = (
-                    f"{one.job.id}#{one.job.fence}"  # what is under way from before a lost lease has another
-                )
-                sent[key] = one
-                messages.append(replace(written, key=key))
+                sent[one.key] = one
+                messages.append(written)
             else:
                 self._ended.append((one, written))
                 self._tell(one.job.id, written)

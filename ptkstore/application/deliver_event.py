@@ -68,6 +68,11 @@ class Outgoing:
         """The `webhook-id`."""
         return message_id(self.subscription.id, self.number)
 
+    @property
+    def key(self) -> str:
+        """Names this claim: what is under way from before a lost lease has another."""
+        return f"{self.job.id}#{self.job.fence}"
+
 
 def deliver_event(
     job: Job,
@@ -126,7 +131,7 @@ def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) ->
     """
     stream = one.subscription.stream_key
     if stream is not None:
-        message = Message(one.job.id, one.subscription.endpoint, one.id, one.body, ())
+        message = Message(one.key, one.subscription.endpoint, one.id, one.body, ())
         return streams.append(stream, message, one.number, redelivered=one.redelivers)
     try:
         signing = keys.secrets_of(one.subscription.id, clock.now())
@@ -136,7 +141,7 @@ def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) ->
         return NotTried()
     except _BROKEN:
         return NotDelivered(FAILED)
-    return Message(one.job.id, one.subscription.endpoint, one.id, one.body, signing)
+    return Message(one.key, one.subscription.endpoint, one.id, one.body, signing)
 
 
 def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Clock) -> None:
@@ -156,7 +161,7 @@ def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Cloc
         after: list[Job] = []
         for one, tried in ended:
             job = held.get(one.job.id)
-            if job is None or one.subscription.id not in present:
+            if job is None or job.fence != one.job.fence or one.subscription.id not in present:
                 continue
             if one.number and not isinstance(tried, NotTried):
                 standing[one.subscription.id] = _stands(standing[one.subscription.id], tried, now)

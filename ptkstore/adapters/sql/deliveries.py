@@ -68,13 +68,14 @@ class SqlDeliveries:
 
     def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
         """Those that nobody claimed since; all locks are taken in the order of ids."""
-        fences = {job.id: job.fence for job in jobs}
+        claims = {(job.id, job.fence) for job in jobs}
+        names = {name for name, _ in claims}
         others = {job_id(kind, name) for name in beside for kind in DELIVERIES}
         found: list[Job] = []
-        for ids in parts(fences.keys() | others):
+        for ids in parts(names | others):
             query = select(t.jobs).where(t.jobs.c.id.in_(ids)).order_by(t.jobs.c.id).with_for_update()
             found += map(job_of, self._connection.execute(query))
-        return tuple(job for job in found if job.fence == fences.get(job.id) and job.state in LIVE)
+        return tuple(job for job in found if (job.id, job.fence) in claims and job.state in LIVE)
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """The last version that each of these has done with."""

@@ -18,9 +18,10 @@ import pytest
 from ptkstore.adapters.streams import RedisStreams, appending
 from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver
 from ptkstore.application.deliver_due import DueDeliveries
+from ptkstore.application.deliver_event import Outgoing, outgoing, settle
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.errors import Unavailable
-from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotTried
+from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotDelivered, NotTried
 from ptkstore.wiring import subscribing
 from tests.ptkstore.adapters.webhooks.test_courier import slow_host
 from tests.ptkstore.adapters.webhooks.test_messenger import raw, says
@@ -129,6 +130,31 @@ def test_a_relay_that_lost_its_leases_writes_nothing(
     deliver(late)
     assert positions(published, names) == [2] * 3
     assert [published.cursor(JobKind.NOTIFY, name).state for name in names] == [JobState.IDLE] * 3
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_of_two_claims_of_one_delivery_the_last_tells_its_end(
+    published: World, webhook_receiver: WebhookReceiver, stale_first: bool
+) -> None:
+    """A call that outlasts its lease may end in one batch with the call of the next claim."""
+    service, lease = published.service, published.service.settings.lease
+    [name] = subscribe(published, webhook_receiver, 1)
+    published.publish(1)
+    claims: list[Outgoing] = []
+    for _ in range(2):
+        with service.begin() as uow:
+            jobs = uow.deliveries.claim(published.clock.now(), lease, fresh=1, retried=1)
+            uow.commit()
+        with service.read() as uow:
+            claims += outgoing(jobs, uow, service.lake)
+        published.clock.time += lease
+    stale, fresh = claims
+    ended = [(stale, Delivered()), (fresh, NotDelivered("timeout"))]
+    settle(ended if stale_first else ended[::-1], begin=service.begin, clock=published.clock)
+    job = published.cursor(JobKind.NOTIFY, name)
+    assert (job.position, job.attempt, job.state) == (1, 1, JobState.READY)
+    [followed] = service.subscriptions(PTK)
+    assert followed.subscription.health.failures == 1
 
 
 def test_a_message_that_could_not_be_tried_costs_no_attempt(
