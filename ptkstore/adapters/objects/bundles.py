@@ -29,14 +29,9 @@ class FsspecBundles:
         self._place = place_at(url, private=False)
 
     def put(self, content: bytes) -> str:
-        """Store a bundle; one that is there is verified, and young again."""
+        """Store a bundle; one that is there is young again, and whole if it was damaged."""
         sha256 = sha256_of(content)
-        try:
-            self.get(sha256)
-        except UnknownName:
-            if self._place.create(bundle_path(sha256), content):
-                return sha256
-        self._place.replace(bundle_path(sha256), content)  # also where it is removed meanwhile
+        self._place.replace(bundle_path(sha256), content)
         return sha256
 
     def get(self, sha256: str) -> bytes:

@@ -92,7 +92,7 @@ class HttpCourier:
         self._messenger = messenger
         self.most_slow, self._most_waiting = _slow_calls(slow), waiting
         self._ended: queue.SimpleQueue[tuple[str, Tried]] = queue.SimpleQueue()
-        self._count = threading.Lock()
+        self._count, self._ending = threading.Lock(), threading.Lock()
         self._n_waiting = 0
         self.n_slow = 0  # only the loop counts these
         self._hosts: OrderedDict[tuple[str, str, int], _Host] = OrderedDict()
@@ -136,11 +136,12 @@ class HttpCourier:
 
     def close(self) -> None:
         """Break off what is on its way. Everything that was handed over has an outcome then."""
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
-            self.loop.close()
+        with self._ending:  # a relay that leaves and its service may do so at once
+            if self._thread.is_alive():
+                asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
+                self.loop.call_soon_threadsafe(self.loop.stop)
+                self._thread.join()
+                self.loop.close()
 
     # in the loop
 

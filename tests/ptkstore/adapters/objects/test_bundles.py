@@ -7,7 +7,6 @@ import secrets
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import pytest
@@ -60,27 +59,14 @@ def test_a_bundle_that_comes_again_is_young_again(root: str) -> None:
     assert bundles.get(NAME) == CODE
 
 
-def test_a_bundle_that_goes_while_it_comes_again_is_there(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundles, place = FsspecBundles(root), place_at(root, private=False)
-    bundles.put(CODE)
-    create = type(place).create
-
-    def creating(self: Any, path: str, content: bytes) -> bool:
-        made = create(self, path, content)
-        place.remove(path)
-        return made
-
-    monkeypatch.setattr(type(place), "create", creating)
-    bundles.put(CODE)
-    assert bundles.get(NAME) == CODE
-
-
-def test_a_bundle_that_was_changed_is_not_taken_for_the_one_that_comes_again(root: str) -> None:
+def test_a_bundle_that_was_changed_is_refused_and_whole_once_it_comes_again(root: str) -> None:
     bundles = FsspecBundles(root)
     bundles.put(CODE)
     place_at(root, private=False).replace(bundle_path(NAME), b"other")
     with pytest.raises(CorruptObject):
-        bundles.put(CODE)
+        bundles.get(NAME)
+    assert bundles.put(CODE) == NAME
+    assert bundles.get(NAME) == CODE
 
 
 def test_a_bundle_that_is_not_there_has_no_age(root: str) -> None:

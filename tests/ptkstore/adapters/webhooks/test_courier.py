@@ -381,3 +381,28 @@ def test_of_a_huge_answer_only_the_beginning_is_read_and_its_connection_is_not_u
             assert collected(one, 1) == {key: Delivered()}
         assert cut_off.wait(PATIENCE_SECONDS)
         assert len(server.requests) == 2
+
+
+def test_two_who_close_it_end_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that leaves and its service: what is asked of a loop that stops is never answered."""
+    begun, let_go, ends = threading.Event(), threading.Event(), []
+    end = HttpCourier._end
+
+    async def slow_end(self: HttpCourier) -> None:
+        ends.append(1)
+        begun.set()
+        let_go.wait(PATIENCE_SECONDS)
+        await end(self)
+
+    monkeypatch.setattr(HttpCourier, "_end", slow_end)
+    one = HttpCourier(HttpMessenger(LOOPBACK))
+    threads = [threading.Thread(target=one.close, daemon=True) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(PATIENCE_SECONDS)
+    threads[1].start()
+    time.sleep(0.2)  # in which a second one would begin
+    let_go.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    assert len(ends) == 1
