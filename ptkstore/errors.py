@@ -19,7 +19,7 @@
     │   ├── LateWriter         the catalog moved on while this was prepared
     │   └── StillAtWork        the first request under this key has not ended
     ├── Unavailable        wait and retry
-    │   └── TooManyRequests    more in a while than one caller may send
+    │   ├── TooManyRequests    more in a while than one caller may send
     │   └── CatalogOutdated    the catalog is of another schema; upgrade it, or the program
     ├── OutcomeUnknown     look before acting
     └── InvariantBroken    page someone

@@ -47,9 +47,7 @@ class Garbage:
     kept: bool = False
 
 
-def find_garbage(
-    older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone, bundles: Bundles
-) -> tuple[Garbage, ...]:
+def find_garbage(older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
     """What `collect_garbage` would delete, and what it does not understand."""
     if older_than < LEAST_AGE:
         raise InvalidRequest("files younger than an hour may be on their way: choose one hour or more")
@@ -66,7 +64,7 @@ def collect_garbage(
     older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone, bundles: Bundles
 ) -> tuple[Garbage, ...]:
     """Delete what nobody can reach; what was found, and what stays. Repeatable."""
-    found = find_garbage(older_than, begin=begin, lake=lake, raw=raw, bundles=bundles)
+    found = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
     code = [one.path for one in found if one.reason == _CODE]
     if code:
         bundle_garbage.remove(code, older_than.total_seconds(), begin, lake, bundles)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ptkstore.domain.accountants import Charge
@@ -43,10 +43,6 @@ class BudgetRequest:
     def basic(cls, stream: str, key: str, ptk_id: str, blocks: BlockRange, loss: Loss) -> BudgetRequest:
         """A request under basic composition."""
         return cls(stream, key, ptk_id, blocks, loss, Charge.basic(loss))
-
-    def like(self, other: BudgetRequest) -> bool:
-        """Whether both ask for the same, where and for whom, whatever the key."""
-        return replace(self, key="") == replace(other, key="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def report_of(
 ) -> report.Report:
     """All that the run reports, from the catalog, the ledger and what was measured."""
     service = store.service
-    with service.begin() as uow:
+    with service.read() as uow:
         stream = uow.streams.get(STREAM)
         journal = uow.ledger.journal(STREAM)
         jobs = uow.jobs.find(stream=STREAM)

@@ -84,7 +84,7 @@ def run_demo(
             step("letting the last window expire")
             store.close_windows(STREAM, given.start + (days + 1) * DAY)
             _wait(lambda: not store.service.raw.files(STREAM), "expiry", settings)
-            deliveries = _deliveries(receiver, ptk_ids, store)
+            deliveries = _deliveries(receiver)
         step("looking features up with plain Feast")
         lookups = collect.lookups(store, given)
         step("measuring error against epsilon on the demo's own input")
@@ -105,7 +105,7 @@ def _settings(home: Path | None) -> Settings:
 
 
 def _next_day(store: Store) -> datetime | None:
-    with store.service.begin() as uow:
+    with store.service.read() as uow:
         for stream in uow.streams.all():
             if stream.name == STREAM:
                 return start_of(stream.policy, uow.streams.progress(STREAM).closed_before)
@@ -181,7 +181,7 @@ def _one_day(
 
 def _settled(store: Store) -> bool:
     """Whether no window of an earlier run still waits for its trainings."""
-    with store.service.begin() as uow:
+    with store.service.read() as uow:
         return all(
             job.state is JobState.ENDED
             for job in uow.jobs.find(stream=STREAM)
@@ -191,7 +191,7 @@ def _settled(store: Store) -> bool:
 
 def _told(store: Store, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
-    with store.service.begin() as uow:
+    with store.service.read() as uow:
         policy = uow.streams.get(STREAM).policy
         window = (start - policy.origin) // policy.window
         jobs = {job.id: job for job in uow.jobs.find(stream=STREAM)}
@@ -244,7 +244,7 @@ def _receiver(
         known.unlink()
 
 
-def _deliveries(receiver: WebhookReceiver, ptk_ids: Sequence[str], store: Store) -> Deliveries:
+def _deliveries(receiver: WebhookReceiver) -> Deliveries:
     calls = receiver.calls
     verified = {call.webhook_id for call in calls if call.verified and call.status is not None}
     sent = {call.webhook_id for call in calls}
