@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,7 +18,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import Pipeline
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import ptkstore
 from ptklib.exceptions import SchemaError
@@ -160,6 +162,14 @@ def test_a_clone_shares_the_store_and_keeps_what_was_given(store: Store) -> None
 def test_a_featurizer_is_not_pickled_with_its_store(store: Store) -> None:
     with pytest.raises(TypeError):
         pickle.dumps(Featurizer(store, [PTK]))
+
+
+def test_threads_of_a_cross_validation_share_the_store(store: Store) -> None:
+    rows = pd.DataFrame({"hour": np.arange(60) % 24, "fare": np.arange(60.0)})
+    model = make_pipeline(Featurizer(store, [PTK]), LinearRegression())
+    alone = cross_val_score(model, rows[["hour"]], rows["fare"], cv=3)
+    with joblib.parallel_config(backend="threading"):
+        assert cross_val_score(model, rows[["hour"]], rows["fare"], cv=3, n_jobs=2) == pytest.approx(alone)
 
 
 def test_a_pinned_version_stays_and_the_newest_is_taken_on_request(world: World, store: Store) -> None:
