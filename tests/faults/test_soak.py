@@ -51,9 +51,13 @@ def one_window(made: Machine, draw: random.Random, window: int) -> int:
 
 @pytest.mark.soak
 @pytest.mark.real
-def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_hundred_kills_only_delay(
+    tmp_path: Path, measured: Measured, database: str, request: pytest.FixtureRequest
+):
     draw = random.Random(20_260_105)
-    with machine(tmp_path) as made:
+    url = request.getfixturevalue("fresh_postgres_url") if database == "postgresql" else None
+    with machine(tmp_path, database_url=url) as made:
         prefix = prepare(made)
         made.serve()
         for ptk_id in (scenario.SPEED, scenario.LONG) * LISTENERS:
@@ -70,12 +74,24 @@ def test_a_hundred_kills_only_delay(tmp_path: Path, measured: Measured):
         comebacks = min(one.connected for one in made.listeners) - 1
         versions = [numbers(made, ptk_id) for ptk_id in (scenario.SPEED, scenario.LONG)]
     measured(
-        id="kill-9/kills", measure="kill -9 survived", unit="kills", ours=kills, goal=100, direction="max"
+        id=f"kill-9/{database}/kills",
+        measure="kill -9 survived",
+        unit="kills",
+        ours=kills,
+        goal=100,
+        direction="max",
     )
     for code, what in MEASURES.items():
-        measured(id=f"kill-9/{code}", measure=what, unit="faults", ours=found[code], goal=0, direction="min")
+        measured(
+            id=f"kill-9/{database}/{code}",
+            measure=what,
+            unit="faults",
+            ours=found[code],
+            goal=0,
+            direction="min",
+        )
     measured(
-        id="kill-9/comebacks",
+        id=f"kill-9/{database}/comebacks",
         measure="times that a listener to events was cut off and came back, and missed or repeated no version",
         unit="connections",
         ours=comebacks,
