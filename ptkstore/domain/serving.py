@@ -16,6 +16,11 @@ FILLED = "filled"
 """Suffix of the view that answers so, and of its features with defaults."""
 VERSION = "filled_version"
 """The feature that tells the version of each answer, 0 where defaults stand in for it."""
+COMPUTED = "computed"
+"""Suffix of the view that computes from what a request sends along and what a version released, and its declaration."""
+COMPUTED_VERSION = "computed_version"
+"""The feature that tells the version it was computed with, 0 where there was none yet."""
+COMPUTED_FORMS = frozenset({"nearest", "project", "leaves"})
 KEYS = frozenset({"defaults", "fresh", "request", "derived"})
 FORMS = {"ratio": 2, "difference": 2, "sum": 2, "product": 2, "log": 1, "bucket": 1}
 """Derived columns: their forms, and how many operands each takes."""
@@ -66,13 +71,58 @@ def serving_of(
         return {}
     if not isinstance(given, Mapping) or not given:
         raise _wrong('is a mapping such as {"defaults": {"mph_mean": 12.0}, "fresh": "2d"}')
-    if set(given) <= KEYS:
+    if COMPUTED in given and COMPUTED in tables:
+        raise _wrong(f"has {COMPUTED!r}, and so has the PTK as the name of a table")
+    filled: Mapping[str, Any] = {name: value for name, value in given.items() if name != COMPUTED}
+    if filled and set(filled) <= KEYS:
         if len(tables) != 1:
             raise _wrong(f"names a table first, one of {', '.join(sorted(tables))}: there are several")
-        given = {next(iter(tables)): given}
-    if unknown := sorted(set(map(str, given)) - set(tables)):
-        raise _wrong(f"has {unknown[0]!r}; it may have {', '.join(sorted({*KEYS, *tables}))}")
-    return {table: _parsed(one, dict(tables[table])) for table, one in given.items()}
+        filled = {next(iter(tables)): filled}
+    if unknown := sorted(set(map(str, filled)) - set(tables)):
+        raise _wrong(f"has {unknown[0]!r}; it may have {', '.join(sorted({*KEYS, COMPUTED, *tables}))}")
+    return {table: _parsed(one, dict(tables[table])) for table, one in filled.items()}
+
+
+def computed_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """What `serve` in a PTK's config declares as computed: names of columns, and one of `COMPUTED_FORMS` each.
+
+    Raises
+    ------
+    InvalidRequest
+        It is no such mapping.
+    """
+    serve = config.get("serve")
+    given = serve.get(COMPUTED) if isinstance(serve, Mapping) else None
+    if given is None:
+        return {}
+    found = _mapping(given, COMPUTED)
+    for name, form in found.items():
+        check_sent_name(name, f"computes {name!r}")
+        if not isinstance(form, str) or form not in COMPUTED_FORMS:
+            raise _wrong(f"computes {name!r} by none of the forms {', '.join(sorted(COMPUTED_FORMS))}")
+    if len(set(found.values())) < len(found):
+        raise _wrong(f"has {COMPUTED} with one form twice")
+    return dict(found)
+
+
+def check_sent_name(name: object, what: str) -> None:
+    """`InvalidRequest` unless Feast can take a column of this name from a request, or give one."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
+        raise _wrong(f"{what}, which is no name of a column")
+
+
+def outputs_of(name: str, form: str, count: int) -> tuple[str, ...]:
+    """The features that a computed column becomes: one, or as many as the PTK has components or trees."""
+    return (name,) if form == "nearest" else tuple(f"{name}_{number}" for number in range(count))
+
+
+def check_computed_names(outputs: Sequence[str], sent: Sequence[str]) -> None:
+    """`InvalidRequest` if two columns of the view would have one name, or there are too many."""
+    if len(outputs) > _MOST or len(sent) > _MOST:
+        raise _wrong(f"has {COMPUTED} with more than {_MOST} columns")
+    names = [*outputs, COMPUTED_VERSION, *sent]
+    if len(set(names)) < len(names):
+        raise _wrong("gives two columns one name")
 
 
 def plain(given: Any) -> Any:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from ptklib import HistoricalStatistics
+from ptklib import Clustering, HistoricalStatistics
+from ptklib.base import DPEstimator
 from ptkstore.cli.main import app
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
@@ -103,6 +104,43 @@ def test_declared_defaults_go_from_a_repository_to_a_lookup(world: World, serve:
         store.look_up(asked, [{"hour": 8, "speed_mph": 15.0}])
 
 
+def test_a_computed_column_goes_from_a_repository_to_a_lookup(world: World, repository: Path) -> None:
+    guide = (repository / "docs" / "guide" / "feast.md").read_text()
+    match = re.search(r"example: computed, tested as it stands -->\n```python\n(.*?)```", guide, re.DOTALL)
+    assert match is not None
+    shown: dict = {}
+    exec(match[1], shown)  # noqa: S102
+    store = Store(world.service)
+    store.create_stream(
+        "taxi", team="taxi", schema={"at": "timestamp", "lon": "float64", "lat": "float64"}, time_column="at",
+        epsilon=1.0, origin=START, closing="operator", rows_per_window=4_000,
+    )  # fmt: skip
+    bounds = {"lon": (-74.1, -73.7), "lat": (40.6, 40.9)}
+    ptk = PTK(
+        name="pickup_zones",
+        stream="taxi",
+        estimator=Clustering(bounds=bounds, n_clusters=5, epsilon=0.9),
+        target=0.5,
+        serve=shown["serve"],
+    )
+    store.apply(Repository(team="taxi", ptks=(ptk,)))
+    n, random = 4_000, np.random.default_rng(1)
+    times = START.timestamp() + np.arange(n) * 20
+    rows = {"at": pa.array((times * 1e6).astype("int64"), pa.timestamp("us", tz="UTC"))}
+    for name, (low, high) in bounds.items():
+        rows[name] = random.uniform(low, high, n)
+    store.ingest("taxi", pa.table(rows))
+    store.close_windows("taxi", START.replace(day=START.day + 1))
+    world.work("prepare", "allocate", "train", "place", "flip")
+    answer = store.look_up(shown["features"], shown["rows"])
+    state = store.ptk("taxi.pickup_zones").model_state
+    asked = pa.Table.from_pylist(shown["rows"], pa.schema([("lon", pa.float64()), ("lat", pa.float64())]))
+    wanted = DPEstimator.from_state(state).predict(asked)
+    assert answer == [{"zone": zone, "computed_version": 1} for zone in wanted.tolist()]
+    with pytest.raises(InvalidRequest, match="no form 'leaves'"):
+        store.update_ptk_config("taxi.pickup_zones", {"serve": {"computed": {"zone": "leaves"}}})
+
+
 def test_the_commands_of_the_guides_exist(repository: Path) -> None:
     for page in ("feast.md", "storage.md"):
         text = (repository / "docs" / "guide" / page).read_text()
@@ -110,7 +148,7 @@ def test_the_commands_of_the_guides_exist(repository: Path) -> None:
         assert commands
         for command in commands:
             words = command.split()
-            depth = 2 if words[0] == "lake" else 1
+            depth = 2 if words[0] in ("lake", "feast") else 1
             shown = CliRunner().invoke(app, [*words[:depth], "--help"], env={"COLUMNS": "200"})
             assert shown.exit_code == 0, command
             assert all(option in shown.output for option in words if option.startswith("--")), command

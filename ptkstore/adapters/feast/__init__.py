@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from ptkstore.adapters.feast.consumers import registry_grants, write_consumer_repo
 from ptkstore.adapters.feast.repo import RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.store import FeastFeatureStore
 
-__all__ = ["FeastFeatureStore", "RedisOnline", "SqliteOnline", "write_repo"]
+__all__ = [
+    "FeastFeatureStore",
+    "RedisOnline",
+    "SqliteOnline",
+    "registry_grants",
+    "write_consumer_repo",
+    "write_repo",
+]

@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, delete, text
 from sqlalchemy.pool import NullPool
 
 from ptkstore.adapters.feast.names import PROJECT
-from ptkstore.errors import CorruptObject, Unavailable
+from ptkstore.errors import CorruptObject, InvalidRequest, Unavailable
 
 _ADVISORY_LOCK = 0x70746B5F66656173  # "ptk_feas"; one registry per database
 _LOCK_FILE = ".publish.lock"
@@ -69,6 +69,36 @@ class RegistryDatabase:
             statement = statement.where(snapshots.c.version_number.in_(versions))
         with self.engine.begin() as connection:
             connection.execute(statement)
+
+    def read_grants(self, role: str) -> tuple[str, ...]:
+        """The statements that let a role read the registry's tables and take all others of the schema from it.
+
+        `InvalidRequest` unless the registry is PostgreSQL and the role another than that of this connection.
+        """
+        if self.engine.dialect.name != "postgresql":
+            raise InvalidRequest("the registry is a file: who reads it is a matter of the file's mode")
+        from sqlalchemy.dialects.postgresql.base import PGDialect
+
+        with self.engine.connect() as connection:
+            row = connection.execute(
+                text("SELECT current_database(), current_schema(), current_user, session_user")
+            ).one()
+        # This form of the dialect leaves a `%` alone: nothing is bound into these texts.
+        dialect: Any = PGDialect
+        quoted = dialect(paramstyle="named").identifier_preparer.quote_identifier
+        database, schema, consumer = quoted(row[0]), quoted(row[1]), quoted(role)
+        if role in row[2:]:
+            raise InvalidRequest("that is the service's own role: make the consumer one of their own")
+        tables = ", ".join(f"{schema}.{quoted(name)}" for name in sorted(metadata.tables))
+        return (
+            "BEGIN",
+            f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} REVOKE ALL ON TABLES FROM {consumer}",
+            f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {consumer}",
+            f"GRANT CONNECT ON DATABASE {database} TO {consumer}",
+            f"GRANT USAGE ON SCHEMA {schema} TO {consumer}",
+            f"GRANT SELECT ON TABLE {tables} TO {consumer}",
+            "COMMIT",
+        )
 
 
 def exchange(client: Any, command: tuple[Any, ...]) -> Any:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import flips, online
-from ptkstore.adapters.feast.filling import text_of
+from ptkstore.adapters.feast.filling import FUNCTION, text_of
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.names import AS_OF_COLUMN, PROJECT, PUBLISHED_COLUMN, VERSION_FEATURE
 from ptkstore.adapters.feast.session import Session
@@ -159,7 +159,7 @@ def _on_demand(table: ViewTable, version: int, serving: Serving, history: Histor
         sources=sources,
         schema=[*fields, Field(name=VERSION, dtype=Int64)],
         mode="pandas",
-        feature_transformation=TextTransformation.of(text),
+        feature_transformation=TextTransformation.of(text, FUNCTION),
         description=f"{table.view} with its declared defaults.",
         owner="ptkstore",
         tags={FILLS_TAG: table.view},

@@ -4,6 +4,8 @@
 import inspect
 from typing import Any
 
+FUNCTION = "filled"
+
 
 def answer(inputs: "Any", declared: "dict[str, Any]") -> "Any":
     """Fill and derive, for a frame of Feast's; knows nothing but its arguments and the clock."""
@@ -61,4 +63,6 @@ def answer(inputs: "Any", declared: "dict[str, Any]") -> "Any":
 
 def text_of(declared: dict[str, Any]) -> str:
     """The function `filled(inputs)` over a declaration of plain values, as text."""
-    return f"{inspect.getsource(answer)}\n\ndef filled(inputs):\n    return answer(inputs, {declared!r})\n"
+    return (
+        f"{inspect.getsource(answer)}\n\ndef {FUNCTION}(inputs):\n    return answer(inputs, {declared!r})\n"
+    )

@@ -13,12 +13,11 @@ from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.errors import InvalidRequest
 
 CONFIG_FILE = "feature_store.yaml"
+WRITTEN_BY = "# Written by ptkstore; change its settings, not this file."
 PACKED_STORE = "ptkstore.adapters.feast.packed.PackedRedisOnlineStore"
 
-_TIMEOUTS_SECONDS = {
-    "socket_connect_timeout": 5,
-    "socket_timeout": 30,
-}  # without them a stuck Redis holds a worker
+# without them a stuck Redis holds a worker
+_TIMEOUTS_SECONDS = {"socket_connect_timeout": 5, "socket_timeout": 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,12 @@ class RedisOnline:
         """Whether others must not read the file."""
         return "password=" in self.connection_string
 
+    @property
+    def credentials(self) -> frozenset[str]:
+        """User and password, as they stand in `connection_string`."""
+        parts = self.connection_string.split(",")
+        return frozenset(part for part in parts if part.startswith(("username=", "password=")))
+
 
 @dataclass(frozen=True, slots=True)
 class SqliteOnline:
@@ -114,7 +119,7 @@ def write_repo(
     else:
         store = [("type", "sqlite"), ("path", online.path)]
     lines = [
-        "# Written by ptkstore; change its settings, not this file.",
+        WRITTEN_BY,
         f"project: {PROJECT}",
         "provider: local",
         "registry:",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.adapters.feast import filled, flips, online
+from ptkstore.adapters.feast import computed, filled, flips, online
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.lookup import grouped, look_up, resolved, through_feast
 from ptkstore.adapters.feast.names import PROJECT, checked_column, view_name
@@ -92,7 +92,7 @@ class FeastFeatureStore:
                 answer = self._look_up_directly(session, session.packed, features, entities)
             if answer is not None:
                 return answer
-            if _is_filled(grouped(features)):
+            if _on_demand(grouped(features)):
                 return through_feast(session, features, entities)
             return look_up(session, features, entities)
 
@@ -116,6 +116,7 @@ class FeastFeatureStore:
         base = view_name(ptk_id, "", 1)
         with self._sessions.use() as session, session.database.exclusive():
             flips.forget_service(session, base)
+            computed.withdraw(session, base)
             self._state.erase(session, ptk_id)
             for view in {*self._registered(session, ptk_id), *self._history.views(base)}:
                 self._remove(session, view)
@@ -155,6 +156,7 @@ class FeastFeatureStore:
             else:
                 columns = self._history.columns(view, state.version)
                 filled.serve(session, columns, state.version, serving, self._history)
+        computed.serve(session, view_name(state.ptk_id, "", 1), state)
         # Views of tables that this version no longer has would go on serving an old version.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
@@ -219,7 +221,7 @@ def _parts(
     from ptkstore.adapters.feast.packed.direct import part_of
 
     views = grouped(features)
-    if _is_filled(views):
+    if _on_demand(views):
         return None
     parts = []
     for (name, version), wanted in views.items():
@@ -231,6 +233,6 @@ def _parts(
     return tuple(parts)
 
 
-def _is_filled(views: Iterable[tuple[str, int | None]]) -> bool:
+def _on_demand(views: Iterable[tuple[str, int | None]]) -> bool:
     """Whether one of the views is computed by Feast where it is read."""
-    return any(filled.is_filled(name) for name, _ in views)
+    return any(filled.is_filled(name) or computed.is_computed(name) for name, _ in views)

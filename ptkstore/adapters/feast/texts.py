@@ -10,22 +10,24 @@ from feast.transformation.pandas_transformation import PandasTransformation
 
 from ptkstore.errors import InvariantBroken
 
-FUNCTION = "filled"
-
 
 class TextTransformation(PandasTransformation):
     """Written by the service, read by Feast as its own: readers run `udf_string` and unpickle nothing."""
 
+    function: str
+
     @classmethod
-    def of(cls, text: str) -> TextTransformation:
-        """Of the text of a function named `filled`, which is ours."""
-        return cls(udf=_never_run, udf_string=text)
+    def of(cls, text: str, function: str) -> TextTransformation:
+        """Of a text of ours that defines a function."""
+        made = cls(udf=_never_run, udf_string=text)
+        made.function = function
+        return made
 
     def to_proto(self) -> Any:
         """Name, mode and text; an empty pickle."""
-        return UserDefinedFunctionV2(name=FUNCTION, body=b"", body_text=self.udf_string, mode="pandas")
+        return UserDefinedFunctionV2(name=self.function, body=b"", body_text=self.udf_string, mode="pandas")
 
 
 def _never_run(inputs: pd.DataFrame) -> pd.DataFrame:
     """Where readers run the text, the publisher runs nothing."""
-    raise InvariantBroken("the text of a filled view is run by readers, never here")
+    raise InvariantBroken("the text of a view is run by readers, never here")

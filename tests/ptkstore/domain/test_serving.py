@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from ptkstore.domain.serving import Derived, Serving, serving_of
+from ptkstore.domain.serving import Derived, Serving, computed_of, serving_of
 from ptkstore.errors import InvalidRequest
 
 ONE = {
@@ -93,6 +93,17 @@ D = {"mean": 1.0}
 def test_what_is_none_is_refused_with_a_reason(given, complaint):
     with pytest.raises(InvalidRequest, match=complaint):
         declared(given)
+
+
+def test_what_is_computed_is_declared_beside_the_tables():
+    computed = {"computed": {"zone": "nearest"}}
+    assert declared(computed) == {}
+    assert declared({**computed, "defaults": D}) == declared({"defaults": D})
+    assert declared({**computed, "u": {"defaults": {"k": 3}}}, TWO) == {"u": Serving({"k": 3})}
+    assert computed_of({"serve": {**computed, "u": {"defaults": {"k": 3}}}}) == {"zone": "nearest"}
+    assert computed_of({"serve": {"defaults": D}}) == computed_of({"serve": None}) == computed_of({}) == {}
+    with pytest.raises(InvalidRequest, match="name of a table"):
+        declared({**computed, "defaults": D}, {"computed": ONE["t"]})
 
 
 def test_of_several_tables_one_is_named():

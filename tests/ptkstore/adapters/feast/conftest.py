@@ -189,12 +189,12 @@ def filled(make):
 class Consumer:
     """The other end of `plain_consumer.py`; may import no module of ours, but `mine` and what these need."""
 
-    def __init__(self, *mine: str) -> None:
+    def __init__(self, *mine: str, marked: bool = True) -> None:
         self.mine = mine
         self.packages = {name.rpartition(".")[0] for name in mine} | {"ptkstore"}
         script = Path(__file__).with_name("plain_consumer.py")
         self.process = subprocess.Popen(
-            [sys.executable, "-I", str(script)],
+            [sys.executable, "-I", str(script), *(["--marked"] if marked else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -242,6 +242,26 @@ def plain_consumer() -> Iterator[Consumer]:
 def packed_consumer() -> Iterator[Consumer]:
     """One who has our plugin for the online store; it brings no service with it."""
     yield from running(Consumer(*PLUGIN))
+
+
+@pytest.fixture(scope="session")
+def plain_reader() -> Iterator[Consumer]:
+    """A consumer whose Feast is as it was installed; reads one repository after the other."""
+    yield from running(Consumer(marked=False))
+
+
+@pytest.fixture(scope="session")
+def packed_reader() -> Iterator[Consumer]:
+    """The same with our plugin."""
+    yield from running(Consumer(*PLUGIN, marked=False))
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest) -> Consumer:
+    """As `consumer`, with Feast as it was installed."""
+    packed = "packed" in str(request.node.callspec.params)
+    reader: Consumer = request.getfixturevalue("packed_reader" if packed else "plain_reader")
+    return reader
 
 
 @pytest.fixture

@@ -1,5 +1,10 @@
-"""A consumer as any team has one: Feast, a repository's folder, nothing of ours. Talks JSON lines."""
+"""A consumer as any team has one: Feast, a repository's folder, nothing of ours. Talks JSON lines.
 
+With `--marked` it reads many repositories, and online and historical rows in turns, which Feast 0.67 mixes up unless
+its copies of registries are marked; without, Feast is as it was installed.
+"""
+
+import asyncio
 import itertools
 import json
 import sys
@@ -19,7 +24,8 @@ numbers = itertools.count()
 def store(repo: str) -> FeatureStore:
     if repo not in stores:
         stores[repo] = FeatureStore(repo_path=repo)
-        _mark_copies(stores[repo].registry)
+        if "--marked" in sys.argv:
+            _mark_copies(stores[repo].registry)
     return stores[repo]
 
 
@@ -39,6 +45,22 @@ def online(repo: str, features: list[str], rows: list[dict], refresh: bool = Tru
     if refresh:
         store(repo).refresh_registry()
     return store(repo).get_online_features(features=features, entity_rows=rows).to_dict()
+
+
+def online_asynchronously(repo: str, features: list[str], rows: list[dict]) -> dict:
+    async def ask() -> dict:
+        await store(repo).initialize()
+        found = await store(repo).get_online_features_async(features=features, entity_rows=rows)
+        await store(repo).close()
+        return found.to_dict()
+
+    return asyncio.run(ask())
+
+
+def write(repo: str, view: str, row: dict) -> None:
+    now = pd.Timestamp.now(tz="UTC")
+    times = {"ptk_as_of": now, "ptk_published_at": now}
+    store(repo).write_to_online_store(view, pd.DataFrame([{**row, **times}]))
 
 
 def historical(repo: str, features: list[str], rows: list[dict]) -> list[dict]:
@@ -70,12 +92,15 @@ def hammer(repo: str, features: list[str], rows: list[dict], until: str, refresh
         mixed += len(versions) != 1 or values != {float(v) if v is not None else None for v in versions}
         filled = set(answer.get("filled_version", [1]))
         mixed += len(filled) != 1 or set(answer.get("value_filled", [1.0])) != {float(v) for v in filled}
+        computed = set(answer.get("computed_version", [1]))
+        mixed += len(computed) != 1 or set(answer.get("p_0", [1.0])) != {float(v) for v in computed}
         if reads == 1:
             Path(until).with_suffix(".begun").touch()
     return {"reads": reads, "mixed": mixed, "seen": sorted(seen, key=str)}
 
 
 commands = {"online": online, "historical": historical, "hammer": hammer, "service": service}
+commands |= {"online_asynchronously": online_asynchronously, "write": write}
 for line in sys.stdin:
     request = json.loads(line)
     try:

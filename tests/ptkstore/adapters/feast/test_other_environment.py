@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
+from tests.ptkstore.adapters.feast.test_publishing import telling
 
 pytestmark = pytest.mark.real
 
@@ -46,6 +47,7 @@ def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, red
     store = FeastFeatureStore(folder)
     make.publish(store, make.state(1), make.state(2))
     make.publish(store, filled(1, {"defaults": {"value": -1.0}}, ptk_id="ads.clicks"))
+    make.publish(store, telling(make.state(3, ptk_id="ads.axes")))
     store.close()
     theirs = tmp_path / "theirs"  # what they were given: the repository's folder and the example
     shutil.copytree(folder, theirs)
@@ -55,17 +57,19 @@ def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, red
         {"features": [f"{VIEW}@v1:value"], "entities": [{"hour": 8}]},
         {"features": ["ptk_state:version"], "entities": [{"ptk": "taxi.speed_by_hour"}]},
         {"features": ["ads__clicks__filled:value_filled"], "entities": [{"hour": 7}, {"hour": 99}]},
+        {"features": ["ads__axes__computed:p_0"], "entities": [{"a": 1.0}, {"a": None}, {"a": 2.0}]},
     ]
     look_up = [str(python), "-I", str(theirs / "look_up.py"), str(theirs)]
     done = subprocess.run(
         look_up, input=json.dumps(ask), capture_output=True, text=True, cwd=tmp_path, env={}, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    newest, pinned, state, stood_in = json.loads(done.stdout)
+    newest, pinned, state, stood_in, computed = json.loads(done.stdout)
     assert newest == {"hour": [8, 99], "value": [2.0, None], "ptk_version": [2, None]}
     assert pinned == {"hour": [8], "value": [1.0]}
     assert state["version"] == [2]
     assert stood_in["value_filled"] == [1.0, -1.0]
+    assert computed["p_0"] == [3.0, 0.0, 6.0]
     ours = (
         "import importlib.util as u; print([n for n in ('ptkstore', 'ptklib', 'workers') if u.find_spec(n)])"
     )

@@ -1,0 +1,65 @@
+"""Commands for consumers of the feature store: `ptk feast`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json
+
+feast_app = typer.Typer(no_args_is_help=True, help="What consumers need to read features by plain Feast.")
+
+
+@feast_app.command("grant")
+@answers
+def grant(
+    role: Annotated[str, typer.Argument(help="A role of PostgreSQL that only this consumer uses.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the SQL that lets a role read Feast's registry and nothing else of the catalog's schema.
+
+    Pipe it into psql as the service's role. It also takes back what the role was granted on other tables of the schema.
+    """
+    from ptkstore.wiring.consumers import registry_grants_of
+
+    statements = registry_grants_of(check_home(home), role)
+    if as_json:
+        print_json({"role": role, "statements": list(statements)})
+        return
+    for statement in statements:
+        console.print(f"{statement};", markup=False, highlight=False, soft_wrap=True)
+
+
+@feast_app.command("export")
+@answers
+def export(
+    folder: Annotated[Path, typer.Argument(help="Where the consumer's feature_store.yaml goes.")],
+    registry_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PTK_CONSUMER_REGISTRY_URL", help="The registry by the consumer's role: postgresql://…"
+        ),
+    ] = None,
+    redis_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PTK_CONSUMER_REDIS_URL", help="The online rows by the consumer's user: redis://…"
+        ),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the one file that a consumer needs, without any credentials of the service.
+
+    A password on the command line is seen by others on this machine: set the variables instead.
+    """
+    from ptkstore.wiring.consumers import export_consumer_repo
+
+    written = export_consumer_repo(check_home(home), folder, registry_url, redis_url)
+    if as_json:
+        print_json({"file": str(written)})
+    else:
+        console.print(f"wrote {written}", markup=False, highlight=False, soft_wrap=True)
