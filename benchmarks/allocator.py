@@ -1,4 +1,6 @@
-"""Measures the allocator: `make bench-allocator`, on seeded instances n = c + a/epsilon + b/epsilon^2.
+"""Measures the allocator: `make bench-allocator`, on seeded instances n = c + a/epsilon + b/epsilon^2 and on real ones.
+
+The real ones are profiles of a taxi team's 13 PTKs on real trips, resampled with targets between tight and loose.
 
 Times are the better of wall and processor time, so that other work on the machine counts less. Best known rows come
 from benchmarks/allocator_best.json, which `python benchmarks/allocator_best.py` makes. The generic solver, HiGHS on the
@@ -18,7 +20,13 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.allocator_best import BEST  # noqa: E402
 from benchmarks.allocator_highs import Solved, solve_program  # noqa: E402
-from benchmarks.allocator_instances import Instance, demands, limits, name_of  # noqa: E402
+from benchmarks.allocator_instances import (  # noqa: E402
+    Instance,
+    demands,
+    limits,
+    name_of,
+    profiled_demands,
+)
 from benchmarks.measuring import Row, measured, table  # noqa: E402
 from ptkstore.domain.allocation import (  # noqa: E402
     Choice,
@@ -149,6 +157,46 @@ def many_partitions(n_ptks: int, partitions: int, seeds: range, goal_seconds: fl
     ]
 
 
+def profiled(n_ptks: int, partitions: int, seeds: range, goal_seconds: float) -> list[Row]:
+    """Time and distance to the lower bound on profiles from real data; within two partitions the plan is proven."""
+    asked, room = [profiled_demands(n_ptks, seed) for seed in seeds], limits(partitions)
+    runs = [run(lambda one=one: allocate_partitions(one, room)) for one in asked]  # type: ignore[misc]
+    bounds = [allocate_partitions(one, room, bound_rounds=BOUND_ROUNDS) for one in asked]
+    gaps = [
+        100.0 * (r.rows / plan.bound - 1.0) if isinstance(plan, Plan) else NEVER
+        for r, plan in zip(runs, bounds, strict=True)
+    ]
+    highs = solve_program(asked[0], room, SOLVER_SECONDS)
+    told = (
+        "no plan"
+        if highs.rows is None
+        else f"{100 * (highs.rows / runs[0].rows - 1):.0f} % more rows than ours"
+    )
+    name, many = f"allocator-profiled-{n_ptks}-{partitions}", f"{n_ptks} real profiles, K <= {partitions}"
+    return [
+        measured(
+            f"{name}-time",
+            f"{many}, slowest of {len(runs)}",
+            unit="s",
+            ours=max(r.seconds for r in runs),
+            against=f"HiGHS, stopped: {told}",
+            theirs=SOLVER_SECONDS,
+            goal=goal_seconds,
+            direction="min",
+        ),
+        measured(
+            f"{name}-gap",
+            f"{many}, rows above the lower bound, median",
+            unit="%",
+            ours=statistics.median(gaps),
+            theirs=100.0 * (highs.rows / highs.bound - 1.0) if highs.rows and highs.bound > 0 else None,
+            against="HiGHS's plan and its own bound",
+            goal=0.0 if partitions <= 2 else 5.0,
+            direction="min",
+        ),
+    ]
+
+
 def first_feasible_partitions() -> list[Row]:
     """Rows of the paper's K against ours."""
     rows = []
@@ -219,6 +267,11 @@ def rows() -> list[Row]:
         *many_partitions(200, 4, range(1), 2.0),
         *many_partitions(200, 8, range(1), 2.0),
         *many_partitions(500, 8, range(1), 5.0),
+        *profiled(50, 2, range(5), 0.2),
+        *profiled(50, 4, range(3), 2.0),
+        *profiled(50, 8, range(3), 2.0),
+        *profiled(200, 8, range(1), 2.0),
+        *profiled(500, 16, range(1), 5.0),
         *first_feasible_partitions(),
         *refusals(),
     ]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from benchmarks.measuring import Row, measured, table  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.charging import charge_of  # noqa: E402
 from ptkstore.application.group_commit import Asked, GroupCommit  # noqa: E402
-from ptkstore.domain.accountants import Accountant  # noqa: E402
+from ptkstore.domain.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
 from ptkstore.domain.blocks import BlockRange  # noqa: E402
 from ptkstore.domain.filters import BlockRecord, Filters  # noqa: E402
 from ptkstore.domain.journal import BudgetRequest  # noqa: E402
@@ -104,11 +105,25 @@ def row_per_block(path: Path, n: int = 200) -> float:
         return n / (time.perf_counter() - start)
 
 
-def microseconds_to_decide(n_blocks: int) -> float:
-    """How long one decision over all blocks takes in memory."""
+def microseconds_to_decide(n_blocks: int, *, alike: bool) -> float:
+    """How long one decision that grants takes over all blocks, in memory.
+
+    Parameters
+    ----------
+    alike : bool
+        Whether some order has room in all blocks. Otherwise each block has room at one order only, and no two
+        neighbours at the same one.
+    """
     filters = Filters.of(BlockRecord(n, {COMMON: CAPACITY}, Accountant.RENYI) for n in range(n_blocks))
     wish = request("k", BlockRange(0, n_blocks))
     filters.promise(wish)
+    useful = [place for place, cap in enumerate(caps_of(Accountant.RENYI, CAPACITY).amounts) if cap > 0]
+    for n in range(0 if alike else n_blocks):
+        kept = useful[n % len(useful)]
+        full = Charge(tuple(1 if place == kept else SATURATED for place in range(len(CHARGE.amounts))))
+        filters.promise(replace(request(f"full {n}", BlockRange(n, n + 1)), charge=full))
+    if decide(filters, wish) != Granted("k"):
+        raise RuntimeError("there is room in every block")
     took = []
     for _ in range(2_000):
         start = time.perf_counter()
@@ -153,24 +168,30 @@ def rows() -> list[Row]:
                     direction="min",
                 ),
             ]
-    few, many = microseconds_to_decide(365), microseconds_to_decide(3650)
-    return [
-        *found,
-        measured(
-            "ledger-decision", "a decision over 365 blocks", unit="us", ours=few, goal=50, direction="min"
-        ),
-        measured(
-            "ledger-decision-10x",
-            "a decision over 3,650 blocks",
-            unit="us",
-            ours=many,
-            goal=4,
-            direction="min",
-            against="365 blocks",
-            theirs=few,
-            judged=many / few,
-        ),
-    ]
+    for state, alike, where in (("", True, ""), ("-unlike", False, ", no order with room in all")):
+        few, many = (microseconds_to_decide(n, alike=alike) for n in (365, 3_650))
+        found += [
+            measured(
+                f"ledger-decision{state}",
+                f"a decision over 365 blocks{where}",
+                unit="us",
+                ours=few,
+                goal=50,
+                direction="min",
+            ),
+            measured(
+                f"ledger-decision{state}-10x",
+                f"a decision over 3,650 blocks{where}",
+                unit="us",
+                ours=many,
+                goal=4,
+                direction="min",
+                against="365 blocks",
+                theirs=few,
+                judged=many / few,
+            ),
+        ]
+    return found
 
 
 def main() -> int:

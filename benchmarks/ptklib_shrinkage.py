@@ -22,7 +22,7 @@ NOT_WORSE = 1.05
 
 
 def rows() -> list[Row]:
-    trips = _trips()
+    trips = load_trips()
     if trips is None:
         return []
     found = []
@@ -46,7 +46,8 @@ def rows() -> list[Row]:
     return found
 
 
-def _trips() -> pd.DataFrame | None:
+def load_trips() -> pd.DataFrame | None:
+    """Return zone, hour, fare, minutes and miles of green cab trips, or None where they are not at hand."""
     path = DATA / "nyc_green_taxi.parquet"
     if not path.exists():
         print(f"shrinkage is skipped: no {path.name} in PTK_DATA", file=sys.stderr)

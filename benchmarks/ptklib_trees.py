@@ -57,13 +57,13 @@ def rows() -> list[Row]:
 
 def _synthetic_rows() -> list[Row]:
     (train, label), (test, truth) = synthetic(N, 1), synthetic(TEST, 2)
-    free = _auc(truth, HistGradientBoostingClassifier(learning_rate=0.05, max_iter=300), train, label, test)
+    free = auc_of(truth, HistGradientBoostingClassifier(learning_rate=0.05, max_iter=300), train, label, test)
     bounds = np.full(len(NAMES), 1.0)
     peer = _diffprivlib(train, label, test, truth, -bounds, bounds)
     task, found = "synthetic d=20 n=1e5 epsilon 1", []
     for delta, named in ((0, "pure"), (1e-6, "delta 1e-6")):
         model = TreeFeaturizer(NAMES, classes=[0, 1], bounds=(-1, 1), epsilon=1.0, delta=delta)
-        ours = statistics.mean(_auc(truth, model, train, label, test) for _ in range(FITS))
+        ours = statistics.mean(auc_of(truth, model, train, label, test) for _ in range(FITS))
         found.append(
             measured(
                 f"trees-auc-{named.replace(' ', '-')}",
@@ -116,7 +116,7 @@ def _synthetic_rows() -> list[Row]:
                 f"trees-auc-{method}",
                 f"{task}, pure: AUC of method {method!r}",
                 unit="AUC",
-                ours=statistics.mean(_auc(truth, model, train, label, test) for _ in range(FITS)),
+                ours=statistics.mean(auc_of(truth, model, train, label, test) for _ in range(FITS)),
                 theirs=peer["auc"],
                 against="diffprivlib",
                 goal=goal,
@@ -133,7 +133,7 @@ def _taxi_rows() -> list[Row]:
         return []
     train, test = trips(path)
     label, truth = train["long"].to_numpy().astype(int), test["long"].to_numpy()
-    free = _auc(truth, HistGradientBoostingClassifier(), train[COLUMNS], label, test[COLUMNS])
+    free = auc_of(truth, HistGradientBoostingClassifier(), train[COLUMNS], label, test[COLUMNS])
     low = np.asarray([0.0, 0, 0, 1, 1])
     high = np.asarray([30.0, 23, 6, 265, 265])
     clipped = (np.clip(part[COLUMNS].to_numpy(dtype=np.float64), low, high) for part in (train, test))
@@ -141,7 +141,7 @@ def _taxi_rows() -> list[Row]:
     model = TreeFeaturizer(
         COLUMNS, "long", classes=[False, True], bounds=DISTANCE, domains=DOMAINS, epsilon=1.0
     )
-    ours = statistics.mean(_auc(truth, model, train, None, test) for _ in range(FITS))
+    ours = statistics.mean(auc_of(truth, model, train, None, test) for _ in range(FITS))
     return [
         measured(
             "trees-taxi-auc",
@@ -173,7 +173,7 @@ def against_epsilon() -> None:
             found = []
             for method, delta in ways:
                 model = TreeFeaturizer(**public, classes=[0, 1], epsilon=epsilon, delta=delta, method=method)
-                found.append(_auc(truth, model, rows, y, others))
+                found.append(auc_of(truth, model, rows, y, others))
             print(f"| {name} | {epsilon:g} | " + " | ".join(f"{auc:.3f}" for auc in found) + " |", flush=True)
 
 
@@ -201,7 +201,8 @@ def _processor_seconds(work: Callable[[], object]) -> float:
     return statistics.median(found)
 
 
-def _auc(truth: Any, model: Any, train: Any, label: Any, test: Any) -> float:
+def auc_of(truth: Any, model: Any, train: Any, label: Any, test: Any) -> float:
+    """Return the AUC of a model on other rows, after a fit."""
     return float(roc_auc_score(truth, model.fit(train, label).predict_proba(test)[:, 1]))
 
 

@@ -16,6 +16,7 @@ from ptklib.exceptions import CorruptStateError, InvalidParameterError, SchemaEr
 from ptklib.families import load_family
 from ptklib.inputs import InputTable, as_column
 from ptklib.names import check_name
+from ptklib.once import one_fit
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.spec import canonical_json, estimator_from_spec, plain
@@ -163,10 +164,11 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, *, previous_state: ReleasedState | None = None) -> Self:
         """Release the state of the rows of `X`, continuing `previous_state` when given."""
-        loss = self._check_parameters()
-        self.check_previous_state(previous_state)
-        table, label = self._bounded(self._table(X), y)
-        self._complete(self._collect(table, label), previous_state, loss)
+        with one_fit():
+            loss = self._check_parameters()
+            self.check_previous_state(previous_state)
+            table, label = self._bounded(self._table(X), y)
+            self._complete(self._collect(table, label), previous_state, loss)
         self.n_features_in_ = len(table.names)
         if table.named and all(isinstance(name, str) for name in table.names):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
@@ -174,9 +176,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def partial_statistics(self, X: Any, y: Any = None) -> PartialStatistics:
         """Return the exact statistics of one shard. **Private**: store them encrypted."""
-        self._check_parameters()
-        exact = self._collect(*self._bounded(self._table(X), y))
-        return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
+        with one_fit():
+            self._check_parameters()
+            exact = self._collect(*self._bounded(self._table(X), y))
+            return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
         """Merge parts of this configuration; no part at all stands for an empty block."""
@@ -191,10 +194,11 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self, parts: Iterable[PartialStatistics], previous_state: ReleasedState | None = None
     ) -> Self:
         """Draw noise once over the merged parts and set the released attributes."""
-        loss = self._check_parameters()
-        self.check_previous_state(previous_state)
-        self._complete(self.merge(parts).arrays, previous_state, loss)
-        self._name_inputs()
+        with one_fit():
+            loss = self._check_parameters()
+            self.check_previous_state(previous_state)
+            self._complete(self.merge(parts).arrays, previous_state, loss)
+            self._name_inputs()
         return self
 
     def _complete(self, exact: Units, previous: ReleasedState | None, loss: PrivacyLoss) -> None:

@@ -22,6 +22,7 @@ from ptklib.moments import (
     settled_spectrum,
 )
 from ptklib.names import check_columns, refuse_duplicates
+from ptklib.once import once
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
 
@@ -142,6 +143,7 @@ class CovarianceMatrix(MomentSums):
         """Released share of each component in the whole variance, from ``tables_``."""
         return np.asarray(self.tables_[VARIANCE].column("ratio").to_numpy())
 
+    @once
     def required_columns(self) -> tuple[str, ...]:
         """Return the columns of the matrix."""
         if self.columns is None and not isinstance(self.bounds, Mapping):
@@ -150,6 +152,7 @@ class CovarianceMatrix(MomentSums):
             )
         return check_columns(self.bounds if self.columns is None else self.columns, "columns")
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the tables ``covariance``, ``components`` and ``explained_variance``."""
         refuse_duplicates(self.required_columns(), "columns")
@@ -166,6 +169,7 @@ class CovarianceMatrix(MomentSums):
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"columns": list(self.required_columns())}
 
+    @once
     def _features(self) -> list[str]:
         size, asked = len(self.required_columns()), self.n_components
         if asked is None:
@@ -178,6 +182,7 @@ class CovarianceMatrix(MomentSums):
             raise InvalidParameterError("n_components must be an integer from 1 to the number of columns")
         return [f"component_{i}" for i in range(int(asked))]
 
+    @once
     def _blocks(self) -> tuple[Block, ...]:
         return (block_of(self.required_columns(), self.bounds, self.max_norm),)
 
@@ -188,6 +193,7 @@ class CovarianceMatrix(MomentSums):
     def _column_table(self) -> str:
         return COMPONENTS
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         numbers = pa.array(range(len(self._features())), type=pa.int64())
         return super()._key_columns() | {VARIANCE: {"component": numbers}}

@@ -1,6 +1,6 @@
 """Public domains: keys become integer codes without looking at what else is in the data."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -116,6 +116,18 @@ class Domain:
         codes = self._encode_numpy(_dense(filled))
         codes[_dense(column.is_null())] = OUTSIDE
         return codes
+
+    def reader(self, column: Any) -> Callable[[slice], npt.NDArray[np.int64]]:
+        """Return what reads the codes of some rows of a column, as `encode` gives them.
+
+        A run of integers is encoded when it is read, so that codes stay in the processor's cache; anything else before.
+        """
+        if isinstance(column, np.ndarray) and column.dtype == np.int64 and self.kind == "int64":
+            first, length = self._run, len(self.values)
+            if first is not None:
+                return lambda rows: _run_codes(column[rows], first, length)
+        codes = self.encode(column)
+        return lambda rows: codes[rows]
 
     def _encode_numpy(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         kind = column.dtype.kind

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dgemm
 
 from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
@@ -212,9 +213,9 @@ def exact_gram(
         raise SchemaError("X and y have different lengths")
     width = sum(len(block.names) for block in blocks)
     n_rows = _rows_per_chunk(width)
-    total = np.zeros((width, width + 1), dtype=np.int64)
-    exact, pending = np.zeros((width, width + 1)), 0
-    buffer = np.empty((n_rows, width + 1))
+    sums, products = np.zeros(width, dtype=np.int64), np.zeros((width, width), dtype=np.int64)
+    exact_sums, exact, pending = np.zeros(width), np.zeros((width, width), order="F"), 0
+    buffer, ones = np.empty((n_rows, width)), np.ones(n_rows)
     scratch = [np.empty((n_rows, len(block.names))) for block in blocks]
     sources: list[Iterator[Floats]] = [table.chunks(block.names, n_rows) for block in blocks[:-1]]
     last = table.chunks(blocks[-1].names, n_rows) if label is None else _pieces(label, n_rows)
@@ -222,7 +223,6 @@ def exact_gram(
     for chunks in zip(*sources, last, strict=True):
         size, place = len(chunks[0]), 0
         rows = buffer[:size]
-        rows[:, width] = 1.0
         dropped = None
         for block, chunk, work in zip(blocks, chunks, scratch, strict=True):
             stop = place + len(block.names)
@@ -234,14 +234,17 @@ def exact_gram(
             rows[dropped] = 0.0
         count += size if dropped is None else size - int(np.count_nonzero(dropped))
         np.rint(rows, out=rows)
-        # The column of ones gives the sums; with it the two factors differ, and BLAS prefers its faster gemm.
-        exact += rows[:, :width].T @ rows
+        exact_sums += ones[:size] @ rows
+        # Not rows.T @ rows: numpy calls BLAS' syrk for that, which is slower than gemm for few columns.
+        exact = dgemm(1.0, rows.T, rows.T, beta=1.0, c=exact, trans_b=True, overwrite_c=True)
         pending += size
         if pending > _EXACT_ROWS - n_rows:
-            total += exact.astype(np.int64)
-            exact[:], pending = 0.0, 0
-    total += exact.astype(np.int64)
-    return count, total[:, width].copy(), total[:, :width]
+            sums += exact_sums.astype(np.int64)
+            products += exact.astype(np.int64)
+            exact_sums[:], exact[:], pending = 0.0, 0.0, 0
+    sums += exact_sums.astype(np.int64)
+    products += exact.astype(np.int64)
+    return count, sums, products
 
 
 def _pieces(values: Floats, n_rows: int) -> Iterator[Floats]:
@@ -251,5 +254,5 @@ def _pieces(values: Floats, n_rows: int) -> Iterator[Floats]:
 
 def _rows_per_chunk(width: int) -> int:
     """Return how many rows fit the cache, and stay below OpenBLAS' limits for threads where they cost more."""
-    small = _SMALL_PRODUCT // (width * (width + 1))
+    small = _SMALL_PRODUCT // (width * width)
     return min(small, 2048) if small >= 128 else 2048

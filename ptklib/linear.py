@@ -23,6 +23,7 @@ from ptklib.moments import (
     settled_spectrum,
 )
 from ptklib.names import check_columns, check_name, refuse_duplicates
+from ptklib.once import once
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
 
@@ -126,11 +127,13 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         """Released intercept, from ``tables_``."""
         return float(self.tables_[MODEL].column("value")[0].as_py())
 
+    @once
     def required_columns(self) -> tuple[str, ...]:
         """Return the feature columns, then the label's when it is a column."""
         label = self._label_column()
         return self._feature_names() if label is None else (*self._feature_names(), label)
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the tables ``coefficients``, ``model`` and ``covariance``."""
         refuse_duplicates(self._names(), "features and label")
@@ -158,6 +161,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"features": list(self._feature_names())}
 
+    @once
     def _feature_names(self) -> tuple[str, ...]:
         if self.features is None and not isinstance(self.bounds, Mapping):
             raise InvalidParameterError(
@@ -174,6 +178,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _needs_y(self) -> bool:
         return True
 
+    @once
     def _blocks(self) -> tuple[Block, ...]:
         if self.label_bounds is None:
             raise UnboundedSensitivityError("label_bounds=(low, high) are missing")
@@ -198,6 +203,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _column_table(self) -> str:
         return COEFFICIENTS
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         return super()._key_columns() | {MODEL: {"parameter": pa.array(_PARAMETERS, type=pa.string())}}
 

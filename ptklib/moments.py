@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.gram import RADIUS, Block, Floats, RowTable, exact_gram
+from ptklib.once import once
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
 from ptklib.sums import NoisySums, Values
@@ -107,9 +108,11 @@ class MomentSums(NoisySums):
     def _column_table(self) -> str:
         """Return the name of the table that has one row per column."""
 
+    @once
     def _names(self) -> tuple[str, ...]:
         return tuple(name for block in self._blocks() for name in block.names)
 
+    @once
     def _groups(self) -> list[Group]:
         weights, blocks = self._weights(), self._blocks()
         groups = [Group(COUNT, 1, weights[COUNT], 1)]
@@ -123,9 +126,11 @@ class MomentSums(NoisySums):
                 groups.append(Group(name, square, weights[name], size * len(other.names)))
         return groups
 
+    @once
     def _components(self) -> Sequence[Component]:
         return [component for group in self._groups() for component in group.components()]
 
+    @once
     def _steps(self) -> dict[str, float]:
         units = [block.unit for block in self._blocks()]
         steps = {COUNT: 1.0}
@@ -136,6 +141,7 @@ class MomentSums(NoisySums):
             steps |= {f"products_{j}_{i}": other * unit for j, other in enumerate(units[:i])}
         return steps
 
+    @once
     def _plan(self) -> ReleasePlan:
         epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
         if delta == 0:
@@ -213,12 +219,15 @@ class MomentSums(NoisySums):
             values |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
         return values
 
+    @once
     def _half_widths(self) -> Floats:
         return np.concatenate([block.half_widths for block in self._blocks()])
 
+    @once
     def _centres(self) -> Floats:
         return np.concatenate([block.centres for block in self._blocks()])
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         names = pa.array(self._names(), type=pa.string())
         rows, columns = np.triu_indices(len(names))

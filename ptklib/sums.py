@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
+from ptklib.once import once
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.state import ReleasedState
@@ -59,6 +60,7 @@ class NoisySums(DPEstimator):
         """
         return self._plan().loss
 
+    @once
     def _plan(self) -> ReleasePlan:
         self.table_schemas()  # refuses columns that would collide
         return plan_release(self._components(), self.epsilon, self.delta, self._rows_per_unit())

@@ -2,7 +2,13 @@
 
 from ptklib.checks.audit import Audit, Examination, at_audit_budget, audit, examine, twin
 from ptklib.checks.bounds import epsilon_lower_bound
-from ptklib.checks.suite import CheckResult, check_ptk_estimator, parametrize_with_ptk_checks, ptk_checks
+from ptklib.checks.suite import (
+    CheckResult,
+    check_ptk_estimator,
+    parametrize_with_ptk_checks,
+    ptk_checks,
+    sklearn_checks,
+)
 
 __all__ = [
     "Audit",
@@ -15,5 +21,6 @@ __all__ = [
     "examine",
     "parametrize_with_ptk_checks",
     "ptk_checks",
+    "sklearn_checks",
     "twin",
 ]

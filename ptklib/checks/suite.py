@@ -85,6 +85,25 @@ def check_audit_sees_half_the_noise(case: Case, *, runs: int) -> None:
 AUDITS: tuple[Callable[..., None], ...] = (check_audit_stays_below_epsilon, check_audit_sees_half_the_noise)
 
 
+def sklearn_checks(
+    estimator: Any, reasons: Mapping[str, str] | None = None
+) -> Iterator[tuple[Any, NamedCheck]]:
+    """Yield the array form of an estimator and a check of scikit-learn, for each check, called ``sklearn_check_...``.
+
+    Parameters
+    ----------
+    estimator : DPEstimator
+    reasons : mapping of check to reason, optional
+        Failures that are right for this estimator, beside those every estimator of this library has.
+    """
+    numbered = array_form(estimator)
+    known = {f"sklearn_{name}": reason for name, reason in expected_failures(numbered).items()}
+    expected = known | dict(reasons or {})
+    for instance, check in estimator_checks_generator(numbered):
+        name = f"sklearn_{_name(check)}"
+        yield instance, NamedCheck(name, check, expected.get(name))
+
+
 def ptk_checks(
     estimator: Any,
     *,
@@ -120,20 +139,17 @@ def ptk_checks(
     """
     if isinstance(estimator, type) or not isinstance(estimator, DPEstimator):
         raise InvalidParameterError("give an instance of a DPEstimator")
-    own, numbered = dict(expected_failed_checks or {}), array_form(estimator)
-    reasons = {f"sklearn_{name}": reason for name, reason in expected_failures(numbered).items()} | own
-    checks: list[tuple[Any, str, Check]] = [
-        (instance, f"sklearn_{_name(check)}", check)
-        for instance, check in estimator_checks_generator(numbered)
-    ]
+    own = dict(expected_failed_checks or {})
+    checks = list(sklearn_checks(estimator, own))
     case = Case(clone(estimator), columns)
-    checks += [(estimator, _name(check), _on(case, check)) for check in CONTRACT]
-    audits = [(estimator, _name(check), _on(case, partial(check, runs=runs))) for check in AUDITS]
-    unknown = sorted(set(own) - {name for _, name, _ in (*checks, *audits)})
+    ours = [(_name(check), _on(case, check)) for check in CONTRACT]
+    audits = [(_name(check), _on(case, partial(check, runs=runs))) for check in AUDITS]
+    unknown = sorted(set(own) - {check.name for _, check in checks} - {name for name, _ in (*ours, *audits)})
     if unknown:
         raise InvalidParameterError(f"there is no check called {', '.join(unknown)}")
-    for instance, name, check in checks + audits if runs else checks:
-        yield instance, NamedCheck(name, check, reasons.get(name))
+    yield from checks
+    for name, check in ours + audits if runs else ours:
+        yield estimator, NamedCheck(name, check, own.get(name))
 
 
 def check_ptk_estimator(

@@ -16,6 +16,7 @@ from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
+from ptklib.once import once
 from ptklib.privacy import Bounds, PrivacyLoss
 from ptklib.release import ReleasePlan, plan_release
 from ptklib.state import ReleasedState, TableSchema
@@ -137,6 +138,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         self.table_schemas()
         return self._plan().loss
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return ``centers`` and, with the grid, ``cells``."""
         names = (_ID, *self.required_columns(), _WEIGHT)
@@ -170,6 +172,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"columns": list(self._bounds())}
 
+    @once
     def _bounds(self) -> dict[str, Bounds]:
         per_column = isinstance(self.bounds, Mapping)
         if self.columns is None and not per_column:
@@ -205,6 +208,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             raise InvalidParameterError(f"method 'grid' takes at most {max(grid.LEVELS)} columns")
         return "grid"
 
+    @once
     def _plan(self) -> ReleasePlan:
         box, k, rows = self._box(), self._clusters(), self._rows_per_unit()
         if self._method() == "grid":
@@ -287,6 +291,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _derive(self) -> None:
         self.cluster_centers_ = self._centres_in(self.tables_)
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         keys = {CENTERS: {_ID: pa.array(np.arange(self._clusters(), dtype=np.int64))}}
         if self._method() == "grid":
@@ -300,9 +305,12 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _transform(self, table: InputTable) -> Floats:
         box = self._box()
         rows = np.column_stack([table.numbers(name) for name in box.names])
+        return box.distances(box.clip(np.where(np.isnan(rows), self._usual(), rows)), self.cluster_centers_)
+
+    def _usual(self) -> Floats:
+        """Return the released mean of each column, which missing values take."""
         weights = self.tables_[CENTERS].column(_WEIGHT).to_numpy() + 1e-9
-        usual = np.average(self.cluster_centers_, axis=0, weights=weights)
-        return box.distances(box.clip(np.where(np.isnan(rows), usual, rows)), self.cluster_centers_)
+        return np.asarray(np.average(self.cluster_centers_, axis=0, weights=weights))
 
     def _true_error(self, exact: Units) -> float:
         """Root mean squared distance to the nearest centre, over the diagonal of the box."""

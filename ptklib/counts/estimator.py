@@ -19,6 +19,7 @@ from ptklib.hashing import HashedDomain
 from ptklib.inputs import InputTable, as_column
 from ptklib.mechanisms.grid import blocks, count_by
 from ptklib.names import check_name
+from ptklib.once import once
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.release import Component
 from ptklib.state import ReleasedState, TableSchema
@@ -128,6 +129,7 @@ class CountFeaturizer(NoisySums):
         label = self._label_column()
         return self._feature_names() if label is None else (*self._feature_names(), label)
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return one table per feature, keyed by it; a hashed feature's is keyed by the bucket."""
         layout = self._layout()
@@ -171,6 +173,7 @@ class CountFeaturizer(NoisySums):
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"features": list(self._feature_names())}
 
+    @once
     def _feature_names(self) -> tuple[str, ...]:
         return feature_names(
             self.features, self.domains, self.hash_buckets, self.select, self._label_column()
@@ -182,6 +185,7 @@ class CountFeaturizer(NoisySums):
     def _needs_y(self) -> bool:
         return True
 
+    @once
     def _features(self) -> tuple[Feature, ...]:
         return read_features(
             self._feature_names(),
@@ -200,15 +204,18 @@ class CountFeaturizer(NoisySums):
     def _selected(self) -> tuple[SelectedKeys, ...]:
         return tuple(feature for feature in self._features() if isinstance(feature, SelectedKeys))
 
+    @once
     def _classes(self) -> Domain:
         classes = Domain.of(self.label if isinstance(self.label, str) else "y", self.classes)
         if len(classes) < 2:
             raise InvalidDomainError("classes must hold at least two values")
         return classes
 
+    @once
     def _layout(self) -> Layout:
         return Layout.of(self._classes())
 
+    @once
     def _components(self) -> list[Component]:
         n_classes = len(self._classes())
         return [
@@ -216,6 +223,7 @@ class CountFeaturizer(NoisySums):
             for f in self._features()
         ]
 
+    @once
     def _plan(self) -> CountPlan:
         self.table_schemas()  # refuses columns that would collide
         selected = [feature.column for feature in self._selected()]
@@ -295,6 +303,7 @@ class CountFeaturizer(NoisySums):
         layout = self._layout()
         return {f.column: layout.counts_of(tables[f.column]).reshape(-1) for f in self._declared()}
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         return {feature.column: {key_column(feature): feature.array()} for feature in self._declared()}
 

@@ -20,6 +20,9 @@ SCALE_MAX = 2.0**48
 _CHUNK = 2**15
 """Values per key: the working set stays in the cache, and a key encrypts less than two megabytes."""
 
+_SPARE = 8
+"""Proposals in reserve: for a short vector a second round would take as long as the first."""
+
 _UNDECIDED = 2.0**-31
 """32 bits of a uniform number (2**-32) and float64 (below 2**-42) err less than this together."""
 
@@ -71,15 +74,19 @@ def discrete_gaussian(scale: float, n: int) -> Ints:
 
 
 def _noise(law: _Law, scale: float, n: int) -> Ints:
-    proposal = _Proposal(law, scale, *law.strips(scale))
+    proposal = _proposal(law, scale)
     noise = np.empty(n, dtype=np.int64)
     for start in range(0, n, _CHUNK):
         part, stream = noise[start : start + _CHUNK], KeyStream()
-        part[:], passed = proposal.draw(stream, len(part))
-        again = np.flatnonzero(~passed)
+        values, passed = proposal.draw(stream, len(part) + len(part) // 32 + _SPARE)
+        part[:], spare = values[: len(part)], values[len(part) :][passed[len(part) :]]
+        again = np.flatnonzero(~passed[: len(part)])
         while len(again):
-            part[again], passed = proposal.draw(stream, len(again))
-            again = again[~passed]
+            filled, again = again[: len(spare)], again[len(spare) :]
+            part[filled] = spare[: len(filled)]
+            if len(again):
+                values, passed = proposal.draw(stream, len(again) + _SPARE)
+                spare = values[passed]
     return noise
 
 
@@ -206,3 +213,9 @@ class _Proposal:
         while uniform == exponential(gamma, bits):
             bits, uniform = bits + 64, uniform << 64 | stream.word()
         return uniform < exponential(gamma, bits)
+
+
+@lru_cache(maxsize=64)
+def _proposal(law: _Law, scale: float) -> _Proposal:
+    """Return what draws noise of `scale`; public, so it is kept between draws."""
+    return _Proposal(law, scale, *law.strips(scale))

@@ -21,7 +21,8 @@ RESOLUTION = 2**20
 """Units of a loss of 1."""
 
 _ROUNDING = 8
-"""Units by which rounding moves an exact minimum, at most, while it is below 2**33 (1e-6 of a loss is one unit)."""
+"""Units by which rounding moves the difference of two least sums, at most: each is exact up to 1e-6 of a loss, which is
+little more than a unit, and is rounded down to whole ones (docs/proofs/profiling.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,16 @@ def collect(layout: Layout, table: InputTable) -> dict[str, Integers]:
     -----
     Dropped rows do the same work as others, in cells after those of the last group that are thrown away.
     """
-    codes, size = table_codes(layout.domains, table), layout.n_groups
+    readers, size = [d.reader(table.column(d.column)) for d in layout.domains], layout.n_groups
     columns = {name: table.numbers(name) for name in layout.bounds}
     grids = {name: Grid.for_bounds(bound) for name, bound in layout.bounds.items()}
     totals = _zeros(layout, size + 1)
-    for rows in blocks(len(codes), size * max((b.n_bins for b in layout.bins.values()), default=1)):
-        kept = codes[rows] != OUTSIDE
+    for rows in blocks(table.n_rows, size * max((b.n_bins for b in layout.bins.values()), default=1)):
+        codes = product_codes(layout.domains, [read(rows) for read in readers])
+        kept = codes != OUTSIDE
         for column in columns.values():
             kept &= np.isfinite(column[rows])
-        cells = np.where(kept, codes[rows], size)
+        cells = np.where(kept, codes, size)
         totals[COUNT] += count_by(cells, size + 1)
         for name, column in columns.items():
             if layout.sums:

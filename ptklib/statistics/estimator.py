@@ -10,6 +10,7 @@ import pyarrow as pa
 from ptklib.base import Units
 from ptklib.domains import product_columns
 from ptklib.inputs import InputTable
+from ptklib.once import once
 from ptklib.release import Component
 from ptklib.state import TableSchema
 from ptklib.statistics.collecting import collect, table_codes
@@ -143,10 +144,12 @@ class HistoricalStatistics(NoisySums):
             del spec["params"][name]
         return spec
 
+    @once
     def required_columns(self) -> tuple[str, ...]:
         """Return key and value columns."""
         return (*key_names(self.keys, self.domains), *self._value_names())
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the one table, ``statistics``."""
         return {TABLE: self._layout().schema()}
@@ -155,11 +158,13 @@ class HistoricalStatistics(NoisySums):
         """Return ``count``, then the columns of each value as far as they are released."""
         return np.asarray(self._layout().features(), dtype=object)
 
+    @once
     def _layout(self) -> Layout:
         return lay_out(
             self.keys, self.values, self.domains, self.bounds, self.statistics, self.bins, self.quantiles
         )
 
+    @once
     def _value_names(self) -> list[str]:
         keys, asked = key_names(self.keys, self.domains), check_statistics(self.statistics)
         return list(check_bounds(keys, self.values, self.bounds, asked))
@@ -167,6 +172,7 @@ class HistoricalStatistics(NoisySums):
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"keys": list(key_names(self.keys, self.domains)), "values": self._value_names()}
 
+    @once
     def _components(self) -> list[Component]:
         return self._layout().components()
 
@@ -185,6 +191,7 @@ class HistoricalStatistics(NoisySums):
     def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
         return accumulated(self._layout(), tables[TABLE])
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         domains = self._layout().domains
         return {TABLE: dict(zip((d.column for d in domains), product_columns(domains), strict=True))}

@@ -11,6 +11,7 @@ from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
 from ptklib.inputs import InputTable
 from ptklib.names import check_name, refuse_duplicates
+from ptklib.once import once
 from ptklib.privacy import PrivacyLoss
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.trees import parameters, tables
@@ -175,6 +176,7 @@ class TreeFeaturizer(DPEstimator):
         self.table_schemas()
         return self._model().loss(self.epsilon, self.delta, self._rows_per_unit())
 
+    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the one table ``trees``."""
         label = self._label_column()
@@ -215,6 +217,7 @@ class TreeFeaturizer(DPEstimator):
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"features": [feature.name for feature in self._features()]}
 
+    @once
     def _features(self) -> tuple[Feature, ...]:
         return parameters.features(self.features, self.bounds, self.domains, self.thresholds, self.n_bins)
 
@@ -224,10 +227,12 @@ class TreeFeaturizer(DPEstimator):
     def _needs_y(self) -> bool:
         return True
 
+    @once
     def _target(self) -> Target:
         column = self._label_column()
         return Target.of("y" if column is None else column, self.classes, self.label_bounds)
 
+    @once
     def _model(self) -> Model:
         target, features = self._target(), self._features()
         method = parameters.method(self.method, target.n_classes)
@@ -243,6 +248,7 @@ class TreeFeaturizer(DPEstimator):
         )
         return model_of(method, shape)
 
+    @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         model = self._model()
         return {tables.TREES: tables.known_columns(model.shape.n_trees, model.shape.depth)}

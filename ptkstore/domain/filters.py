@@ -123,10 +123,10 @@ class Filters:
             raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
         line, charge = self._line(request), _column(self._line(request), request.charge)
         active = self._states[where] == _ACTIVE
-        if active.all() and line.all_fit_at_once(where, charge):
+        if active.all() and line.surely_fit(where, charge):
             return ()
         fits = line.fits(where, charge) & active
-        return tuple(self._numbers[where][~fits].tolist())
+        return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
 
     def used_up(self, blocks: BlockRange, least: Charge) -> tuple[int, ...]:
         """The active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
@@ -140,12 +140,12 @@ class Filters:
     def promise(self, request: BudgetRequest) -> None:
         """Add a request to what is committed, on those of its blocks that exist."""
         line = self._line(request)
-        line.committed[:, self._slice(request.blocks)] += _column(line, request.charge)
+        line.left[:, self._slice(request.blocks)] -= _column(line, request.charge)
 
     def take_back(self, request: BudgetRequest) -> None:
         """Undo `promise`."""
         line = self._line(request)
-        line.committed[:, self._slice(request.blocks)] -= _column(line, request.charge)
+        line.left[:, self._slice(request.blocks)] += _column(line, request.charge)
 
     # the journal
 
@@ -220,50 +220,45 @@ class Filters:
 
 
 class _Line:
-    """Caps and sums of one line: one column per block, one row per coordinate, the deltas in the last row."""
+    """Caps and sums of one line: one column per block, one row per coordinate, the deltas in the last row.
+
+    `left` is the caps less what is committed, so that a decision is one comparison; a dead coordinate's is negative.
+    """
 
     def __init__(self, accountant: Accountant, blocks: int) -> None:
         self.accountant = accountant
         self.height = len(accountant.coordinates) + 1
         self.caps: Matrix = np.full((self.height, blocks), -1, dtype=np.int64)
-        self.committed: Matrix = np.zeros((self.height, blocks), dtype=np.int64)
+        self.left: Matrix = self.caps.copy()
         self.spent: Matrix = np.zeros((self.height, blocks), dtype=np.int64)
         self.capacities: list[Loss | None] = [None] * blocks
-        self._last = 0
+        self._first = 0
 
     def insert(self, at: npt.NDArray[np.intp], capacities: Sequence[Loss | None]) -> None:
-        columns = [self._caps(capacity) for capacity in capacities]
-        self.caps = np.insert(self.caps, at, np.array(columns, dtype=np.int64).T, axis=1)
-        self.committed = np.insert(self.committed, at, 0, axis=1)
+        columns = np.array([self._caps(capacity) for capacity in capacities], dtype=np.int64).T
+        self.caps = np.insert(self.caps, at, columns, axis=1)
+        self.left = np.insert(self.left, at, columns, axis=1)
         self.spent = np.insert(self.spent, at, 0, axis=1)
         for shift, (place, capacity) in enumerate(zip(at.tolist(), capacities, strict=True)):
             self.capacities.insert(place + shift, capacity)
 
-    def all_fit_at_once(self, where: slice, charge: Matrix) -> bool:
-        """Whether one coordinate has room in all blocks, and the deltas too: the usual case, at a part of the work."""
-
-        def fits(row: int) -> bool:
-            return bool((self.committed[row, where] + charge[row, 0] <= self.caps[row, where]).all())
-
-        if not fits(-1):
-            return False
-        if fits(self._last):
-            return True
-        for row in range(self.height - 1):
-            if fits(row):
-                self._last = row  # likely the one for the next charge as well
-                return True
-        return False
+    def surely_fit(self, where: slice, charge: Matrix) -> bool:
+        """Whether one coordinate, and the deltas, have room in all blocks: two rows of all, and the usual case."""
+        return all((charge[row, 0] <= self.left[row, where]).all() for row in (self._first, -1))
 
     def fits(self, where: slice, charge: Matrix, *, spent: bool = False) -> npt.NDArray[np.bool_]:
         """Whether some coordinate, and the deltas, have room beside what is committed (or only spent)."""
-        sums = (self.spent if spent else self.committed)[:, where] + charge
-        room = sums <= self.caps[:, where]
+        if spent:
+            room = self.spent[:, where] + charge <= self.caps[:, where]
+        else:
+            room = charge <= self.left[:, where]
+            # A later charge likely has room at the same coordinate, if at any in all blocks.
+            self._first = int(room[:-1].all(axis=1).argmax())
         return np.asarray(room[:-1].any(axis=0) & room[-1])
 
     def view(self, index: int, number: int, name: str, state: BlockState) -> BlockLedger:
         capacity = self.capacities[index] or NO_LOSS
-        committed, spent = self.committed[:, index], self.spent[:, index]
+        committed, spent = self.caps[:, index] - self.left[:, index], self.spent[:, index]
         losses = [self._loss(capacity, sums) for sums in (committed - spent, spent, committed)]
         return BlockLedger(number, capacity, state, losses[0], losses[1], name, losses[2])
 

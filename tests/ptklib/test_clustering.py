@@ -79,15 +79,18 @@ def with_a_few_far_away(n: int = 20_000) -> Floats:
 
 
 @pytest.mark.parametrize(
-    ("rows", "limit"),
-    [(with_a_few_far_away(), 1.02), (np.random.default_rng(12).uniform(-1, 1, (20_000, 2)), 1.2)],
+    "rows",
+    [with_a_few_far_away(), np.random.default_rng(12).uniform(-1, 1, (20_000, 2))],
     ids=["a few far away", "uniform"],
 )
-def test_centres_are_never_worse_than_centres_without_data(rows: Floats, limit: float) -> None:
-    """False alarm: 60 fits of the first were at 0.39 +- 0.02, no fit of 2,880 of others was above 1.06."""
+def test_centres_are_never_worse_than_centres_without_data(rows: Floats) -> None:
+    """False alarm: noise that looks like rows, which is once in 10**6 fits, in two of eight: 3 in 10**11.
+
+    Otherwise flat rows have the centres without data, to the bit; 60 fits of the others were at .38 +- .03.
+    """
     free = rmse(rows, 2 * flat_centres(32, (1, 1)) - 1)
     losses = [rmse(rows, estimator(k=32, epsilon=0.02).fit(rows).cluster_centers_) for _ in range(8)]
-    assert max(losses) <= limit * free
+    assert sorted(losses)[-2] <= (1 + 1e-9) * free
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])

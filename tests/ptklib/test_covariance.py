@@ -43,6 +43,22 @@ def test_with_little_noise_it_is_the_covariance(clipping: dict[str, Any]) -> Non
     assert estimator.components_ @ estimator.components_.T == pytest.approx(np.eye(3), abs=1e-9)
 
 
+def test_two_thousand_columns_are_fitted_and_no_more_are_taken() -> None:
+    """The first direction has a sum of squares of about 3,000, and noise alone up to 59."""
+    random, size, n = np.random.default_rng(5), 2000, 4000
+    direction = np.full(size, size**-0.5)
+    rows = random.normal(size=(n, 1)) * direction + random.normal(size=(n, size)) * 0.2 * size**-0.5
+    names = [f"x{i}" for i in range(size)]
+    few: dict[str, Any] = {"max_norm": 1.5, "n_components": 2, "epsilon": 10.0, "delta": 1e-3}
+    fitted = CovarianceMatrix(names, **few).fit(rows)
+    assert fitted.covariance_.shape == (size, size)
+    assert fitted.components_.shape == (2, size)
+    assert abs(float(fitted.components_[0] @ direction)) > 0.99
+    assert fitted.transform(rows[:3]).shape == (3, 2)
+    with pytest.raises(InvalidParameterError, match="2000"):
+        CovarianceMatrix([*names, "more"], **few).declared_loss()
+
+
 def test_columns_of_different_width_come_back_in_their_units() -> None:
     rows = correlated(50_000, [1.0, 0.5]) * [100.0, 0.1] + [1000.0, 5.0]
     bounds = {"x0": (500.0, 1500.0), "x1": (4.5, 5.5)}

@@ -1,10 +1,11 @@
 """Codes of keys at the edges of a domain."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ptklib.domains import OUTSIDE, Domain, product_codes
-from ptklib.exceptions import InvalidDomainError
+from ptklib.exceptions import InvalidDomainError, SchemaError
 
 EDGES = np.array([-(2**63), -1, 2, 3, 4, 5, 6, 2**63 - 1])
 
@@ -42,3 +43,23 @@ def test_a_combination_with_one_key_outside_is_outside() -> None:
 def test_values_without_an_order_are_no_domain(values: object) -> None:
     with pytest.raises(InvalidDomainError, match="sequence"):
         Domain.of("zone", values)
+
+
+@pytest.mark.parametrize(
+    ("values", "column"),
+    [
+        (range(3, 6), EDGES),
+        ([5, 3, 9], EDGES),
+        (range(3, 6), EDGES.astype(np.float64)),
+        (range(3, 6), pa.array([3, None, 5, 7] * 2)),
+        (["a", "b"], np.array(["b", "c", None, "a"] * 2, dtype=object)),
+        ([False, True], np.array([True, False] * 4)),
+    ],
+)
+def test_codes_read_piece_by_piece_are_those_of_the_whole_column(values: object, column: object) -> None:
+    domain = Domain.of("k", values)
+    read, whole = domain.reader(column), domain.encode(column)
+    for rows in (slice(0, 8), slice(0, 3), slice(3, 8), slice(2, 2), slice(6, 100)):
+        assert read(rows).tolist() == whole[rows].tolist()
+    with pytest.raises(SchemaError):
+        domain.reader(np.array([1.5j] * 8))

@@ -88,7 +88,7 @@ def test_factors_of_events_without_tastes_do_not_lose_to_popularity() -> None:
     for _ in range(3):
         fitted = model(rounds=3).fit(known)
         scores = fitted.embed(known).drop(columns="user").to_numpy() @ fitted.item_factors_.T
-        assert recall(scores, known, hidden) > 0.9 * base  # .998 on average, with a deviation below .01
+        assert recall(scores, known, hidden) > 0.97 * base  # .998 on average, with a deviation of .004
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])

@@ -267,6 +267,23 @@ def test_continued_boosting_keeps_its_trees_and_learns_from_new_rows(make: Any) 
     assert np.median(np.abs(still.transform(other)[:, -1] - before)) < 0.12
 
 
+@pytest.mark.parametrize("method", ["random", "greedy"])
+def test_five_hundred_classes_are_told_apart_and_no_more_are_taken(method: str) -> None:
+    rows = np.repeat(
+        np.random.default_rng(4).choice([-0.9, 0.9], (20_000, 1)), 6, axis=1
+    )  # any split will do
+    label = np.where(rows[:, 0] > 0, 7, 493)
+    few: dict[str, Any] = {"method": method, "n_estimators": 2, "max_depth": 2, "epsilon": 8.0}
+    fitted = classifier(classes=range(500), **few).fit(rows, label)
+    chances = fitted.predict_proba(rows[:1000])
+    assert chances.shape == (1000, 500)
+    assert chances.sum(axis=1) == pytest.approx(1.0)
+    assert (chances >= 0).all()
+    assert np.mean(fitted.predict(rows[:1000]) == label[:1000]) > 0.9
+    with pytest.raises(InvalidParameterError, match="500"):
+        classifier(classes=range(501), **few).fit(rows[:10], label[:10])
+
+
 def test_many_rare_classes_lean_on_their_overall_shares() -> None:
     random = np.random.default_rng(0)
     shares = np.arange(200, 0, -1.0) ** 2

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
-from ptklib.gram import block_of
+from ptklib.gram import Block, block_of
 from ptklib.profiling.closed_form.facts import Facts
 
 
@@ -31,27 +31,57 @@ def covariance_error(estimator: CovarianceMatrix, facts: Facts) -> Callable[[flo
     """
     if not facts.total_variance:
         raise InvalidParameterError("the error of a covariance is relative: give Facts(total_variance=...)")
-    names = estimator.required_columns()
-    block, size, trace = (
-        block_of(names, estimator.bounds, estimator.max_norm),
-        len(names),
-        facts.total_variance,
-    )
-    count, sums, products = (float(event["scale"]) for event in estimator.declared_loss().event["events"])
-    beside = float(estimator.declared_loss().event["events"][2].get("scale_beside_diagonal", 0.0))
-    reach = block.limit
+    trace, reach = facts.total_variance, standard_block(estimator).limit
     mean = math.sqrt(max(reach**2 - trace, 0.0)) if facts.mean_norm is None else facts.mean_norm
-    norm = trace / math.sqrt(size) if facts.frobenius is None else facts.frobenius
-    square = block.unit**2
+    norm = (
+        trace / math.sqrt(len(standard_block(estimator).names))
+        if facts.frobenius is None
+        else facts.frobenius
+    )
+    sampling, noise = _squares(estimator, trace, mean)
+
+    def error(n: float) -> float:
+        return min(math.sqrt(sampling / n + noise / (n * n)) / norm, 1.0)
+
+    return error
+
+
+def matrix_error(
+    estimator: CovarianceMatrix, trace: float, mean: float, rows: float, releases: float = 1.0
+) -> float:
+    """Return the expected error in the Frobenius norm, of the sum of so many releases of like noise."""
+    sampling, noise = _squares(estimator, trace, mean)
+    return math.sqrt(sampling / rows + releases * noise / (rows * rows))
+
+
+def mean_error(estimator: CovarianceMatrix, trace: float, rows: float, releases: float = 1.0) -> float:
+    """Return the expected error of the mean of standardised rows, of the sum of so many releases of like noise."""
+    block = standard_block(estimator)
+    count, sums, _ = _scales(estimator)
+    noise = len(block.names) * (sums * block.unit) ** 2 + (block.limit * count) ** 2
+    return math.sqrt(trace / rows + releases * noise / (rows * rows))
+
+
+def _squares(estimator: CovarianceMatrix, trace: float, mean: float) -> tuple[float, float]:
+    """Return the squared errors of sampling, times rows, and of noise, times their square."""
+    block = standard_block(estimator)
+    size, reach, square = len(block.names), block.limit, block.unit**2
+    count, sums, products = _scales(estimator)
+    beside = float(estimator.declared_loss().event["events"][2].get("scale_beside_diagonal", 0.0))
     noise = (
         size * (products * square) ** 2
         + size * (size - 1) * (beside * square) ** 2
         + 2 * (size + 1) * mean**2 * (sums * block.unit) ** 2
         + reach**4 * count**2
     )
-    sampling = (reach + mean) ** 2 * trace
+    return (reach + mean) ** 2 * trace, noise
 
-    def error(n: float) -> float:
-        return min(math.sqrt(sampling / n + noise / (n * n)) / norm, 1.0)
 
-    return error
+def _scales(estimator: CovarianceMatrix) -> tuple[float, float, float]:
+    count, sums, products = (float(event["scale"]) for event in estimator.declared_loss().event["events"])
+    return count, sums, products
+
+
+def standard_block(estimator: CovarianceMatrix) -> Block:
+    """Return the columns of the matrix, as they are clipped."""
+    return block_of(estimator.required_columns(), estimator.bounds, estimator.max_norm)

@@ -12,6 +12,7 @@ from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.profiling.risks.base import Bools, Floats
+from ptklib.profiling.risks.sums import sums_by
 
 
 class CountsRisk:
@@ -65,14 +66,13 @@ class CountsRisk:
 
     def least_total(self, table: Any, weights: Floats) -> float:
         """Return the least weighted sum of losses over all functions of each feature's values."""
-        n_classes = len(self._classes)
-        totals = [np.zeros((len(feature) + 1) * n_classes) for feature in self._features]
+        n_classes, totals = len(self._classes), []
         read = InputTable(table, self._columns)
         labels = np.maximum(self._labels(read), 0)
-        for feature, total in zip(self._features, totals, strict=True):
+        for feature in self._features:
             codes = feature.encode(read.column(feature.column))
             codes = np.where(codes == OUTSIDE, len(feature), codes)
-            total += np.bincount(codes * n_classes + labels, weights, len(total))
+            totals.append(sums_by(codes * n_classes + labels, weights, (len(feature) + 1) * n_classes))
         least = 0.0
         for total in totals:
             cells = total.reshape(-1, n_classes)

@@ -10,6 +10,10 @@ from ptklib.inputs import InputTable
 from ptklib.linear import AdaSSPRegressor
 from ptklib.privacy import finite_number
 from ptklib.profiling.risks.base import Bools, Floats
+from ptklib.profiling.risks.sums import products_of
+
+_TINY = 1e-300
+_HALVINGS = 200
 
 
 class LeastSquaresRisk:
@@ -68,14 +72,13 @@ class LeastSquaresRisk:
     def least_total(self, table: Any, weights: Floats) -> float:
         """Return the least weighted sum of losses over the class."""
         rows = self._values(table)
-        standard = np.column_stack([self._shrunk(rows[:, :-1]), self._label.clamp(rows[:, -1:])])
-        weighted = standard * weights[:, None]
-        count = float(weights.sum())
-        sums = weighted.sum(axis=0)
-        products = standard.T @ weighted
+        ones = np.ones((len(rows), 1))
+        standard = np.hstack([self._shrunk(rows[:, :-1]), self._label.clamp(rows[:, -1:]), ones])
+        products = products_of(standard, weights)
+        count, sums = float(products[-1, -1]), products[:-1, -1]
         if count <= 0:
             return 0.0
-        centred = products - np.outer(sums, sums) / count
+        centred = products[:-1, :-1] - np.outer(sums, sums) / count
         gain = _least_square(centred[:-1, :-1], centred[:-1, -1], self._weight_max)
         return max(float(centred[-1, -1]) + gain, 0.0) / 4
 
@@ -95,26 +98,26 @@ def _least_square(matrix: Floats, target: Floats, radius: float) -> float:
     Notes
     -----
     In the eigenbasis the minimiser is ``target / (spectrum + m)``, m the least number, 0 or more, for which it is
-    short enough. Its norm falls in m; bisection ends at the last bit.
+    short enough. Its norm falls in m, so m is found by bisection. No direction is left out for being flat: the least
+    value moves by at most ``radius**2`` and ``2 * radius`` times what moves matrix and target, whatever the spectrum
+    is, as long as nothing is decided about small numbers; docs/proofs/profiling.md bounds the rounding.
     """
     spectrum, vectors = np.linalg.eigh(matrix)
     spectrum, turned = np.maximum(spectrum, 0.0), vectors.T @ target
-    tiny = 1e-300
-    reach = float(np.linalg.norm(turned))
 
     def solution(m: float) -> Floats:
-        return np.asarray(turned / np.maximum(spectrum + m, tiny))
+        with np.errstate(over="ignore"):  # infinitely long is too long
+            return np.asarray(turned / np.maximum(spectrum + m, _TINY))
 
-    low, high = 0.0, reach / radius + tiny  # its norm there is at most the radius
-    flat = spectrum <= float(spectrum.max(initial=0.0)) * 1e-14
-    free = np.divide(turned, spectrum, out=np.zeros_like(turned), where=~flat)
-    if not np.any(np.abs(turned[flat]) > reach * 1e-9) and float(np.linalg.norm(free)) <= radius:
-        return float(free @ (spectrum * free) - 2 * (turned @ free))
-    for _ in range(200):
+    def is_short(m: float) -> bool:
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(solution(m))) <= radius
+
+    low, high = 0.0, float(np.linalg.norm(turned)) / radius + _TINY  # short enough there
+    if is_short(low):
+        high = low
+    for _ in range(0 if high == low else _HALVINGS):
         middle = (low + high) / 2
-        if float(np.linalg.norm(solution(middle))) > radius:
-            low = middle
-        else:
-            high = middle
+        low, high = (low, middle) if is_short(middle) else (middle, high)
     u = solution(high)
     return float(u @ (spectrum * u) - 2 * (turned @ u))

@@ -8,6 +8,7 @@ from ptklib.domains import OUTSIDE
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.profiling.risks.base import Bools, Floats
+from ptklib.profiling.risks.sums import sums_by
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.collecting import table_codes
 from ptklib.statistics.layout import COUNT, lay_out
@@ -68,20 +69,17 @@ class StatisticsRisk:
     def least_total(self, table: Any, weights: Floats) -> float:
         """Return the least weighted sum of losses over all functions of the key."""
         size = self._layout.n_groups
-        count = np.zeros(size)
-        sums = {name: np.zeros((2, size)) for name in self._layout.bounds}
         read = InputTable(table, self._columns)
         codes = np.maximum(table_codes(self._layout.domains, read), 0)
-        count += np.bincount(codes, weights, size)
+        count = sums_by(codes, weights, size)
+        if not self._layout.bounds:
+            total = float(count.sum())
+            return (total - float((count * count).sum()) / total) / 2 if total > 0 else 0.0
+        rows, least = np.where(count > 0, count, 1.0), []
         for name, bounds in self._layout.bounds.items():
             standard = (self._clipped(read, name) - bounds.midpoint) / (bounds.high - bounds.low)
-            sums[name][0] += np.bincount(codes, weights * standard, size)
-            sums[name][1] += np.bincount(codes, weights * standard * standard, size)
-        rows = np.where(count > 0, count, 1.0)
-        if not sums:
-            total = float(count.sum())
-            return (total - float(count @ count) / total) / 2 if total > 0 else 0.0
-        least = [np.maximum(square - first * first / rows, 0.0).sum() for first, square in sums.values()]
+            first, square = (sums_by(codes, weights * part, size) for part in (standard, standard * standard))
+            least.append(float(np.maximum(square - first * first / rows, 0.0).sum()))
         return float(np.mean(least))
 
     def _clipped(self, read: InputTable, name: str) -> Floats:

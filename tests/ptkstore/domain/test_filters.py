@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptklib.accounting import profile_epsilon, renyi_epsilon
-from ptkstore.domain.accountants import ORDERS, SATURATED, Accountant, Caps, Charge, caps_of, loss_of
+from ptkstore.domain.accountants import ORDERS, SATURATED, Accountant, Caps, Charge, admits, caps_of, loss_of
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockRecord, Filters
 from ptkstore.domain.journal import BudgetRequest, EntryKind, next_entry
@@ -163,6 +163,130 @@ def test_decisions_are_those_of_the_rule_read_slowly(steps: list[tuple[Charge, i
             filters.promise(wish)
             for number in wish.blocks.numbers():
                 sums[number] = [s + a for s, a in zip(sums[number], amounts, strict=True)]
+
+
+UNLIKE = (WHOLE, Loss.capacity(0.4, 1e-9), Loss.capacity(1), Loss.capacity(3, 1e-5))
+SHAPES = st.lists(
+    st.sampled_from([2, 16, 32, 45, 64, 256, 1024, math.inf]), min_size=1, max_size=3, unique=True
+)
+
+
+def room_at(orders: list[float], capacity: Loss, left: int) -> Charge:
+    """What leaves a block `left` nano-units at some orders, and nothing at any other."""
+    caps = caps_of(RENYI, capacity)
+    pairs = zip((*ORDERS, math.inf), caps.amounts, strict=True)
+    return Charge(tuple(max(1, cap - left) if order in orders else SATURATED for order, cap in pairs))
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.sampled_from(UNLIKE), SHAPES, st.booleans()), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(
+            st.integers(0, 5),
+            st.integers(1, 6),
+            st.lists(st.sampled_from([1, 10**6, 10**6 + 1, SATURATED]), min_size=16, max_size=16),
+            st.sampled_from([0, 1, ATTO // 10**6 // 2, ATTO // 10**6]),
+            st.booleans(),
+        ),
+        max_size=12,
+    ),
+)
+def test_unlike_blocks_are_decided_by_the_plain_rule_whatever_was_decided_before(
+    made: list[tuple[Loss, list[float], bool]], steps: list[tuple[int, int, list[int], int, bool]]
+) -> None:
+    """Among them states in which each block has room, but no order has room in all of them."""
+    filters, sums = Filters(), []
+    for number, (capacity, orders, active) in enumerate(made):
+        state = BlockState.ACTIVE if active else BlockState.RETIRED
+        filters.put([BlockRecord(number, {COMMON: capacity}, RENYI, state)])
+        used = room_at(orders, capacity, 10**6)
+        filters.promise(request(used, number, number + 1))
+        sums.append(used)
+    for lo, width, amounts, delta, keep in steps:
+        if lo >= len(made):
+            continue
+        charge = Charge(tuple(amounts), delta)
+        wish, full = request(charge, lo, min(len(made), lo + width)), []
+        for number in wish.blocks.numbers():
+            used, caps = sums[number], caps_of(RENYI, made[number][0])
+            after = [u + a for u, a in zip(used.amounts, amounts, strict=True)]
+            fits = admits(caps, after, used.delta_atto + delta)
+            full += [] if fits and made[number][2] else [number]
+        assert filters.exhausted(wish) == tuple(full)
+        if keep and not full:
+            filters.promise(wish)
+            for number in wish.blocks.numbers():
+                pairs = zip(sums[number].amounts, amounts, strict=True)
+                more = tuple(min(SATURATED, u + a) for u, a in pairs)
+                sums[number] = Charge(more, sums[number].delta_atto + delta)
+
+
+def test_blocks_with_room_at_different_orders_are_granted_together_and_the_full_one_is_named() -> None:
+    filters = Filters.of(blocks(RENYI, 3))
+    for number, order in enumerate((16, 64, math.inf)):
+        filters.promise(request(room_at([order], WHOLE, 10), number, number + 1))
+    assert decide(filters, request(Charge((10,) * 16), 0, 3)) == Granted("k")
+    assert decide(filters, request(Charge((11,) * 16), 0, 3)) == Denied("k", (0, 1, 2))
+    one = tuple(11 if order == 64 else 10 for order in (*ORDERS, math.inf))
+    assert decide(filters, request(Charge(one), 0, 3)) == Denied("k", (1,))
+
+
+def test_room_at_an_order_that_had_some_before_does_not_pay_for_a_delta() -> None:
+    filters, half = Filters.of(blocks(RENYI, 3)), ATTO // 10**6 // 2
+    assert decide(filters, request(Charge((1,) * 16), 0, 3)) == Granted("k")
+    assert decide(filters, request(Charge((1,) * 16, half), 0, 3)) == Granted("k")
+    assert decide(filters, request(Charge((1,) * 16, half + 1), 0, 3)) == Denied("k", (0, 1, 2))
+    filters.promise(request(Charge((1,) * 16, 1), 1, 2))
+    assert decide(filters, request(Charge((1,) * 16, half), 0, 3)) == Denied("k", (1,))
+
+
+def test_the_orders_and_the_caps_of_blocks_that_exist_do_not_move() -> None:
+    """A block's delta is split over the orders once, when it is created: its caps follow from this list for good."""
+    assert ORDERS == (1.5, 2.0, 3.0, 4.0, 5.5, 8.0, 11.0, 16.0, 23.0, 32.0, 45.0, 64.0, 128.0, 256.0, 1024.0)
+    assert caps_of(RENYI, WHOLE) == Caps(
+        (
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            -1,
+            143504483,
+            432969714,
+            608446653,
+            731985656,
+            818459210,
+            915433185,
+            960608323,
+            991537521,
+            1000000000,
+        ),
+        500_000_000_000,
+    )
+    assert caps_of(RENYI, Loss.capacity(10, 1e-6)) == Caps(
+        (
+            -1,
+            -1,
+            2417967704,
+            5058577827,
+            6785368694,
+            7991507742,
+            8627738997,
+            9111137296,
+            9410901177,
+            9592785111,
+            9720951387,
+            9810752737,
+            9911610289,
+            9958704371,
+            9991062928,
+            10000000000,
+        ),
+        500_000_000_000,
+    )
+    assert caps_of(ZCDP, WHOLE) == Caps((22937227, 1000000000), 500_000_000_000)
 
 
 @pytest.mark.parametrize("accountant", list(Accountant))

@@ -1,0 +1,47 @@
+"""Facts that follow from the parameters of an estimator, computed once per fit."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
+
+_facts: ContextVar[dict[tuple[int, Callable[..., Any]], tuple[Any, Any]] | None] = ContextVar(
+    "ptklib_facts", default=None
+)
+
+
+@contextmanager
+def one_fit() -> Iterator[None]:
+    """Keep what `once` methods return until the block ends; parameters must not change meanwhile.
+
+    What is kept belongs to the block and to its thread, never to the estimator: after a fit that holds its parameters
+    and what it released.
+    """
+    token = _facts.set({})
+    try:
+        yield
+    finally:
+        _facts.reset(token)
+
+
+def once(method: Callable[[Any], Found]) -> Callable[[Any], Found]:
+    """Compute a method of parameters alone once per `one_fit`, and outside of one at each call.
+
+    Callers share what it returns and must not change it.
+    """
+
+    @wraps(method)
+    def kept(self: Any) -> Found:
+        facts = _facts.get()
+        if facts is None:
+            return method(self)
+        place = (id(self), method)
+        if place not in facts:
+            facts[place] = (self, method(self))  # the estimator stays alive, so its id stays its own
+        found: Found = facts[place][1]
+        return found
+
+    return kept
