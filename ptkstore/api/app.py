@@ -26,6 +26,7 @@ from ptkstore.api.routes import (
     ingest,
     ledger,
     lookups,
+    notices,
     ptks,
     streams,
     subscriptions,
@@ -46,7 +47,7 @@ Share what sensitive event streams know, as differentially private feature model
 Every request below `/v1` carries a token: `Authorization: Bearer ptk_...`. Refusals are problems as of RFC 9457 with a
 fixed `code`. Lists come in pages. Requests that create something may carry an `Idempotency-Key`.
 """
-RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscriptions, identity)
+RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscriptions, notices, identity)
 
 
 def create_app(service: Service, limits: Limits | None = None) -> FastAPI:

@@ -13,6 +13,7 @@ from ptkstore.errors import InvalidRequest
 from ptkstore.wire.base import LIST_MAX
 
 _T = TypeVar("_T")
+NUMBER_DIGITS = 18  # which 64 bits hold
 
 Cursor = Annotated[
     str | None,
@@ -44,6 +45,14 @@ def page_of(
 def cursor_at(place: str) -> str:
     """A cursor that goes on after `place`."""
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def number_in(cursor: str | None) -> int:
+    """The whole number in a cursor, 0 without one, or `InvalidRequest`."""
+    place = "0" if cursor is None else place_in(cursor)
+    if not place.isascii() or not place.isdecimal() or len(place) > NUMBER_DIGITS:
+        raise InvalidRequest("this cursor was not given by this service")
+    return int(place)
 
 
 def place_in(cursor: str) -> str:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.group_commit import Asked, GroupCommit
-from ptkstore.application.planning import Planned, first_offers, on_all_rows, plan_window
+from ptkstore.application.planning import (
+    Planned,
+    as_promised,
+    as_told,
+    first_offers,
+    on_all_rows,
+    plan_window,
+)
 from ptkstore.application.profile_requests import request_profiles
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.blocks import groups_where, train_blocks
@@ -38,7 +46,7 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
     requests: list[BudgetRequest] = []
     if prepared:
         due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
-        plans = _plan(tuple(due.values()), stream.policy)
+        plans = _plan(with_facts(uow, due.values(), stream.policy), stream.policy)
         requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
 
     def go_on(answers: list[Granted | Denied]) -> None:
@@ -52,12 +60,16 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
 
 
 def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
-    plan = plan_window(specs, policy)
+    """With what versions told if that fits; else as the PTKs were let in, or on all rows, so that nobody is put out."""
+    promised = tuple(as_promised(spec, policy) for spec in specs)
+    plan = plan_window(tuple(as_told(spec, policy) for spec in specs), policy)
+    if isinstance(plan, Infeasible):
+        plan = plan_window(promised, policy)
     if isinstance(plan, Infeasible):
         plan = plan_window(tuple(map(on_all_rows, specs)), policy)
     # registration prevents it; then the filter decides, in the order of the ids
     if isinstance(plan, Infeasible):
-        return first_offers(specs, policy)
+        return first_offers(promised, policy)
     return plan
 
 
@@ -93,6 +105,7 @@ def _queue(
             reservation=request.key,
             n_rows=plan.offer.n_rows,
             partition=plan.partition,
+            position=plan.offer.facts_of,
             outcome=Outcome.REFUSED if denied else None,
         )
     )

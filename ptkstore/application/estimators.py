@@ -7,13 +7,22 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
+from ptkstore.application.computed_columns import check_computed
 from ptkstore.application.evaluation_plans import check_evaluation
 from ptkstore.application.profile_plans import ask_of
 from ptkstore.application.tables import empty_table
 from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec, epsilons_of, granted, servings_of, settled_config
+from ptkstore.domain.ptks import (
+    CONFIG_KEYS,
+    PtkSpec,
+    epsilons_of,
+    granted,
+    pin_of,
+    servings_of,
+    settled_config,
+)
 from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
 from ptkstore.errors import InvalidRequest
 
@@ -52,6 +61,7 @@ def spec_of(
             f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
         )
     config = settled_config(config, policy)
+    pin_of(config, policy)
     _check_team_code(ptk_id, estimator, config)
     for column in columns:
         if schema.type_of(column) is None:
@@ -70,6 +80,7 @@ def spec_of(
         for table, form in tables.items()
     }
     servings_of(released, config)
+    check_computed(ptk_id, trainer, config)
     team, name = split_ptk_id(ptk_id)
     return PtkSpec(
         ptk_id=ptk_id,

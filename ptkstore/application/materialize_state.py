@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ptkstore.application.computed_columns import computed_columns
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
@@ -80,6 +81,7 @@ def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> 
         owner=team_of(version.ptk_id),
         description=content["family"],
         serving=_serving(content, config),
+        computed=computed_columns(content["state"], tables, config),
     )
 
 

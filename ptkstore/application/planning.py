@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-import numpy as np
-
-from ptklib.exceptions import PtklibError
-from ptklib.spec import estimator_from_spec
 from ptkstore.application.charging import Event, charge_of
 from ptkstore.application.estimators import event_of
+from ptkstore.application.formula_plans import formula_menu, grid_of
 from ptkstore.domain.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.allocation import (
     Choice,
@@ -23,15 +18,13 @@ from ptkstore.domain.allocation import (
     Plan,
     Reason,
     allocate_partitions,
+    pinned,
 )
 from ptkstore.domain.blocks import FIRST_TRAIN, groups_where, share_of
 from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.domain.ptks import PtkSpec, epsilons_of
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.ptks import PtkSpec, by_formula, epsilons_of, pin_of
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import InvalidRequest, PtkRejected
-
-GRID_POINTS = 16
+from ptkstore.errors import PtkRejected
 
 Solve = Callable[[Sequence[Demand], Limits], Plan | Infeasible]
 """A way to solve the allocator's problem at one coordinate."""
@@ -39,13 +32,19 @@ Solve = Callable[[Sequence[Demand], Limits], Plan | Infeasible]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One way to train a PTK, with what it costs under the stream's accountant."""
+    """One way to train a PTK, with what it costs under the stream's accountant.
+
+    `facts_of` is the version whose facts the rows follow from; 0 where they follow from none. `partition` is the one
+    that the PTK is pinned to.
+    """
 
     ptk_id: str
     loss: Loss
     charge: Charge
     event: Event
     n_rows: int
+    facts_of: int = 0
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,17 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]
     return tuple(plans)
 
 
+def plan_with(
+    asking: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy
+) -> tuple[Planned, ...] | Infeasible:
+    """The plan with PTKs that ask for room beside others, all as they are promised it; see `as_promised`.
+
+    Who asks may know facts of an older version of its own: they tell whether its target can be reached.
+    """
+    asked = (as_promised(spec, policy) if _ways(spec, policy) else spec for spec in asking)
+    return plan_window((*(as_promised(other, policy) for other in others), *asked), policy)
+
+
 def _by_id(spec: PtkSpec) -> str:
     return spec.ptk_id
 
@@ -159,32 +169,63 @@ def room_of(policy: Policy, line: str) -> Room:
 def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]:
     """The first offer of each PTK that has one, whether they fit together or not."""
     menus = ((offers_of(spec, policy), policy.sharing.line_of(spec.ptk_id)) for spec in specs)
-    return tuple(Planned(menu[0], line) for menu, line in menus if menu)
+    return tuple(Planned(menu[0], line, menu[0].partition or 0) for menu, line in menus if menu)
 
 
 def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     """The ways in which a PTK can be trained; none when its target needs more rows than a partition can expect.
 
     A PTK that names a range of epsilons is profiled by its family's formula: rows that are expected to reach its
-    target, at each epsilon of a grid. Where the family has none it is profiled by samples, and may have what was found
-    or, as any other one, the loss that it declares, on every row of a train partition.
+    target, at each epsilon of a grid, as far as its facts tell. Where the family has none it is profiled by samples,
+    and may have what was found or, as any other one, the loss that it declares, on every row of a train partition.
+    That is also what a PTK begins with whose formula tells nothing before its first version. One that is pinned to a
+    number of rows has no others.
     """
-    rows = partition_rows(policy)
-    choices: Iterable[tuple[Loss, int]] = [(spec.loss, rows)]
-    if spec.profile is not None:
-        most, units = min(rows, policy.n_max), policy.max_rows_per_unit
-        wanted = [(epsilon, n * units if n else rows) for epsilon, n in spec.menu]
-        found = [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in wanted if n <= most]
-        choices = [*found, (spec.loss, rows)]
-    elif (span := epsilons_of(spec.config)) is not None:
-        text = canonical_json(spec.estimator)
-        pairs = _formula_menu(text, spec.target, span, min(rows, policy.n_max))
-        choices = [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in pairs]
+    facts_of = spec.facts.version if spec.facts is not None else 0
+    partition = pin_of(spec.config, policy).partition
     offers = []
-    for loss, n in choices:
+    for loss, n in _ways(spec, policy):
         event = event_of(spec.estimator, loss)
-        offers.append(Offer(spec.ptk_id, loss, charge_of(event, policy.accountant, loss), event, n))
+        charge = charge_of(event, policy.accountant, loss)
+        offers.append(Offer(spec.ptk_id, loss, charge, event, n, facts_of, partition))
     return tuple(offers)
+
+
+def _ways(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
+    kept = pin_of(spec.config, policy).n_rows
+    rows = partition_rows(policy) if kept is None else kept
+    most, declared = min(rows, policy.n_max), (spec.loss, rows)
+    if spec.profile is not None or spec.menu:
+        wanted = [(epsilon, n * policy.max_rows_per_unit if n else rows) for epsilon, n in spec.menu]
+        found = [(epsilon, n if kept is None else rows) for epsilon, n in wanted if n <= most]
+        return [*_charged(spec, found), declared]
+    if (span := epsilons_of(spec.config)) is not None:
+        menu = formula_menu(spec, span, most)
+        if menu is None:
+            return [declared]
+        return _charged(spec, [(epsilon, n if kept is None else rows) for epsilon, n in menu])
+    return [declared]
+
+
+def _charged(spec: PtkSpec, menu: Sequence[tuple[float, int]]) -> list[tuple[Loss, int]]:
+    return [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in menu]
+
+
+def as_told(spec: PtkSpec, policy: Policy) -> PtkSpec:
+    """The PTK with its facts, as long as they leave it a way to its target."""
+    return spec if spec.facts is not None and _ways(spec, policy) else as_promised(spec, policy)
+
+
+def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
+    """The PTK as it counts when another one asks for room: without what its versions have told.
+
+    Facts come from noisy releases and change with each. Whoever was let in while there was room without them fits
+    whatever they say. One that needs them to reach its target at all has its epsilons, on all rows.
+    """
+    if not by_formula(spec):
+        return spec
+    bare = replace(spec, facts=None)
+    return bare if _ways(bare, policy) else on_all_rows(bare)
 
 
 def on_all_rows(spec: PtkSpec) -> PtkSpec:
@@ -193,27 +234,13 @@ def on_all_rows(spec: PtkSpec) -> PtkSpec:
     A profile that is renewed, drifts or comes to nothing may leave a PTK with larger epsilons than it was registered
     with. Those it was registered with stay within its range, so that nobody who fits is put out by another's profile.
     """
+    if by_formula(spec):
+        epsilons = grid_of(epsilons_of(spec.config) or (0.0, 0.0))
+        return replace(spec, facts=None, menu=tuple((epsilon, 0) for epsilon in epsilons))
     if spec.profile is None:
         return spec
     known = dict(spec.menu)
     return replace(spec, menu=tuple((epsilon, known.get(epsilon, 0)) for epsilon in spec.profile.epsilons))
-
-
-@lru_cache(maxsize=1024)
-def _formula_menu(
-    estimator_json: str, target: float, span: tuple[float, float], rows: int
-) -> tuple[tuple[float, int], ...]:
-    from ptklib.profiling import formula_profile  # loads every family that has a formula
-
-    low, high = span
-    grid = np.unique(np.geomspace(low, high, GRID_POINTS).clip(low, high))
-    try:
-        estimator = estimator_from_spec(json.loads(estimator_json))
-        profile = formula_profile(estimator, target=target, epsilons=tuple(grid.tolist()), rows=rows)
-    except PtklibError as error:
-        raise InvalidRequest(f"epsilons need a family that can be profiled by a formula: {error}") from error
-    menu: tuple[tuple[float, int], ...] = profile.menu()
-    return menu
 
 
 def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
@@ -266,13 +293,11 @@ def _best(
         if cap <= 0 or (room.coordinates is not None and place not in room.coordinates):
             continue
         menus = [tuple(_choice(offer, place) for offer in menu) for menu in offers]
-        plan = solve(
-            [
-                Demand(menu[0].ptk_id, choices, settled.get(menu[0].ptk_id))
-                for menu, choices in zip(offers, menus, strict=True)
-            ],
-            room.limits(caps.delta_atto, cap),
-        )
+        demands = [
+            pinned(Demand(menu[0].ptk_id, choices, settled.get(menu[0].ptk_id)), partition=menu[0].partition)
+            for menu, choices in zip(offers, menus, strict=True)
+        ]
+        plan = solve(demands, room.limits(caps.delta_atto, cap))
         if isinstance(plan, Infeasible):
             why = plan  # the last coordinate is epsilon itself: the reason that people understand
         elif best is None or plan.total_rows < best.n_rows:

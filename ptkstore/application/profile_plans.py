@@ -13,6 +13,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.charging import Event, charge_of
+from ptkstore.application.formula_plans import has_formula
 from ptkstore.domain.accountants import Charge, admits, caps_of
 from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
 from ptkstore.domain.losses import MIN_EPSILON, Loss, checked_epsilon
@@ -101,7 +102,7 @@ def ask_of(
     wanted = config.get("profile")
     if wanted is not None and span is None:
         raise InvalidRequest(f"PTK {ptk_id}: a profile is for a range of epsilons; name it with epsilons")
-    if span is None or (wanted is None and _has_formula(estimator)):
+    if span is None or (wanted is None and has_formula(estimator)):
         return None
     given = _settings(ptk_id, {} if wanted is None else wanted)
     line = policy.sharing.line_of(ptk_id)
@@ -232,16 +233,6 @@ def drift_test_of(estimator: Mapping[str, Any], ask: ProfileAsk, epsilon: float)
 def _priced(loss: PrivacyLoss, policy: Policy) -> tuple[Loss, Charge, Event]:
     charged = Loss.charge(loss.epsilon, loss.delta)
     return charged, charge_of(loss.event, policy.accountant, charged), loss.event
-
-
-def _has_formula(estimator: Mapping[str, Any]) -> bool:
-    from ptklib.profiling.closed_form import expected_error
-
-    try:
-        expected_error(estimator_from_spec(estimator), 1.0)
-    except PtklibError:
-        return False
-    return True
 
 
 def _evaluation(estimator: Mapping[str, Any]) -> str:

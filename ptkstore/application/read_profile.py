@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ptkstore.application.planning import offers_of
+from ptkstore.application.formula_plans import with_facts
+from ptkstore.application.planning import as_told, offers_of
 from ptkstore.application.profile_plans import hindrance, profiler_of
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict, usable
-from ptkstore.domain.ptks import PtkSpec, epsilons_of
+from ptkstore.domain.ptks import PtkSpec, by_formula
 from ptkstore.domain.streams import Policy
 from ptkstore.ports.catalog import Begin
 
@@ -18,12 +19,14 @@ class ProfileView:
 
     `method` is `samples`, `formula`, or `declared` for one that asks for what it declares. `menu` holds pairs of
     epsilon and rows of a window that later windows choose from; where it is empty they take the declared loss on all
-    rows. The rest is of profiles by samples: of the one in use, or of the one on its way where none is in use. `age` is
-    the number of windows that have closed since the first of its own, `paid` what it and its renewals have cost.
+    rows. `facts_of` is the version whose facts the formula has, 0 for none. The rest is of profiles by samples: of the
+    one in use, or of the one on its way where none is in use. `age` is the number of windows that have closed since the
+    first of its own, `paid` what it and its renewals have cost.
     """
 
     method: str
     menu: tuple[tuple[float, int], ...]
+    facts_of: int = 0
     state: str | None = None
     number: int = 0
     asked_at: int | None = None
@@ -45,14 +48,14 @@ def read_profile(ptk_id: str, *, begin: Begin) -> ProfileView:
     with begin() as uow:
         spec = uow.ptks.get(ptk_id)
         policy = uow.streams.get(spec.stream).policy
+        (spec,) = with_facts(uow, [spec], policy)
         closed = uow.streams.progress(spec.stream).closed_before
         records = uow.profiles.of([spec.profile.key])[spec.profile.key] if spec.profile is not None else ()
     if spec.profile is None:
-        by_formula = epsilons_of(spec.config) is not None
-        offers = offers_of(spec, policy)
-        return ProfileView(
-            "formula" if by_formula else "declared", tuple((o.loss.epsilon, o.n_rows) for o in offers)
-        )
+        spec = as_told(spec, policy)
+        menu = tuple((offer.loss.epsilon, offer.n_rows) for offer in offers_of(spec, policy))
+        facts_of = 0 if spec.facts is None else spec.facts.version
+        return ProfileView("formula" if by_formula(spec) else "declared", menu, facts_of)
     return _sampled(spec, spec.profile, policy, records, closed)
 
 

@@ -10,7 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 
-from ptkstore.application.planning import Offer, Room, by_budget, offers_of, plan_budget, room_of
+from ptkstore.application.formula_plans import with_facts
+from ptkstore.application.planning import Offer, Room, as_told, by_budget, offers_of, plan_budget, room_of
 from ptkstore.domain.accountants import caps_of
 from ptkstore.domain.allocation import (
     Infeasible,
@@ -62,7 +63,7 @@ class StreamAdvice:
 def recommend_rows(stream: str, *, partitions: int | None = None, begin: Begin) -> StreamAdvice:
     """What the registered PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
 
-    Only the policy and what PTKs declare, or profiles have released, go in: all of it public.
+    Only the policy and what PTKs declare, or profiles and versions have released, go in: all of it public.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Begin) 
         raise InvalidRequest(f"partitions must be a whole number between 1 and {MOST_PARTITIONS}")
     with begin() as uow:
         policy = uow.streams.get(stream).policy
-        specs = uow.ptks.find(stream=stream)
+        specs = [as_told(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]
     budgets = by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy)
     several = Counter(line for line, _ in budgets)
     advised: dict[str, Recommendation] = {}
@@ -129,7 +130,10 @@ class _Budget:
         size = len(self._members)
         places = [(i % size, f"#{i // size}" if i >= size else "") for i in range(count)]
         members = [replace(self._members[i], ptk_id=self._members[i].ptk_id + turn) for i, turn in places]
-        offers = [tuple(replace(o, ptk_id=o.ptk_id + turn) for o in self._offers[i]) for i, turn in places]
+        offers = [
+            tuple(replace(o, ptk_id=o.ptk_id + turn, partition=None if turn else o.partition) for o in menu)
+            for menu, turn in ((self._offers[i], turn) for i, turn in places)
+        ]
         return members, offers
 
 

@@ -19,9 +19,13 @@ _READS = frozenset({Action.AUDIT_READ, Action.LEDGER_EXPORT})
 
 @dataclass(slots=True)
 class Trace:
-    """What the second line will say the action was about: the first may not know it yet."""
+    """What the second line will say the action was about: the first may not know it yet.
+
+    Each of `parts` that it may have changed as well has a line like it.
+    """
 
     subject: str
+    parts: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -48,7 +52,9 @@ def recorded(
         raise
     finally:
         try:
-            record(action, trace.subject, request_id, principal, outcome, begin=begin, clock=clock)
+            may_be_done = outcome in (DONE, FAILED, OutcomeUnknown.code)
+            for about in (*(trace.parts if may_be_done else ()), trace.subject):
+                record(action, about, request_id, principal, outcome, begin=begin, clock=clock)
         except Unavailable:
             if action in _READS or outcome not in (DONE, FAILED, OutcomeUnknown.code):
                 raise

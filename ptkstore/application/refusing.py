@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from ptkstore.application.charging import charge_of
 from ptkstore.application.estimators import event_of
-from ptkstore.application.planning import Offer, offers_of, partition_rows, room_of
+from ptkstore.application.formula_plans import ANY_ROWS, formula_menu, least_target
+from ptkstore.application.planning import Offer, as_promised, offers_of, partition_rows, room_of
 from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.allocation import Choice, Demand, Infeasible, Plan, Reason, allocate_partitions, remedies
 from ptkstore.domain.blocks import groups_where
-from ptkstore.domain.losses import LEAST_LOSS, NO_LOSS, Loss
-from ptkstore.domain.ptks import PtkSpec, epsilons_of
+from ptkstore.domain.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
+from ptkstore.domain.ptks import Pin, PtkSpec, epsilons_of, pin_of
+from ptkstore.domain.sharing import COMMON
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvalidRequest
+
+_MOST = int(MAX_EPSILON * NANO)
 
 
 def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: Infeasible) -> str:
     """Why a PTK does not fit beside others who keep what they have, and what would make it fit."""
     members = _rivals(spec, others, policy)
-    menus = [menu for menu in (offers_of(one, policy) for one in members) if menu]
+    menus = [menu for menu in (offers_of(as_promised(one, policy), policy) for one in members) if menu]
     mine = offers_of(spec, policy)
     asked = f"{spec.ptk_id} asks for {spec.loss} per window"
     if (span := epsilons_of(spec.config)) is not None:
         asked = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
+    pin = pin_of(spec.config, policy)
     if not mine:
-        rows = min(partition_rows(policy), policy.n_max)
-        return f"{asked}; its target needs more than the {rows} rows it can get. Take a looser target"
+        return f"{asked}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
     beside = f"{asked}; beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}"
+    if pin.partition is not None:
+        beside = f"{asked}; it is pinned to partition {pin.partition}, {len(members)} registered beside it:"
     if refusal.reason is Reason.ROWS:
         return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
     capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
     if policy.accountant is Accountant.BASIC:
         return f"{beside} {_basic_room(mine, menus, policy, capacity)}"
     return f"{beside} {_curved_room(spec, mine, menus, policy, capacity)}"
+
+
+def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:
+    """What a target needs that no epsilon of its range reaches, and the tightest one that is reached."""
+    rows = min(partition_rows(policy), policy.n_max)
+    told = f"the {rows} rows it can get"
+    if pin.n_rows is not None:
+        rows, told = pin.n_rows, f"the {pin.n_rows} rows it is pinned to"
+    needed = formula_menu(spec, span, ANY_ROWS)
+    least = f": {needed[-1][1]} at the largest epsilon" if needed else ""
+    reached = least_target(spec, span, rows)
+    looser = "" if reached is None or reached > 0.99 else f", {_rounded_up(reached)} or more"
+    later = "; versions of such a one may tell that less is enough" if spec.facts is None else ""
+    return f"its target needs more than {told}{least}. Take a looser target{looser}{later}"
+
+
+def _rounded_up(target: float) -> str:
+    """Four digits with which the target is still reached."""
+    step = 10.0 ** (math.floor(math.log10(target)) - 3)
+    return f"{math.ceil(target / step + 1e-6) * step:.4g}"
 
 
 def _curved_room(
@@ -67,7 +95,32 @@ def _curved_room(
     told = f"{own} would fit with its kind of noise" if own.epsilon_nano else "no noise of its kind fits"
     if delta:
         told += f"; a pure {plain} would" if plain.epsilon_nano else "; no pure noise does"
-    return f"{told}, under the accountant {policy.accountant.value!r}"
+    told = f"{told}, under the accountant {policy.accountant.value!r}"
+    asked = min(mine, key=_by_loss).charge
+
+    def with_capacity(epsilon_nano: int) -> bool:
+        there = caps_of(policy.accountant, Loss(epsilon_nano, capacity.delta_atto))
+        together = (*taken, asked)
+        sums = [sum(amounts) for amounts in zip(*(one.amounts for one in together), strict=True)]
+        return admits(there, sums, sum(one.delta_atto for one in together))
+
+    enough = _least(with_capacity, capacity.epsilon_nano, _MOST)
+    if enough is None or set(policy.sharing.lines(policy.capacity)) != {
+        COMMON
+    }:  # else only its line would grow
+        return told
+    larger = f"({Decimal(enough).scaleb(-9).normalize():f}, {capacity.delta:g})"
+    return f"{told}; with a capacity of {larger} it would fit"
+
+
+def _least(fits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The least number above `low`, up to `high`, that fits; None if none does."""
+    if not fits(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
@@ -86,15 +139,18 @@ def _basic_room(
     """What is left where epsilons and deltas add up, and other ways."""
     line = policy.sharing.line_of(mine[0].ptk_id)
     limits = room_of(policy, line).limits(capacity.delta_atto, capacity.epsilon_nano)
-    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m)) for m in menus]
+    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m), m[0].partition) for m in menus]
     current = allocate_partitions(demands, limits)
     if not isinstance(current, Plan):
         return "nothing is left"
-    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine))
+    pin = mine[0].partition
+    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine), pin)
     helps = remedies(demands, current, new, limits)
     left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
+    where = "" if pin is None else " there"
     ways = [
-        f"the policy has {left} left. " + ("A PTK within these fits" if left.epsilon_nano else "Nothing fits")
+        f"the policy has {left} left{where}. "
+        + (f"A PTK within these fits{where}" if left.epsilon_nano else f"Nothing fits{where}")
     ]
     if helps.capacity is not None:
         ways.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)} it would fit")

@@ -312,10 +312,12 @@ def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) ->
             "rows_per_window": policy.rows_per_window,
             "n": opened.job.n_rows,
             "rate": opened.job.n_rows / policy.rows_per_window,
+            **({"facts_of": opened.job.position} if opened.job.position else {}),
         },
         decision="elected",
         published_at=leaves_at,
         made_from=(opened.previous,) if opened.previous else (),
+        facts=draft.facts,
     )
 
 

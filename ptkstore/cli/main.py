@@ -12,6 +12,7 @@ import typer
 from ptkstore.adapters.world import configure_logging
 from ptkstore.cli import (
     catalog,
+    feast,
     identity,
     lake,
     ledger,
@@ -26,6 +27,7 @@ from ptkstore.cli import (
     stream_creation,
     streams,
     subscriptions,
+    telling,
     versions,
 )
 from ptkstore.cli.api import api
@@ -41,6 +43,7 @@ stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.
 app.add_typer(stream_app, name="stream")
 app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(catalog.catalog_app, name="catalog")
+app.add_typer(feast.feast_app, name="feast")
 app.add_typer(lake.lake_app, name="lake")
 app.add_typer(identity.team_app, name="team")
 app.add_typer(identity.token_app, name="token")
@@ -75,6 +78,7 @@ app.command("redeliver")(subscriptions.redeliver)
 app.command("disable")(subscriptions.disable)
 app.command("enable")(subscriptions.enable)
 app.command("rotate-secret")(subscriptions.rotate_secret)
+app.command("notices")(telling.notices)
 app.command("budget")(ledger.budget)
 app.command("audit-log")(identity.audit_log)
 app.command("api")(api)

@@ -17,7 +17,7 @@ def profile_json(view: ProfileView) -> dict[str, Any]:
         "menu": [{"epsilon": epsilon, "rows": rows} for epsilon, rows in view.menu],
     }
     if view.method != "samples":
-        return told
+        return {**told, "facts_of_version": view.facts_of} if view.method == "formula" else told
     return {
         **told,
         "state": view.state,
@@ -64,8 +64,10 @@ def print_profile(view: ProfileView) -> None:
 
 def _line(view: ProfileView) -> str:
     if view.method != "samples":
-        how = "the declared loss, on all rows" if view.method == "declared" else f"by formula{_menu(view)}"
-        return how
+        if view.method == "declared":
+            return "the declared loss, on all rows"
+        told = f", with what version {view.facts_of} tells of the data" if view.facts_of else ""
+        return f"by formula{told}{_menu(view)}"
     if view.state is None:
         return "by samples: none yet; until then the declared loss, on all rows"
     age = f"{view.age} of {view.max_age} windows old"

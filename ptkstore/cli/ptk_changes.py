@@ -22,15 +22,17 @@ def set_config(
     ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
     file: Annotated[
         Path,
-        typer.Argument(help="JSON or TOML: parameters of the estimator, epsilons, where, profile, serve."),
+        typer.Argument(
+            help="JSON or TOML: parameters of the estimator, epsilons, pinned, where, profile, serve."
+        ),
     ],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what a file names of a PTK's config, from the next window on; the rest stays.
 
-    JSON null takes epsilons, where, profile or serve away. Refused with the reason, and what would fit, if there is no
-    room; then the PTK stays as it was.
+    JSON null takes epsilons, pinned, where, profile or serve away. Refused with the reason, and what would fit, if
+    there is no room; then the PTK stays as it was.
     """
     split_ptk_id(ptk_id)
     config = read_config(file)

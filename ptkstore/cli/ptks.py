@@ -12,7 +12,6 @@ from rich.markup import escape
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import read_table
-from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import featurize as featurize_tables
@@ -46,11 +45,11 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         service = store.service
         with service.begin() as uow:
             spec = uow.ptks.get(ptk_id)
-            jobs = [j for j in uow.jobs.find(ptk_id=ptk_id) if j.kind is JobKind.TRAIN]
-            notices = [n for n in uow.notices(team) if n.subject.split()[0] == ptk_id]
         published = service.versions(ptk_id)
         profile = service.profile(ptk_id)
         evaluations = store.evaluations(ptk_id)
+        trainings = store.trainings(ptk_id)
+        notices = [one for one in store.notices(team) if one["subject"].split()[0] == ptk_id]
     detail: dict[str, Any] = {
         "ptk": ptk_id,
         "family": spec.family,
@@ -62,15 +61,8 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         "profile": profile_json(profile),
         "newest": published[-1].content if published else None,
         "evaluations": evaluations,
-        "trainings": [
-            {
-                "window": j.window_index,
-                "state": j.state.value,
-                "outcome": j.outcome.value if j.outcome else None,
-            }
-            for j in sorted(jobs, key=lambda j: j.window_index or 0)
-        ],
-        "notices": [{"at": n.at.isoformat(), "subject": n.subject, "code": n.code} for n in notices],
+        "trainings": [_but(one, "ptk_id") for one in trainings],
+        "notices": [_but(one, "team") for one in notices],
     }
     if as_json:
         print_json(detail)
@@ -158,6 +150,10 @@ def featurize(
         print_json({"output": str(output), "columns": table.column_names})
     else:
         console.print(f"{output}: {', '.join(table.column_names)}")
+
+
+def _but(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != name}
 
 
 def _references(text: str, ptks: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import REFUSED, URL, AsJson, Home, answers, console, opened, print_json
+from ptkstore.cli.output import REFUSED, URL, AsJson, Home, answers, console, opened, print_json, said
 from ptkstore.sdk import Repository, Store, connect, load_repository
 from ptkstore.sdk.repositories import Change
 
@@ -36,19 +36,19 @@ def plan(
     folder: Folder = Path("."),
     prune: Prune = False,
     skip_audit: Annotated[
-        bool, typer.Option("--skip-audit", help="Leave the audit of own code out; apply never does.")
+        bool, typer.Option("--skip-audit", help="Leave audits out; apply never does, of own code.")
     ] = False,
     url: Url = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what `apply` would change, what it would reserve per window, and how own code does on synthetic rows.
+    """Show what `apply` would change, what it would reserve per window, and how PTKs do on synthetic rows.
 
-    Exit code 1 when own code failed a check.
+    Exit code 1 when `apply` would refuse something, or a check failed.
     """
     repository = load_repository(folder)
     with _store(url, home) as store:
-        changes = store.plan(repository, prune=prune, audit=not skip_audit)
+        changes = store.plan(repository, prune=prune, audit=not skip_audit, tell=_tell)
     _show(repository, changes, as_json=as_json)
     if not all(change.acceptable for change in changes):
         raise typer.Exit(REFUSED)
@@ -88,6 +88,11 @@ def destroy(
         console.print("nothing was done: say --yes to do it")
 
 
+def _tell(what: str) -> None:
+    """On standard error, so that a document on standard output stays one."""
+    said.print(f"[dim]{escape(what)} ...[/]", highlight=False, soft_wrap=True)
+
+
 def _store(url: str | None, home: Path | None) -> Store:
     return opened(home) if url is None else connect(url)
 
@@ -98,14 +103,22 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
         return
     for change in changes:
         console.print(f"{_MARKS[change.action]} {change.ptk_id}  {_reserved(change)}", highlight=False)
-        if change.checks is not None:
-            console.print(f"    own code, {change.assurance}: checks {change.checks}", highlight=False)
-        elif change.bundle is not None:
-            console.print(f"    own code, {change.assurance}", highlight=False)
+        if change.refused is not None:
+            console.print(f"    [bold red]refused[/], {change.refused}", highlight=False)
+        elif about := [text for text in (_whose(change), _checked(change)) if text]:
+            console.print(f"    {': '.join(about)}", highlight=False)
         if change.reason:
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
     if not changes:
         console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+
+
+def _whose(change: Change) -> str:
+    return "" if change.bundle is None else f"own code, {change.assurance}"
+
+
+def _checked(change: Change) -> str:
+    return "" if change.checks is None else f"checks {change.checks}"
 
 
 def _reserved(change: Change) -> str:

@@ -116,7 +116,7 @@ _README: Final = """\
 | `trip_counts.py` | an example of own training code, not used until `ptks.py` says so |
 | `.github/workflows/ptks.yml` | plans every change, applies what is merged |
 
-    ptk plan .      # what would change, what it would reserve of each window, how own code does
+    ptk plan .      # what would change, what it would reserve of each window, what would be refused
     ptk apply .     # register it
 
 To try it out, with a stream that has the columns this example reads:

@@ -38,8 +38,8 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
                 }
                 for w in uow.windows.of(name)
             ]
-            notices = [n for n in uow.notices(stream.team) if n.subject.split()[0] == name]
         exposure = store.service.exposure(name)
+        notices = [one for one in store.notices(stream.team) if one["subject"].split()[0] == name]
     until = {kept.window.id.index: kept.until.isoformat() for kept in exposure.kept}
     for row in windows:
         row["rows_until"] = until.get(int(row["window"]), "gone")
@@ -62,7 +62,7 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
             "holds": exposure.holds,
         },
         "windows": windows,
-        "notices": [{"at": n.at.isoformat(), "subject": n.subject, "code": n.code} for n in notices],
+        "notices": [{key: one[key] for key in ("at", "subject", "code")} for one in notices],
     }
     if as_json:
         print_json(detail)

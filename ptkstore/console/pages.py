@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ptkstore.application.authorize import Named
+from ptkstore.application.read_notices import readable_team
 from ptkstore.console.charts import budget_chart
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.identity import Action, Principal
@@ -19,6 +20,7 @@ from ptkstore.sdk.documents import ptk_document, stream_document, version_docume
 from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.ledgers import block_rows
 from ptkstore.sdk.subscriptions import subscription_document
+from ptkstore.sdk.telling import notice_document, training_document
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
@@ -27,6 +29,8 @@ VERSIONS_SHOWN = 50
 PTKS_SHOWN = 500
 SUBSCRIPTIONS_SHOWN = 200
 LETTERS_SHOWN = 500
+NOTICES_SHOWN = 20
+TRAININGS_SHOWN = 50
 BUDGETS_SHOWN = 12
 """Streams of which the overview shows what is left: each is a few statements, all else is read at once."""
 
@@ -38,7 +42,7 @@ class Pages:
         self._service, self._identity, self._health = service, identity, health
 
     def overview(self, who: Principal) -> dict[str, Any]:
-        """Streams with what is left of their newest blocks, deliveries that went wrong, health."""
+        """Streams with what is left of their newest blocks, deliveries that went wrong, words left, health."""
         subscriptions = self._subscriptions(who)
         streams = self._streams(who)
         readable = self._identity.streams_for(who, Action.BUDGET_READ)
@@ -52,6 +56,7 @@ class Pages:
             "ptks": len(self._ptks(who)),
             "subscriptions": len(subscriptions),
             "troubled": [one for one in subscriptions if one["status"] != "ok"],
+            "notices": self._notices(who),
             "health": sorted(self._health().items()),
         }
 
@@ -82,7 +87,7 @@ class Pages:
         return {"ptks": self._lines(specs[:PTKS_SHOWN]), "n_ptks": len(specs)}
 
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
-        """A PTK and its newest versions."""
+        """A PTK, its newest versions, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
         spec = next((one for one in self._service.ptks() if one.ptk_id == ptk_id), None)
         if spec is None:
@@ -94,7 +99,16 @@ class Pages:
             estimates = {
                 row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
             }
-        return {"ptk": ptk_document(spec), "versions": versions, "estimates": estimates}
+        trainings = None
+        if self._may(who, Action.TRAINING_LIST, Named(ptk_id=ptk_id)):
+            newest = self._service.trainings(ptk_id, limit=TRAININGS_SHOWN, newest=True)
+            trainings = [training_document(one) for one in newest]
+        return {
+            "ptk": ptk_document(spec),
+            "versions": versions,
+            "estimates": estimates,
+            "trainings": trainings,
+        }
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """How far the subscriptions of the team, or all, have heard, and what they missed."""
@@ -136,6 +150,13 @@ class Pages:
             {**subscription_document(one), "place": one.subscription.endpoint.partition("?")[0]}
             for one in self._service.subscriptions(None, team=team)
         ]
+
+    def _notices(self, who: Principal) -> list[dict[str, Any]]:
+        """The newest words left for the team, or for all."""
+        if not self._may(who, Action.NOTICE_LIST, None):
+            return []
+        found = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
+        return [{**notice_document(one), "ptk": _ptk_of(one.subject)} for one in found]
 
     def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
         with self._service.read() as uow:
@@ -216,6 +237,12 @@ def told(error: PtkStoreError) -> tuple[int, str]:
             return 403, "The roles of your token do not allow this."
         case _:
             return 503, "A part of the service does not answer. Try again in a while."
+
+
+def _ptk_of(subject: str) -> str | None:
+    """The PTK that a notice is about, None where it is a stream."""
+    first = subject.partition(" ")[0]
+    return first if "." in first else None
 
 
 def _formed(kind: str, name: str) -> str:

@@ -71,10 +71,13 @@ class Action(StrEnum):
     LEDGER_EXPORT = "ledger.export"
     LEDGER_KEY = "ledger.key"
     BUNDLE_UPLOAD = "bundle.upload"
+    PTK_ADMIT = "ptk.admit"
+    PTK_EXCHANGE = "ptk.exchange"
     PTK_REGISTER = "ptk.register"
     PTK_LIST = "ptk.list"
     PTK_READ = "ptk.read"
     PROFILE_READ = "profile.read"
+    TRAINING_LIST = "training.list"
     PTK_UPDATE = "ptk.update"
     PTK_DEREGISTER = "ptk.deregister"
     PTK_NOTIFY = "ptk.notify"
@@ -90,6 +93,7 @@ class Action(StrEnum):
     SUBSCRIPTION_ENABLE = "subscription.enable"
     SUBSCRIPTION_DISABLE = "subscription.disable"
     SUBSCRIPTION_DELETE = "subscription.delete"
+    NOTICE_LIST = "notice.list"
     CONSOLE_SIGN_IN = "console.sign-in"
     LEDGER_RECOVER = "ledger.recover"
     LAKE_CLEAN = "lake.clean"
@@ -138,10 +142,13 @@ RULES: dict[Action, Rule] = {
     Action.LEDGER_EXPORT: _rule(_O),
     Action.LEDGER_KEY: _rule(*_ALL, reach=Reach.ANY),
     Action.BUNDLE_UPLOAD: _rule(_D, reach=Reach.ANY),
+    Action.PTK_ADMIT: _rule(_D),
+    Action.PTK_EXCHANGE: _rule(_D),
     Action.PTK_REGISTER: _rule(_D, own=True),
     Action.PTK_LIST: _rule(*_ALL, reach=Reach.ANY),
     Action.PTK_READ: _rule(*_ALL),
     Action.PROFILE_READ: _rule(_D, _O, _A, own=True),
+    Action.TRAINING_LIST: _rule(*_ALL, own=True),
     Action.PTK_UPDATE: _rule(_D, own=True),
     Action.PTK_DEREGISTER: _rule(_D, _A, own=True),
     Action.PTK_NOTIFY: _rule(_D, own=True),
@@ -157,6 +164,7 @@ RULES: dict[Action, Rule] = {
     Action.SUBSCRIPTION_ENABLE: _rule(_D, _C, _A, own=True),
     Action.SUBSCRIPTION_DISABLE: _rule(_D, _C, _A, own=True),
     Action.SUBSCRIPTION_DELETE: _rule(_D, _C, _A, own=True),
+    Action.NOTICE_LIST: _rule(*_ALL, reach=Reach.ANY),
     Action.CONSOLE_SIGN_IN: _rule(*_ALL, reach=Reach.ANY),
     # Done in the store's home alone.
     Action.LEDGER_RECOVER: _rule(_A, reach=Reach.STORE),
@@ -178,14 +186,17 @@ UNTRACED = frozenset(
         Action.BUDGET_READ,
         Action.LEDGER_VERIFY,
         Action.LEDGER_KEY,
+        Action.PTK_ADMIT,
         Action.PTK_LIST,
         Action.PTK_READ,
         Action.PROFILE_READ,
+        Action.TRAINING_LIST,
         Action.STATE_READ,
         Action.EVENT_FOLLOW,
         Action.FEATURE_LOOK_UP,
         Action.SUBSCRIPTION_LIST,
         Action.SUBSCRIPTION_READ,
+        Action.NOTICE_LIST,
     }
 )
 

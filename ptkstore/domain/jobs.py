@@ -75,7 +75,8 @@ class Job:
     """A unit of work, or a cursor over the versions of one PTK (`position` is the last one done).
 
     `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
-    of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is.
+    of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is, that
+    of a training the version whose facts it was planned with, 0 for none.
     `trace` is the W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
 

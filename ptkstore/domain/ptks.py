@@ -8,19 +8,28 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from ptkstore.domain.blocks import settled_where
+from ptkstore.domain.blocks import FIRST_TRAIN, settled_where, share_of
 from ptkstore.domain.losses import Loss, checked_epsilon
 from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.serving import Serving, plain, serving_of
 from ptkstore.domain.streams import Assurance, Policy
 from ptkstore.errors import InvalidRequest
 
-CONFIG_KEYS = frozenset({"epsilons", "evaluate", "profile", "serve", "where"})
-"""What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, how
-it is profiled by samples, how its online answers are filled, and the blocks that it is trained on alone."""
+CONFIG_KEYS = frozenset({"epsilons", "evaluate", "pinned", "profile", "serve", "where"})
+"""What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, what
+of its place is fixed, how it is profiled by samples, how its online answers are filled, and the blocks that it is
+trained on alone."""
 
 _FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFacts:
+    """What the released state of a version tells of the data, for the formula of its family."""
+
+    version: int
+    facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,8 @@ class PtkSpec:
     ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is tau,
     in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
     samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
-    for all there are: the catalog fills it in.
+    for all there are: the catalog fills it in. `facts` are what windows of a PTK that is profiled by formula are
+    planned with; whoever plans one looks them up.
     """
 
     ptk_id: str
@@ -50,6 +60,7 @@ class PtkSpec:
     description: str = ""
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
+    facts: KnownFacts | None = None
 
     @property
     def family(self) -> str:
@@ -95,6 +106,43 @@ def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if low > high:
         raise InvalidRequest("epsilons of a PTK rise: the least first")
     return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What of a PTK's place in a window is fixed: the train partition, the rows, or both; None for what is not."""
+
+    partition: int | None = None
+    n_rows: int | None = None
+
+
+def pin_of(config: Mapping[str, Any], policy: Policy) -> Pin:
+    """What a config fixes with `pinned`.
+
+    Raises
+    ------
+    InvalidRequest
+        It names no partition of the policy, or more rows than a partition can expect.
+    """
+    given = config.get("pinned")
+    if given is None:
+        return Pin()
+    if not isinstance(given, Mapping) or not given or set(given) - {"partition", "rows"}:
+        raise InvalidRequest("pinned of a PTK names a partition, rows, or both")
+    most = max(1, int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window))
+    limits = {"partition": (0, policy.train_partitions - 1), "rows": (1, most)}
+    for name, value in given.items():
+        low, high = limits[name]
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidRequest(
+                f"{name} of pinned is a whole number between {low} and {high} in this stream"
+            )
+    return Pin(given.get("partition"), given.get("rows"))
+
+
+def by_formula(spec: PtkSpec) -> bool:
+    """Whether a PTK names a range of epsilons that the formula of its family chooses rows for."""
+    return spec.profile is None and epsilons_of(spec.config) is not None
 
 
 def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:

@@ -25,11 +25,15 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a run left in staging: public once elected, secret before."""
+    """What a run left in staging: public once elected, secret before.
+
+    `facts` are what the state tells of the data for later plans, as ptklib writes them; None where it tells nothing.
+    """
 
     draft_id: str
     files: tuple[StateFile, ...]
     state: Mapping[str, Any]
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,11 @@ def manifest_of(
     decision: str,
     published_at: datetime,
     made_from: Sequence[Version] = (),
+    facts: Mapping[str, Any] | None = None,
 ) -> str:
     """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only.
 
-    `made_from` are the versions whose states went into this one, of whatever PTK.
+    `made_from` are the versions whose states went into this one, of whatever PTK; `facts` are made of this state alone.
     """
     return canonical_json(
         {
@@ -120,6 +125,7 @@ def manifest_of(
             "release_decision": decision,
             "published_at": published_at.isoformat(),
             "made_from": [_origin(version) for version in made_from],
+            **({} if facts is None else {"facts": facts}),
         }
     )
 

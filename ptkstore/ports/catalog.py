@@ -176,6 +176,10 @@ class Ptks(Protocol):
         """Register; `NameTaken` if the id exists."""
         ...
 
+    def check_free(self, ptk_id: str) -> None:
+        """`NameTaken`, as `add` raises it, if the id was ever used; for reading."""
+        ...
+
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
         ...
@@ -286,6 +290,12 @@ class Jobs(Protocol):
         """Jobs, for reading."""
         ...
 
+    def trainings(
+        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+    ) -> tuple[Job, ...]:
+        """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
+        ...
+
     def placed(self) -> Mapping[str, int]:
         """The newest version of each PTK that is in the lake; 0 where none is."""
         ...
@@ -308,6 +318,10 @@ class Versions(Protocol):
 
     def of(self, ptk_id: str) -> tuple[Version, ...]:
         """By number."""
+        ...
+
+    def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+        """Number and time of election of what these jobs made, for those that made a version."""
         ...
 
     def all(self) -> Iterator[Version]:
@@ -355,8 +369,20 @@ class UnitOfWork(Protocol):
         """Leave word for a team."""
         ...
 
-    def notices(self, team: str | None = None) -> Sequence[Notice]:
-        """Word left for a team, oldest first."""
+    def notices(
+        self,
+        team: str | None = None,
+        *,
+        since: datetime | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> Sequence[Notice]:
+        """Word left for a team or for all, oldest first or newest first; `limit` words after the first `skip`."""
+        ...
+
+    def notices_about(self, team: str, subjects: Iterable[str]) -> Sequence[Notice]:
+        """Word left for a team about any of these subjects, of each the oldest first."""
         ...
 
     def renew_ledger_id(self) -> None:

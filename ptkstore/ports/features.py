@@ -13,12 +13,26 @@ from ptkstore.domain.serving import Serving
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """Columns computed from what a request sends along and numbers that a version released.
+
+    `form` says how, `columns` are sent along (name, kind), `outputs` come back; `parameters` are plain values.
+    """
+
+    form: str
+    columns: tuple[tuple[str, str], ...]
+    outputs: tuple[str, ...]
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedState:
     """One version as the feature store shows it.
 
     `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
     of the newest contributing window (`window_end`), or later for a version that repeats an older one. `serving` says
-    what stands in where a table has no fresh answer, for tables whose PTK declares it.
+    what stands in where a table has no fresh answer, for tables whose PTK declares it; `computed` is its declared
+    computation at this version.
     """
 
     ptk_id: str
@@ -35,6 +49,7 @@ class PublishedState:
     owner: str
     description: str
     serving: Mapping[str, Serving] = field(default_factory=dict)
+    computed: tuple[Computed, ...] = ()
 
 
 class FeatureStore(Protocol):

@@ -40,7 +40,10 @@ class PTK:
         One line for those who look for features.
     epsilons : (least, most), optional
         Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
-        open the fewest rows. Counts and most statistics have a formula for that; others are profiled by samples.
+        open the fewest rows. Counts, most statistics and covariances have a formula for that; others are profiled by
+        samples.
+    pinned : mapping, optional
+        What is fixed of its place in a window: `partition`, counted from 0, `rows`, or both; docs/allocation.md.
     profile : mapping, optional
         How that is done: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
         `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
@@ -62,6 +65,7 @@ class PTK:
     profile: Mapping[str, Any] | None = None
     evaluate: Mapping[str, float] | None = None
     serve: Mapping[str, Any] | None = None
+    pinned: Mapping[str, int] | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -76,6 +80,8 @@ class PTK:
             config["evaluate"] = dict(self.evaluate)
         if self.serve is not None:
             config["serve"] = plain(self.serve)
+        if self.pinned is not None:
+            config["pinned"] = dict(self.pinned)
         return config
 
 

@@ -12,6 +12,7 @@ from ptkstore.domain.reports import loss_json
 from ptkstore.sdk.documents import loss_of
 
 _PLAIN = (
+    "facts_of",
     "state",
     "number",
     "asked_at",

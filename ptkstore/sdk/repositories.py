@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
+from ptkstore.application.exchange_ptks import Admission, WantedPtk
 from ptkstore.domain.bundles import assurance_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec, settled_config, windows_between
-from ptkstore.errors import InvalidRequest, NoSandbox
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.declarations import PTK, Repository
+from ptkstore.sdk.plan_checks import FamilyChecks
 
 if TYPE_CHECKING:
     from ptkstore.ports.team_code import Examined
     from ptkstore.wiring import Service
+
+Tell = Callable[[str], None]
+"""Is told in a few words what is done next, where that takes a while."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,9 @@ class Change:
     """What `plan` would do to one PTK: `register`, `update`, `keep` or `deregister`.
 
     `epsilon` and `delta` are what it reserves of each window from then on, `epsilon_before` what it reserves now.
-    `checks` says how own code did on synthetic rows: `passed`, `failed` or `not-run`; None where there is nothing to
-    check. `reason` tells why.
+    `refused` is the code of the error that `apply` would end with, None where it would not. `checks` says how a new or
+    changed PTK did on synthetic rows: `passed`, `failed` or `not-run`; None where nothing was checked. `reason` tells
+    more of either.
     """
 
     action: str
@@ -35,62 +42,206 @@ class Change:
     assurance: str = "library"
     bundle: str | None = None
     checks: str | None = None
+    refused: str | None = None
     reason: str = ""
 
     @property
     def acceptable(self) -> bool:
-        """Whether `apply` need not refuse it for its own code."""
-        return self.checks != "failed"
+        """Whether nothing is known against it."""
+        return self.refused is None and self.checks != "failed"
 
 
 def planned(
-    service: Service, repository: Repository, *, prune: bool = False, audit: bool = True
+    service: Service,
+    repository: Repository,
+    *,
+    prune: bool = False,
+    audit: bool = True,
+    tell: Tell = lambda _: None,
 ) -> tuple[Change, ...]:
-    """What `applied` would do, and what each PTK would reserve per window.
+    """What `applied` would do, what each PTK would reserve per window, and what would be refused for which reason.
 
-    Own code that is new or changed is checked and audited on synthetic rows, in this machine's sandbox; `audit` False
-    leaves the audit out. With `prune`, the team's PTKs that the repository does not declare are named as well.
+    What is new or changed is checked and audited on synthetic rows: families of the library here, own code in this
+    machine's sandbox; `audit` False leaves the audits out. With `prune`, the team's PTKs that the repository does not
+    declare are named as well.
     """
-    known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
-    changes = [_change(service, repository, ptk, known) for ptk in repository.ptks]
-    changes = [
-        _checked(service, change, repository, ptk, audit=audit)
-        for change, ptk in zip(changes, repository.ptks, strict=True)
+    step = _Step(service, repository, prune=prune)
+    refusals = dict(step.refusals)
+    for stream, admission in step.admissions():
+        refusals |= step.advised(stream, admission)
+    todo = [
+        c for c, _ in step.compared if c.action != "keep" and c.bundle is None and c.ptk_id not in refusals
     ]
-    return (*changes, *(_removals(repository, known) if prune else ()))
+    checks = FamilyChecks(audit=audit, n_ptks=len(todo))
+    changes = []
+    for change, ptk in step.compared:
+        error = refusals.get(change.ptk_id)
+        if error is not None:
+            changes.append(replace(change, refused=error.code, reason=str(error)))
+        elif change.action == "keep":
+            changes.append(change)
+        else:
+            tell(f"checking {change.ptk_id} on synthetic rows")
+            changes.append(_checked(service, change, repository, ptk, checks, audit=audit))
+    return (*changes, *step.removals)
 
 
 def applied(service: Service, repository: Repository, *, prune: bool = False) -> tuple[Change, ...]:
     """Make the store's PTKs of a team what its repository declares; repeatable.
 
+    First everything is asked for at once, without any change: what is refused then leaves the store as it was. PTKs
+    are registered and changed one by one, and what is to be pruned goes last. Where there is room only without it, all
+    of a stream is exchanged in one step, or nothing of it.
+
     Own code travels along, also where nothing changes, so that the store has it; what is new the store checks before
-    it registers anything of it. What is to be pruned goes first, so that its budget is there for what comes.
+    it registers anything of it.
 
     Raises
     ------
     PtkRejected
-        There is no room for a PTK, or its code failed a check. Those declared before it stay applied.
+        There is no room for a PTK, or its code failed a check. What was pruned in exchange for it is still there.
     """
-    known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
-    changes = [_change(service, repository, ptk, known) for ptk in repository.ptks]
-    removals = _removals(repository, known) if prune else []
-    for removal in removals:
-        service.deregister_ptk(removal.ptk_id)
+    step = _Step(service, repository, prune=prune)
+    if step.refusals:
+        raise next(iter(step.refusals.values()))
+    admissions = dict(step.admissions())
+    for stream, admission in admissions.items():
+        if admission.refusals:  # once more to the store, which refuses it and tells the stream's owner
+            step.exchange(stream)
     sent: set[str] = set()
-    for index, (change, ptk) in enumerate(zip(changes, repository.ptks, strict=True)):
-        spec, bundle = repository.described(ptk)
+    for change, ptk in step.compared:
+        _, bundle = repository.described(ptk)
         if bundle is not None and change.bundle not in sent:
             sent.add(service.put_bundle(bundle, team=repository.team))
-        if change.action != "keep":
-            _apply(service, change, repository, ptk, spec)
-            if change.bundle is not None:
-                changes[index] = replace(change, checks="passed")  # or the store had refused it
-    return (*changes, *removals)
+    at_once = {stream for stream, admission in admissions.items() if admission.at_once}
+    for change, ptk in step.compared:
+        if change.action != "keep" and ptk.stream not in at_once:
+            _apply(service, change, repository, ptk)
+    for stream in sorted(at_once):
+        step.exchange(stream)
+    for removal in step.removals:
+        if step.known[removal.ptk_id].stream not in at_once:
+            service.deregister_ptk(removal.ptk_id)
+    changes = [
+        replace(change, checks="passed")  # or the store had refused it
+        if change.action != "keep" and change.bundle is not None
+        else change
+        for change, _ in step.compared
+    ]
+    return (*changes, *step.removals)
 
 
-def _apply(
-    service: Service, change: Change, repository: Repository, ptk: PTK, spec: Mapping[str, Any]
-) -> None:
+class _Step:
+    """What lies between a store and what a repository declares."""
+
+    def __init__(self, service: Service, repository: Repository, *, prune: bool) -> None:
+        self._service, self._repository, self._prune = service, repository, prune
+        self._policies = {stream.name: stream.policy for stream in service.streams()}
+        self.known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
+        self.refusals: dict[str, PtkStoreError] = {}
+        """What cannot be asked of any stream."""
+        self.compared = [(self._compared(ptk), ptk) for ptk in repository.ptks]
+        self._undeclared = _removals(repository, self.known)
+
+    @property
+    def removals(self) -> Sequence[Change]:
+        """What goes."""
+        return self._undeclared if self._prune else ()
+
+    def admissions(self) -> list[tuple[str, Admission]]:
+        """What each stream says of the changes on it."""
+        wanted = self._wanted()
+        return [(stream, self._admission(stream, self._leaving(stream, self._prune))) for stream in wanted]
+
+    def advised(self, stream: str, admission: Admission) -> Mapping[str, PtkStoreError]:
+        """The refusals, with the word that a PTK would find room if what is not declared went, where that is so."""
+        short = {i: e for i, e in admission.refusals.items() if isinstance(e, PtkRejected)}
+        leaving = self._leaving(stream, True)
+        if self._prune or not short or not leaving:
+            return admission.refusals
+        still = self._admission(stream, leaving).refusals
+        advice = f"; it would fit with --prune, without {', '.join(leaving)}"
+        better = {i: PtkRejected(f"{error}{advice}") for i, error in short.items() if i not in still}
+        return {**admission.refusals, **better}
+
+    def exchange(self, stream: str) -> None:
+        """Change all that is to be changed on a stream, or nothing."""
+        self._service.exchange_ptks(
+            team=self._repository.team,
+            stream=stream,
+            wanted=self._wanted()[stream],
+            leaving=self._leaving(stream, self._prune),
+        )
+
+    def _admission(self, stream: str, leaving: Sequence[str]) -> Admission:
+        wanted, team = self._wanted()[stream], self._repository.team
+        try:
+            return self._service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=leaving)
+        except (NotAllowed, UnknownName) as error:
+            return Admission({f"{team}.{one.name}": error for one in wanted})
+
+    def _wanted(self) -> dict[str, list[WantedPtk]]:
+        found: dict[str, list[WantedPtk]] = {}
+        for change, ptk in self.compared:
+            if change.action != "keep" and change.ptk_id not in self.refusals:
+                spec = self._repository.spec(ptk)
+                wanted = WantedPtk(ptk.name, spec, ptk.target, ptk.every, ptk.config, ptk.description)
+                found.setdefault(ptk.stream, []).append(wanted)
+        return found
+
+    def _leaving(self, stream: str, prune: bool) -> list[str]:
+        gone = [one.ptk_id for one in self._undeclared] if prune else []
+        return [ptk_id for ptk_id in gone if self.known[ptk_id].stream == stream]
+
+    def _compared(self, ptk: PTK) -> Change:
+        from ptklib.spec import estimator_from_spec
+
+        ptk_id = f"{self._repository.team}.{ptk.name}"
+        spec = self._repository.spec(ptk)
+        try:
+            declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
+        except PtklibError as error:
+            raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+        loss, before, action = (
+            Loss.charge(declared.epsilon, declared.delta),
+            self.known.get(ptk_id),
+            "register",
+        )
+        try:
+            if before is not None:
+                action = "update"
+                action = "keep" if _is_kept(before, ptk, spec, self._policies) else "update"
+            elif ptk.stream not in self._policies:
+                raise UnknownName("stream", ptk.stream)
+        except InvalidRequest as error:
+            self.refusals[ptk_id] = error
+        return Change(
+            action,
+            ptk_id,
+            loss.epsilon,
+            loss.delta,
+            0.0 if before is None else before.loss.epsilon,
+            assurance_of(spec).value,
+            spec["params"].get("bundle"),
+        )
+
+
+def _is_kept(before: PtkSpec, ptk: PTK, spec: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
+    """Whether a registered PTK is as it is declared; `InvalidRequest` where it can never be."""
+    policy = policies.get(before.stream)
+    if policy is None:
+        raise UnknownName("stream", before.stream)
+    if before.stream != ptk.stream or before.every != windows_between(policy, ptk.every):
+        raise InvalidRequest(
+            f"PTK {before.ptk_id} is trained on {before.stream!r} every {before.every} windows; stream and frequency "
+            "are fixed, so declare a PTK of another name"
+        )
+    mine = (before.estimator, before.target, before.description, dict(before.config))
+    return mine == (spec, ptk.target, ptk.description, settled_config(ptk.config, policy))
+
+
+def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -> None:
+    spec = repository.spec(ptk)
     if change.action == "register":
         service.register_ptk(
             team=repository.team,
@@ -108,44 +259,14 @@ def _apply(
     )
 
 
-def _change(service: Service, repository: Repository, ptk: PTK, known: Mapping[str, PtkSpec]) -> Change:
-    from ptklib.spec import estimator_from_spec
-
-    ptk_id = f"{repository.team}.{ptk.name}"
-    spec = repository.spec(ptk)
-    before = known.get(ptk_id)
-    if before is None:
-        action = "register"
-    elif (before.stream, before.every) != (ptk.stream, _every(service, ptk)):
-        raise InvalidRequest(
-            f"PTK {ptk_id} is trained on {before.stream!r} every {before.every} windows; stream and frequency "
-            "are fixed, so declare a PTK of another name"
-        )
-    else:
-        mine = (before.estimator, before.target, before.description, dict(before.config))
-        same = mine == (spec, ptk.target, ptk.description, _settled(service, ptk))
-        action = "keep" if same else "update"
-    try:
-        declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
-    except PtklibError as error:
-        raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-    loss = Loss.charge(declared.epsilon, declared.delta)
-    return Change(
-        action,
-        ptk_id,
-        loss.epsilon,
-        loss.delta,
-        0.0 if before is None else before.loss.epsilon,
-        assurance_of(spec).value,
-        spec["params"].get("bundle"),
-    )
-
-
-def _checked(service: Service, change: Change, repository: Repository, ptk: PTK, *, audit: bool) -> Change:
-    """The change with what became of own code's checks, if it has any that is not registered as it is."""
+def _checked(
+    service: Service, change: Change, repository: Repository, ptk: PTK, checks: FamilyChecks, *, audit: bool
+) -> Change:
+    """The change with what became of its checks on synthetic rows."""
     spec, bundle = repository.described(ptk)
-    if bundle is None or change.action == "keep":
-        return change
+    if bundle is None:
+        found = checks.of(spec)
+        return replace(change, checks=found.status, reason=found.reason)
     from ptkstore.application.team_code import AUDIT_RUNS, told
 
     try:
@@ -154,7 +275,20 @@ def _checked(service: Service, change: Change, repository: Repository, ptk: PTK,
         return replace(change, checks="not-run", reason=str(error))
     if examined.failures:
         return replace(change, checks="failed", reason=told(examined))
-    return replace(change, checks="passed", reason="" if audit else "without the audit")
+    return replace(change, checks="passed", reason=_told_of_checks(examined, audit=audit))
+
+
+def _told_of_checks(examined: Examined, *, audit: bool) -> str:
+    """How many checks own code passed, and how far an audit of so few runs could see."""
+    from ptkstore.application.team_code import AUDIT_RUNS
+
+    status = {one.check: one.status for one in examined.findings}
+    passed = sum(one.status == "passed" for one in examined.findings)
+    told = f"{passed} checks"
+    if not audit:
+        return f"{told}, without the audit"
+    sees = status.get("check_audit_sees_half_the_noise") == "passed"
+    return f"{told}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"
 
 
 def _removals(repository: Repository, known: Mapping[str, PtkSpec]) -> list[Change]:
@@ -164,13 +298,3 @@ def _removals(repository: Repository, known: Mapping[str, PtkSpec]) -> list[Chan
         for ptk_id, spec in sorted(known.items())
         if ptk_id not in declared
     ]
-
-
-def _settled(service: Service, ptk: PTK) -> dict[str, Any]:
-    return settled_config(ptk.config, {s.name: s.policy for s in service.streams()}[ptk.stream])
-
-
-def _every(service: Service, ptk: PTK) -> int | None:
-    """How many windows lie between two trainings; None on a stream that does not exist."""
-    policies = {stream.name: stream.policy for stream in service.streams()}
-    return windows_between(policies[ptk.stream], ptk.every) if ptk.stream in policies else None

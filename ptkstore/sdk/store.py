@@ -22,9 +22,10 @@ from ptkstore.sdk.ledgers import budget_rows
 from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.profiles import profile_document
-from ptkstore.sdk.repositories import Change, applied, planned
+from ptkstore.sdk.repositories import Change, Tell, applied, planned
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods
+from ptkstore.sdk.telling import TellingMethods
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
@@ -64,7 +65,7 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
     return Store(LocalService(load_settings(target)))
 
 
-class Store(StreamMethods, SubscriptionMethods):
+class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     """Streams, PTKs, subscriptions and lookups; every method is one transaction or one read.
 
     Use as a context manager, or call `close`.
@@ -126,7 +127,7 @@ class Store(StreamMethods, SubscriptionMethods):
         Parameters
         ----------
         config : mapping
-            Parameters of the estimator; `epsilons`, `where` and `profile` as in a repository's declaration, with None
+            Parameters of the estimator; `epsilons`, `pinned`, `where` and `profile` as in a declaration, with None
             to take one away. A changed model, or other rows, start without the previous state.
 
         Raises
@@ -149,9 +150,19 @@ class Store(StreamMethods, SubscriptionMethods):
         """Change tau from the next window on; where that needs more than there is, `PtkRejected`, and tau stays."""
         self._service.update_ptk(ptk_id, target=tau)
 
-    def plan(self, repository: Repository, *, prune: bool = False, audit: bool = True) -> tuple[Change, ...]:
-        """What `apply` would do, what each PTK would reserve per window, and how own code does on synthetic rows."""
-        return planned(self._service, repository, prune=prune, audit=audit)
+    def plan(
+        self,
+        repository: Repository,
+        *,
+        prune: bool = False,
+        audit: bool = True,
+        tell: Tell = lambda _: None,
+    ) -> tuple[Change, ...]:
+        """What `apply` would do and refuse, what each PTK would reserve per window, and how it does on synthetic rows.
+
+        `tell` hears what is checked next.
+        """
+        return planned(self._service, repository, prune=prune, audit=audit, tell=tell)
 
     def apply(self, repository: Repository, *, prune: bool = False) -> tuple[Change, ...]:
         """Register or update what a team's repository declares, and with `prune` deregister the rest; repeatable.
@@ -159,7 +170,7 @@ class Store(StreamMethods, SubscriptionMethods):
         Raises
         ------
         PtkRejected
-            No room, or own code that failed a check; the message says which.
+            No room, or own code that failed a check; the message says which. What was to go is still there.
         NoSandbox
             The store cannot run own code apart.
         """

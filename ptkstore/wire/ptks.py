@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from ptkstore.wire.base import Instant, JsonObject, Loss, Name, Text, Wire
+from ptkstore.wire.base import LIST_MAX, Instant, JsonObject, Loss, Name, PtkId, Text, Wire
 
 Duration = Annotated[str, StringConstraints(pattern=r"^\d{1,9}\s*[smhdSMHD]$", max_length=16)]
 
@@ -50,6 +50,55 @@ class PtkIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     train_frequency: Duration = "1d"
     config: JsonObject = Field(default_factory=dict)
     description: Text = ""
+
+
+class WantedIn(Wire):
+    """A PTK as its team wants it to be, whether it is registered by now or not."""
+
+    name: Name
+    estimator: EstimatorIn
+    target: float
+    train_frequency: Duration = "1d"
+    config: JsonObject = Field(default_factory=dict)
+    description: Text = ""
+
+
+class ExchangeIn(
+    Wire,
+    json_schema_extra={
+        "examples": [
+            {
+                "ptks": [{"name": "speed_by_hour", "estimator": ESTIMATOR, "target": 0.1}],
+                "deregister": ["taxi.speed"],
+            }
+        ]
+    },
+):
+    """What the PTKs of the caller's team are to be on a stream; those that are not named stay as they are."""
+
+    ptks: Annotated[list[WantedIn], Field(max_length=LIST_MAX)] = Field(default_factory=list)
+    deregister: Annotated[list[PtkId], Field(max_length=LIST_MAX)] = Field(default_factory=list)
+
+
+class Refusal(Wire):
+    """Why a PTK would not be registered or changed, as the problem that it would end with."""
+
+    ptk_id: str
+    code: str
+    detail: str
+
+
+class AdmissionOut(Wire):
+    """What would be refused; `at_once` where there is room only if what goes and what comes is exchanged."""
+
+    refusals: list[Refusal]
+    at_once: bool
+
+
+class Exchanged(Wire):
+    """That all of it was done."""
+
+    stream: str
 
 
 class PtkPatch(Wire, json_schema_extra={"examples": [{"target": 0.2}]}):
@@ -101,12 +150,13 @@ class PaidOut(Wire):
 
 
 class ProfileOut(Wire):
-    """How a PTK is planned with; all but method, menu and advice are of profiles by samples."""
+    """How a PTK is planned with; all but method, menu, facts_of and advice are of profiles by samples."""
 
     method: Literal["samples", "formula", "declared"]
     menu: Annotated[
         list[list[float]], Field(description="pairs of epsilon and rows of a window to choose from")
     ]
+    facts_of: Annotated[int, Field(description="the version whose facts a formula has; 0 for none")]
     state: str | None
     number: int
     asked_at: Annotated[int | None, Field(description="the first window that it was asked of")]

@@ -194,14 +194,23 @@ class Adapters:
         """The URL of Redis as its own client takes it."""
         return self.settings.redis_url or RedisServer(self.settings.root).client_url
 
+    @property
+    def feast_registry_url(self) -> str:
+        """Where Feast's registry lies: beside the catalog in PostgreSQL, else in a file of its own."""
+        return self.settings.database_url or f"sqlite:///{self.settings.root / 'feast' / 'registry.db'}"
+
+    @property
+    def feast_online(self) -> RedisOnline | SqliteOnline:
+        """Where Feast's online rows lie."""
+        if self.settings.online_in_redis:
+            return RedisOnline.from_url(self.redis_url, packed=self.settings.online_store == "packed")
+        return SqliteOnline()
+
     @cached_property
     def feast_repo(self) -> Path:
         """A plain Feast repository, written from the settings."""
         repo = self.settings.root / "feast"
-        online: RedisOnline | SqliteOnline = SqliteOnline()
-        if self.settings.online_in_redis:
-            online = RedisOnline.from_url(self.redis_url, packed=self.settings.online_store == "packed")
-        write_repo(repo, self.settings.database_url or f"sqlite:///{repo / 'registry.db'}", online)
+        write_repo(repo, self.feast_registry_url, self.feast_online)
         return repo
 
     def close(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
 from ptkstore.application import record_action
+from ptkstore.application.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action
 from ptkstore.ports.schema import Upgraded
@@ -73,6 +74,14 @@ class LocalService(Service):
                 clock=self.clock,
             )
         return done
+
+    def exchange_ptks(
+        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+    ) -> None:
+        """See `application.exchange_ptks`; each PTK has a line of its own."""
+        with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as trace:
+            trace.parts = exchanged(team, wanted, leaving)
+            super().exchange_ptks(team=team, stream=stream, wanted=wanted, leaving=leaving)
 
     def recorded(self, action: Action, subject: str) -> AbstractContextManager[record_action.Trace]:
         """See `application.record_action`."""

@@ -47,6 +47,7 @@ from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring import work
 from ptkstore.wiring.subscribing import Subscribing
 from ptkstore.wiring.team_code import TeamCoding
+from ptkstore.wiring.telling import Telling
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobK
 """Jobs that mostly wait: rows are read in a process of their own."""
 
 
-class Service(Subscribing, TeamCoding):
+class Service(Subscribing, Telling, TeamCoding):
     """Every use case, bound to the adapters that the settings name."""
 
     # use cases for people
@@ -262,8 +263,11 @@ class Service(Subscribing, TeamCoding):
 
     def garbage(self, older_than: timedelta, *, delete: bool = False) -> tuple[collect_garbage.Garbage, ...]:
         """See `application.collect_garbage`; a look without `delete`."""
-        act = collect_garbage.collect_garbage if delete else collect_garbage.find_garbage
-        return act(older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles)
+        if not delete:
+            return collect_garbage.find_garbage(older_than, begin=self.read, lake=self.lake, raw=self.raw)
+        return collect_garbage.collect_garbage(
+            older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
+        )
 
     # work
 

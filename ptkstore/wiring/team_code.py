@@ -1,17 +1,51 @@
-"""Use cases of team code, bound to the adapters."""
+"""Use cases of team repositories, bound to the adapters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ptkstore.application import team_code
+from ptkstore.application import exchange_ptks, team_code
 from ptkstore.ports.team_code import Examined
 from ptkstore.wiring.adapters import Adapters
 
 
 class TeamCoding(Adapters):
-    """Bundles, and what is in them."""
+    """Bundles and what is in them, and the PTKs of a team as a whole."""
+
+    def admit_ptks(
+        self,
+        *,
+        team: str,
+        stream: str,
+        wanted: Sequence[exchange_ptks.WantedPtk],
+        leaving: Sequence[str] = (),
+    ) -> exchange_ptks.Admission:
+        """See `application.exchange_ptks`."""
+        return exchange_ptks.admit_ptks(
+            team=team, stream=stream, wanted=wanted, leaving=leaving, begin=self.read, features=self.features
+        )
+
+    def exchange_ptks(
+        self,
+        *,
+        team: str,
+        stream: str,
+        wanted: Sequence[exchange_ptks.WantedPtk],
+        leaving: Sequence[str] = (),
+    ) -> None:
+        """See `application.exchange_ptks`."""
+        exchange_ptks.exchange_ptks(
+            team=team,
+            stream=stream,
+            wanted=wanted,
+            leaving=leaving,
+            begin=self.begin,
+            clock=self.clock,
+            features=self.features,
+            bundles=self.bundles,
+            sandbox=self.sandbox,
+        )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
         """See `application.team_code`."""

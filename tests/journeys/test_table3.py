@@ -71,6 +71,9 @@ def test_all_profiles_of_a_stream_cost_less_than_its_profile_set_has() -> None:
     ptks = thirteen.ptks()
     assert profiled.cost(ptks) == pytest.approx(9 * 0.015 + 2 * 0.4 + 2 * 0.02 + 0.01)
     assert profiled.cost(ptks) < 1
+    assert profiled.drawn(ptks) == pytest.approx(
+        profiled.cost(ptks) + 2 * 0.4
+    )  # for a second level of targets
     for ptk in ptks:
         if ptk.kind == thirteen.CLUSTERS:
             for level in thirteen.LEVELS:
@@ -200,6 +203,7 @@ def test_the_service_grants_what_its_manifests_say(tmp_path: Path) -> None:
     assert 0.01 <= statistic.epsilon <= 1
     assert statistic.rate == pytest.approx(statistic.n_rows / 3000)
     assert {statistic.partition, declared.partition} <= {0, 1}
+    assert all(one.following.offer.n_rows <= partition for one in (statistic, declared))
     features = allocated.featurizer(ptks, {name: one.fitted for name, one in found.items()})(window.rows)
     assert list(features.columns) == ["expected_by_hour", "dropoff_axis_0", "dropoff_axis_1"]
     assert np.isfinite(features.to_numpy()).all()

@@ -13,6 +13,7 @@ from _common.curves import Curves
 from _common.served import Served
 from _common.team import MANY_PARTITIONS, Team
 from _common.thirteen import CLUSTERS, LEVELS
+from ptkstore.application.planning import Planned
 from ptkstore.domain.allocation import Infeasible, Plan
 
 Table = dict[str, Any]
@@ -39,7 +40,8 @@ def profiles(team: Team) -> Table:
         f"{team.name}: profiles",
         f"rows to the target; *no trips*: the error of a training on none, at epsilon 1, over what is allowed; "
         f"{team.window.n_public:,} rows expected, {team.window.profile_share:.0%} of them profile; epsilon "
-        f"{profiled.cost(team.ptks):g} of the profile set's 1",
+        f"{profiled.cost(team.ptks):g} of the profile set's 1 for one level of targets, "
+        f"{profiled.drawn(team.ptks):g} drawn for both",
         ["PTK", "profile by", "targets", "tau", *(f"ε = {e:g}" for e in shown), "no trips"],
         rows,
     )
@@ -76,7 +78,7 @@ def grants(team: Team, line: str, found: Allocation) -> Table:
 def of_service(team: Team, line: str, found: Mapping[str, Served]) -> Table:
     """Return what a service granted, as its manifests say it."""
     level = line.split(",")[0]
-    rows, opened = [], {}
+    rows, opened, later = [], {}, {}
     for ptk in team.ptks:
         one = found[ptk.name]
         missed = ptk.error(one.fitted, team.window.rows) / (ptk.allowed * ptk.targets[level])
@@ -84,16 +86,27 @@ def of_service(team: Team, line: str, found: Mapping[str, Served]) -> Table:
             [
                 *(ptk.name, ptk.kind, f"{ptk.targets[level]:g}", f"{one.n_rows:,}", f"{one.epsilon:.3g}"),
                 *(str(one.partition + 1), f"{missed:.2f}"),
+                *_of_plan(one.following),
             ]
         )
         opened[one.partition] = max(opened.get(one.partition, 0), one.n_rows)
-    rows.append(["total", "", "", f"{sum(opened.values()):,}", "", str(len(opened)), ""])
+        if (next_one := one.following) is not None:
+            part = next_one.partition
+            later[part] = max(later.get(part, 0), next_one.offer.n_rows)
+    after = [f"{sum(later.values()):,}", "", str(len(later))] if later else ["-"] * 3
+    rows.append(["total", "", "", f"{sum(opened.values()):,}", "", str(len(opened)), "", *after])
     return _table(
         f"{team.name}: {line}",
-        "as the manifests say; no facts are paid for, and PTKs without a formula get all rows of a partition",
-        ["PTK", "type", "tau", "n_i", "ε_i", "k", "error over allowed"],
+        "as the manifests say; *next*: what the window after it is planned with, by what these versions tell",
+        ["PTK", "type", "tau", "n_i", "ε_i", "k", "error over allowed", "next n_i", "next ε_i", "next k"],
         rows,
     )
+
+
+def _of_plan(one: Planned | None) -> list[str]:
+    if one is None:
+        return ["-"] * 3
+    return [f"{one.offer.n_rows:,}", f"{one.offer.loss.epsilon:.3g}", str(one.partition + 1)]
 
 
 def _place(coordinate: str) -> str:

@@ -1,7 +1,7 @@
 """Profiles of the 13 PTKs from a profile set: by formula with paid facts, and by samples for the clusterings.
 
-All of it is charged to the block that the profile set is: `LOSSES` add up to .985 of its epsilon of 1. A stream has one
-target per PTK, so it pays for one profile of each clustering.
+All of it is charged to the block that the profile set is: `LOSSES` add up to .985 of its epsilon of 1 for a stream with
+one target per PTK. Two levels of targets are compared here, so that each clustering is profiled twice: 1.785 is drawn.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ class Profiles:
 def cost(ptks: Sequence[Ptk]) -> float:
     """Return the epsilon that a profile set pays for these PTKs, each with one target."""
     return LOSSES["spread of pace"] + sum(LOSSES[ptk.kind] for ptk in ptks)
+
+
+def drawn(ptks: Sequence[Ptk]) -> float:
+    """Return the epsilon that is drawn for all levels of targets: clusterings are profiled for each."""
+    return cost(ptks) + (len(LEVELS) - 1) * sum(LOSSES[CLUSTERS] for ptk in ptks if ptk.kind == CLUSTERS)
 
 
 def profiles(ptks: Sequence[Ptk], rows: HashedRows) -> Profiles:

@@ -1,7 +1,10 @@
 """The same 13 PTKs through a service in a temporary home: it plans, splits, trains and publishes by itself.
 
-Statistics name a range of epsilons and get epsilon, rows and partition from the service. Its formulas assume the
-worst of the data, because no facts are paid for. The other four declare an epsilon and get all rows of a partition.
+Statistics and PCAs name a range of epsilons and get epsilon, rows and partition from the service. Before the first
+version its formulas assume the worst of the data, and of a PCA nothing can be said, so that it begins with the epsilon
+that it declares on all rows of a partition. Clusterings declare an epsilon too: the losses that the service can profile
+are in parts of a box so large that no profile set here holds enough rows. What the versions tell the next window is
+planned with, which is shown beside.
 """
 
 from __future__ import annotations
@@ -17,25 +20,29 @@ import pandas as pd
 import ptkstore
 from _common.allocated import CAPACITY, Window
 from _common.profiled import CLUSTER_GRID, GRID
-from _common.thirteen import CLUSTERS, STATISTICS, Ptk
+from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
+from ptkstore.application.formula_plans import with_facts
+from ptkstore.application.planning import Planned, as_told, plan_window
+from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected
 from ptkstore.sdk import Store
 
 STREAM, TEAM = "trips", "taxi"
 DECLARED = CLUSTER_GRID[1]
-"""Epsilon of a PTK that no formula can profile."""
+"""Epsilon of a PTK that no formula can profile, or not yet."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """What the manifest of one PTK says, and its state."""
+    """What the manifest of one PTK says, its state, and what the next window would be planned with."""
 
     n_rows: int
     rate: float
     epsilon: float
     partition: int
     fitted: Any
+    following: Planned | None
 
 
 def served(ptks: Sequence[Ptk], level: str, window: Window, partitions: int) -> dict[str, Served] | str:
@@ -66,14 +73,15 @@ def served(ptks: Sequence[Ptk], level: str, window: Window, partitions: int) -> 
         store.ingest(STREAM, rows)
         store.close_windows(STREAM, (first + pd.Timedelta(days=days)).tz_localize("UTC").to_pydatetime())
         store.work_until_idle()
-        return {name: _published(store, ptk_id) for name, ptk_id in ids.items()}
+        following = _following(store)
+        return {name: _published(store, ptk_id, following.get(ptk_id)) for name, ptk_id in ids.items()}
 
 
 def _registered(store: Store, ptk: Ptk, level: str, days: int) -> str:
     estimator, config = ptk.estimator, None
-    if ptk.kind == STATISTICS:
+    if ptk.kind in (STATISTICS, PCA):
         config = {"epsilons": [GRID[0], GRID[-1]]}
-    else:
+    if ptk.kind in (CLUSTERS, PCA):
         estimator = type(estimator)(**{**estimator.get_params(deep=False), "epsilon": DECLARED})
     name = "".join(c if c.isalnum() else "_" for c in ptk.name).replace("__", "_")
     target = ptk.targets[level] * (ptk.allowed if ptk.kind == CLUSTERS else 1.0)
@@ -82,7 +90,16 @@ def _registered(store: Store, ptk: Ptk, level: str, days: int) -> str:
     )
 
 
-def _published(store: Store, ptk_id: str) -> Served:
+def _following(store: Store) -> dict[str, Planned]:
+    """Return the plan of the next window by PTK; nothing where it would be planned as the first one was."""
+    with store.service.begin() as uow:
+        policy = uow.streams.get(STREAM).policy
+        specs = with_facts(uow, uow.ptks.find(stream=STREAM), policy)
+    plan = plan_window([as_told(spec, policy) for spec in specs], policy)
+    return {} if isinstance(plan, Infeasible) else {one.offer.ptk_id: one for one in plan}
+
+
+def _published(store: Store, ptk_id: str, following: Planned | None) -> Served:
     service = store.service
     policy = next(stream.policy for stream in service.streams() if stream.name == STREAM)
     manifest, _ = service.ptk_version(ptk_id, 1)
@@ -93,4 +110,5 @@ def _published(store: Store, ptk_id: str) -> Served:
         manifest["guarantee"]["epsilon"],
         place_of(block, policy).part - FIRST_TRAIN,
         store.ptk(ptk_id, 1).estimator,
+        following,
     )

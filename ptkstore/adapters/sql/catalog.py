@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, create_engine, event, func, insert, select, update
+from sqlalchemy import Connection, create_engine, event, func, select, update
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
@@ -21,6 +22,7 @@ from ptkstore.adapters.sql.evaluations import SqlEvaluations
 from ptkstore.adapters.sql.identity import SqlIdentities
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.operations import SqlOperations
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.projections import Projections
@@ -63,19 +65,27 @@ class SqlUnitOfWork:
         self.audit = SqlAuditLog(connection)
         self.answers = SqlAnswers(connection)
         self.operations = SqlOperations(connection)
+        self._notices = SqlNotices(connection)
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""
-        self._connection.execute(
-            insert(t.notices).values(at=notice.at, team=notice.team, subject=notice.subject, code=notice.code)
-        )
+        self._notices.add(notice)
 
-    def notices(self, team: str | None = None) -> Sequence[Notice]:
-        """Word left for a team, oldest first."""
-        query = select(t.notices).order_by(t.notices.c.number)
-        if team is not None:
-            query = query.where(t.notices.c.team == team)
-        return [Notice(r.at, r.team, r.subject, r.code) for r in self._connection.execute(query)]
+    def notices(
+        self,
+        team: str | None = None,
+        *,
+        since: datetime | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> Sequence[Notice]:
+        """Word left for a team, or for all."""
+        return self._notices.find(team, since, skip, limit, newest=newest)
+
+    def notices_about(self, team: str, subjects: Iterable[str]) -> Sequence[Notice]:
+        """Word left for a team about any of these."""
+        return self._notices.about(team, subjects)
 
     def renew_ledger_id(self) -> None:
         """Give the catalog a new identity."""
@@ -129,9 +139,8 @@ class SqlCatalog:
     def _begin(self, *, reads: bool = False) -> Iterator[Connection]:
         try:
             connection = self._engine.connect()
-        except (
-            DBAPIError
-        ) as error:  # SQLite says of a file that is no database what others say of a wrong query
+        # SQLite says of a file that is no database what others say of a wrong query
+        except DBAPIError as error:
             raise Unavailable("the catalog does not answer") from error.orig
         try:
             if reads:
@@ -235,9 +244,8 @@ def _sqlite(url: URL) -> Engine:
         _write_ahead(cursor)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute(
-            "PRAGMA wal_autocheckpoint = 8000"
-        )  # 32 MB: a checkpoint holds up whoever commits then
+        # 32 MB: a checkpoint holds up whoever commits then
+        cursor.execute("PRAGMA wal_autocheckpoint = 8000")
         cursor.close()
 
     @event.listens_for(engine, "begin")

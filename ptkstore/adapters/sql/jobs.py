@@ -139,6 +139,19 @@ class SqlJobs:
             query = query.where(t.jobs.c.state == state)
         return tuple(map(job_of, self._connection.execute(query)))
 
+    def trainings(
+        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+    ) -> tuple[Job, ...]:
+        """A PTK's trainings, by window."""
+        window = t.jobs.c.window_index
+        query = (
+            select(t.jobs)
+            .where(t.jobs.c.ptk_id == ptk_id, t.jobs.c.kind == JobKind.TRAIN, window >= start)
+            .order_by(window.desc() if newest else window)
+            .limit(limit)
+        )
+        return tuple(map(job_of, self._connection.execute(query)))
+
     def placed(self) -> Mapping[str, int]:
         """The newest version of each PTK that is in the lake."""
         query = select(t.jobs.c.ptk_id, t.jobs.c.position).where(t.jobs.c.kind == JobKind.PLACE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
@@ -12,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.profiles import SqlProfiles
+from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
@@ -28,15 +30,8 @@ class SqlPtks:
 
     def add(self, spec: PtkSpec) -> None:
         """Register; an id is never used again for another PTK, so that its versions stay one history."""
-        known = self._connection.execute(
-            select(t.ptks.c.active, t.ptks.c.stream).where(t.ptks.c.ptk_id == spec.ptk_id).with_for_update()
-        ).one_or_none()
-        if known is not None and known.active:
-            raise NameTaken(f"PTK {spec.ptk_id!r} is registered already")
-        if known is not None:
-            raise NameTaken(
-                f"PTK {spec.ptk_id!r} was deregistered; its published versions keep the name, choose another"
-            )
+        query = select(t.ptks.c.active).where(t.ptks.c.ptk_id == spec.ptk_id).with_for_update()
+        _check_is_free(spec.ptk_id, self._connection.execute(query).scalar_one_or_none())
         try:
             self._connection.execute(
                 insert(t.ptks).values(
@@ -45,6 +40,11 @@ class SqlPtks:
             )
         except IntegrityError:
             raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
+
+    def check_free(self, ptk_id: str) -> None:
+        """`NameTaken` if the id was ever used; for reading."""
+        query = select(t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id)
+        _check_is_free(ptk_id, self._connection.execute(query).scalar_one_or_none())
 
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
@@ -100,6 +100,15 @@ class SqlPtks:
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
 
 
+def _check_is_free(ptk_id: str, active: int | None) -> None:
+    if active:
+        raise NameTaken(f"PTK {ptk_id!r} is registered already")
+    if active is not None:
+        raise NameTaken(
+            f"PTK {ptk_id!r} was deregistered; its published versions keep the name, choose another"
+        )
+
+
 class SqlVersions:
     """Elected states."""
 
@@ -148,6 +157,15 @@ class SqlVersions:
         """By number."""
         query = select(t.versions).where(t.versions.c.ptk_id == ptk_id).order_by(t.versions.c.number)
         return tuple(map(_version, self._connection.execute(query)))
+
+    def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+        """Number and time of election, without the manifests."""
+        found: dict[str, tuple[int, datetime]] = {}
+        for ids in parts(job_ids):
+            query = select(t.versions.c.job_id, t.versions.c.number, t.versions.c.elected_at)
+            rows = self._connection.execute(query.where(t.versions.c.job_id.in_(ids)))
+            found.update((row.job_id, (row.number, row.elected_at)) for row in rows)
+        return found
 
     def all(self) -> Iterator[Version]:
         """Of all PTKs, one by one."""

@@ -9,17 +9,33 @@ from fastapi.responses import JSONResponse
 
 from ptkstore.api.guard import WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in, page_of
 from ptkstore.api.resources import Resource
 from ptkstore.application.authorize import Named
+from ptkstore.application.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
 from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents import ptk_document
 from ptkstore.sdk.profiles import profile_document
+from ptkstore.sdk.telling import training_document
 from ptkstore.wire.base import Name, Page, PtkId
-from ptkstore.wire.ptks import ProfileOut, PtkIn, PtkOut, PtkPatch, Registered, RollbackIn, RolledBack, Told
+from ptkstore.wire.notices import TrainingOut
+from ptkstore.wire.ptks import (
+    AdmissionOut,
+    Exchanged,
+    ExchangeIn,
+    ProfileOut,
+    PtkIn,
+    PtkOut,
+    PtkPatch,
+    Registered,
+    RollbackIn,
+    RolledBack,
+    Told,
+)
 
 resource = Resource("ptks")
+StreamName = Annotated[Name, Path(description="the stream's name")]
 PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
 
 
@@ -65,6 +81,50 @@ def list_ptks(
     return page_of(specs, lambda spec: spec.ptk_id, ptk_document, cursor, limit)
 
 
+@resource.route("POST", "/streams/{stream}/admission", Action.PTK_ADMIT, response_model=AdmissionOut)
+def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[str, Any]:
+    """Say which PTKs of the caller's team would be refused on a stream, and why; nothing is changed.
+
+    They are looked at together, beside all others, as if what is to be deregistered were gone. Nothing is promised, and
+    a team's own code is not run.
+    """
+    team, wanted = caller.principal.team, _wanted(body)
+    found = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
+    return {
+        "refusals": [
+            {"ptk_id": ptk_id, "code": error.code, "detail": str(error)}
+            for ptk_id, error in found.refusals.items()
+        ],
+        "at_once": found.at_once,
+    }
+
+
+@resource.route("POST", "/streams/{stream}/exchange", Action.PTK_EXCHANGE, response_model=Exchanged)
+def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[str, Any]:
+    """Register, change and deregister PTKs of the caller's team on a stream: all of it, or nothing.
+
+    Repeating it changes nothing. A team's own code that is new is examined before.
+    """
+    team, wanted = caller.principal.team, _wanted(body)
+    caller.trace.parts = exchanged(team, wanted, body.deregister)
+    caller.service.exchange_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
+    return {"stream": stream}
+
+
+def _wanted(body: ExchangeIn) -> list[WantedPtk]:
+    return [
+        WantedPtk(
+            one.name,
+            one.estimator.model_dump(),
+            one.target,
+            one.train_frequency,
+            dict(one.config),
+            one.description,
+        )
+        for one in body.ptks
+    ]
+
+
 @resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)
 def show_ptk(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
     """Show a registered PTK."""
@@ -79,6 +139,21 @@ def show_profile(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
     Released answers and public numbers, for the team that the PTK belongs to.
     """
     return profile_document(caller.service.profile(ptk_id))
+
+
+@resource.route("GET", "/ptks/{ptk_id}/trainings", Action.TRAINING_LIST, response_model=Page[TrainingOut])
+def list_trainings(
+    ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List what became of a PTK's trainings, for the team that it belongs to.
+
+    By window. Where there is no version a fixed code says why: never a message, a count or a duration.
+    """
+    found = caller.service.trainings(ptk_id, start=number_in(cursor), limit=limit + 1)
+    return {
+        "items": [training_document(one) for one in found[:limit]],
+        "next_cursor": cursor_at(str(found[limit].window)) if len(found) > limit else None,
+    }
 
 
 @resource.route("PATCH", "/ptks/{ptk_id}", Action.PTK_UPDATE, response_model=PtkOut)

@@ -77,7 +77,7 @@ def remedies(
     stop: Stop = never,
 ) -> Remedies:
     """What would let `new` in beside the current plan; every figure is one with which a plan exists."""
-    free = openings(demands, current, limits)
+    free = openings(demands, current, limits, new.partition)
     more = allocate_partitions([*demands, new], replace(limits, n_max=_ANY_ROWS), rounds=rounds, stop=stop)
     return Remedies(
         free,
@@ -87,14 +87,18 @@ def remedies(
     )
 
 
-def openings(demands: Sequence[Demand], current: Plan, limits: Limits) -> tuple[Opening, ...]:
-    """What the current plan leaves free, by falling rows; none that another one contains.
+def openings(
+    demands: Sequence[Demand], current: Plan, limits: Limits, only: int | None = None
+) -> tuple[Opening, ...]:
+    """What the current plan leaves free, by falling rows; none that another one contains. `only` names a partition.
 
     In each partition the others may use as many rows as the newcomer does, and then take their cheapest choices.
     """
     spare = limits.n_max - current.total_rows
     found: list[Opening] = []
     for partition, cap in enumerate(current.caps):
+        if only not in (None, partition):
+            continue
         members = [d for d, g in zip(demands, current.grants, strict=True) if g.partition == partition]
         most = min(cap + spare, limits.most_rows)
         rows = {c.n_rows for d in members for c in d.menu if cap < c.n_rows <= most}
@@ -131,7 +135,6 @@ def _rows_factor(free: Sequence[Opening], new: Demand) -> Fraction | None:
         for choice in new.menu
         for opening in free
         if opening.holds(replace(choice, n_rows=opening.n_rows))
-        and (new.partition is None or new.partition == opening.partition)
     ]
     best = max(shares, default=None)
     return None if best is None or best >= 1 else best

@@ -88,7 +88,8 @@ def first_feasible(
 ) -> Plan | Infeasible:
     """The plan for the least K that has one, as in the PTK paper (section 5.3); for comparison."""
     plan: Plan | Infeasible = Plan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
-    for partitions in range(1, limits.partitions + 1):
+    least = 1 + max((demand.partition for demand in demands if demand.partition is not None), default=0)
+    for partitions in range(least, limits.partitions + 1):
         plan = allocate_partitions(demands, replace(limits, partitions=partitions), rounds=rounds, stop=stop)
         if isinstance(plan, Plan):
             break

@@ -16,8 +16,6 @@ from ptkstore.application.export_ledger import Export
 from ptkstore.application.ingest_records import IngestReply
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
-from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
-from ptkstore.domain.bundles import sha256_of
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
@@ -25,7 +23,6 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest
-from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.documents import (
     asked_document,
     block_of,
@@ -35,12 +32,12 @@ from ptkstore.sdk.documents import (
 )
 from ptkstore.sdk.evaluations import evaluation_of
 from ptkstore.sdk.profiles import profile_of
+from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
-from ptkstore.sdk.remote.transport import Transport, path_of, read
+from ptkstore.sdk.remote.telling import RemoteTelling
+from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
-BUNDLE = "application/x-tar"
-EXAMINE_SECONDS, EXAMINE_BYTES = 120.0, 4 << 30
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
 ENTITIES_MAX = 10_000
@@ -80,7 +77,7 @@ class _Signer:
         return self.transport.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]))
 
 
-class RemoteService(RemoteSubscribing):
+class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
     """The part of `wiring.Service` that a client uses, over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -99,7 +96,7 @@ class RemoteService(RemoteSubscribing):
     ) -> Stream:
         """Add a column; repeatable."""
         asked = {"add_column": {"name": column, "type": kind.value, "default": default}}
-        grown = self._http.send("PATCH", path_of("streams", stream), json=_plain(asked), repeatable=True)
+        grown = self._http.send("PATCH", path_of("streams", stream), json=plain(asked), repeatable=True)
         return read(grown, stream_of)
 
     def streams(self) -> tuple[Stream, ...]:
@@ -179,34 +176,13 @@ class RemoteService(RemoteSubscribing):
             "config": dict(config or {}),
             "description": description,
         }
-        return self._http.create(path_of("ptks"), _plain(asked), lambda made: str(made["ptk_id"]))
+        return self._http.create(path_of("ptks"), plain(asked), lambda made: str(made["ptk_id"]))
 
     def update_ptk(self, ptk_id: str, **changes: Any) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
         asked = {name: value for name, value in changes.items() if value is not None}
-        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=_plain(asked), repeatable=True)
+        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(asked), repeatable=True)
         return read(changed, ptk_of)
-
-    def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
-        """Upload the code of the token's team; its name. Repeatable: the server takes only what has that name."""
-        name = sha256_of(content) if sha256 is None else sha256
-        self._http.send(
-            "PUT",
-            path_of("bundles", name),
-            content=content,
-            headers={"Content-Type": BUNDLE},
-            repeatable=True,
-        )
-        return name
-
-    def examine_team_code(
-        self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
-    ) -> Examined:
-        """Examine a team's code in the sandbox of this machine; the server does it again before it registers it."""
-        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
-
-        sandbox = BubblewrapSandbox(Bubblewrap(), Limits(EXAMINE_SECONDS, EXAMINE_BYTES))
-        return examine_team_code(estimator, bundle, sandbox=sandbox, runs=runs)
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training a PTK."""
@@ -268,7 +244,7 @@ class RemoteService(RemoteSubscribing):
         most = max(1, min(ENTITIES_MAX, 200_000 // max(1, len(features))))
         for start in range(0, max(len(entities), 1), most):
             asked = {"features": list(features), "entities": list(entities[start : start + most])}
-            answer = self._http.send("POST", path_of("lookups"), json=_plain(asked), repeatable=True)
+            answer = self._http.send("POST", path_of("lookups"), json=plain(asked), repeatable=True)
             found.extend(read(answer, lambda one: list(one["results"])))
         return found
 
@@ -308,25 +284,6 @@ class RemoteService(RemoteSubscribing):
     def close(self) -> None:
         """Give connections back."""
         self._http.close()
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON has it: numbers of numpy become Python's, tuples lists."""
-    match value:
-        case None | bool() | str():
-            return value
-        case dict() | Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case float():
-            return float(value)
-        case int():
-            return int(value)
-        case _ if hasattr(value, "item"):
-            return _plain(value.item())
-        case _:
-            raise InvalidRequest(f"{type(value).__name__} is nothing that can be sent as JSON")
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:

@@ -219,3 +219,22 @@ def _wait(attempt: int, asked: str | None = None) -> None:
     if asked is not None and asked.isascii() and asked.isdecimal():
         wait = min(max(wait, float(asked)), LONGEST_WAIT_SECONDS)
     time.sleep(wait * (0.5 + secrets.randbelow(500) / 1000))  # so that many do not come back at once
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: numbers of numpy become Python's, tuples lists."""
+    match value:
+        case None | bool() | str():
+            return value
+        case dict() | Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float():
+            return float(value)
+        case int():
+            return int(value)
+        case _ if hasattr(value, "item"):
+            return plain(value.item())
+        case _:
+            raise InvalidRequest(f"{type(value).__name__} is nothing that can be sent as JSON")

@@ -56,10 +56,13 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/streams/{stream}/ledger/report"): ({O}, ""),
     ("GET", "/v1/ledger/key"): (ALL, ANY),
     ("PUT", "/v1/bundles/{sha256}"): ({D}, ANY),
+    ("POST", "/v1/streams/{stream}/admission"): ({D}, ""),
+    ("POST", "/v1/streams/{stream}/exchange"): ({D}, ""),
     ("POST", "/v1/ptks"): ({D}, ""),
     ("GET", "/v1/ptks"): (ALL, ANY),
     ("GET", "/v1/ptks/{ptk_id}"): (ALL, ""),
     ("GET", "/v1/ptks/{ptk_id}/profile"): ({D, O, A}, OWN),
+    ("GET", "/v1/ptks/{ptk_id}/trainings"): (ALL, OWN),
     ("PATCH", "/v1/ptks/{ptk_id}"): ({D}, OWN),
     ("DELETE", "/v1/ptks/{ptk_id}"): ({D, A}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/notify"): ({D}, OWN),
@@ -78,6 +81,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("POST", "/v1/subscriptions/{subscription_id}/disable"): ({D, C, A}, OWN),
     ("POST", "/v1/subscriptions/{subscription_id}/enable"): ({D, C, A}, OWN),
     ("DELETE", "/v1/subscriptions/{subscription_id}"): ({D, C, A}, OWN),
+    ("GET", "/v1/notices"): (ALL, ANY),
 }
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,10 +64,27 @@ def test_the_example_of_own_code_passes_its_checks(line: Line, tmp_path: Path) -
     line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
     with_own_code(folder)
     assert [ptk.name for ptk in load_repository(folder).ptks] == ["speed_by_hour", "trip_counts"]
-    create(line)
+    create(line, "--minimum-assurance", "asserted")
     own = line.json("plan", str(folder), "--skip-audit")[1]
-    assert (own["checks"], own["assurance"], own["reason"]) == ("passed", "asserted", "without the audit")
-    assert "'asserted' is below" in line.refused("apply", str(folder), code=1)  # the stream wants more
+    assert (own["checks"], own["assurance"]) == ("passed", "asserted")
+    assert own["reason"] == "8 checks, without the audit"
+
+
+def test_a_plan_ends_with_1_and_says_what_apply_would_refuse_and_why(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
+    with_own_code(folder)
+    create(line)  # which wants more than asserted
+    told = line.run("plan", str(folder), code=1)
+    assert "refused, ptk-rejected" in told.stdout
+    assert "'asserted' is below" in told.stdout
+    assert "checks passed" in told.stdout  # of the other one
+    assert "checking taxi.speed_by_hour on synthetic rows" in told.stderr
+    library, own = json.loads(line.run("plan", str(folder), "--skip-audit", "--json", code=1).stdout)
+    assert (library["checks"], library["refused"]) == ("passed", None)
+    assert (own["checks"], own["refused"]) == (None, "ptk-rejected")
+    assert own["reason"] in line.refused("apply", str(folder), code=1)
+    assert line.json("list") == []  # not even what comes first
 
 
 def test_nothing_that_is_there_is_overwritten(line: Line, tmp_path: Path) -> None:
@@ -99,6 +117,28 @@ def test_what_is_not_declared_is_pruned_or_destroyed_only_on_request(line: Line,
     assert [p["action"] for p in line.json("destroy", str(folder), "--yes")] == ["deregister"]
     assert line.json("list") == []
     assert line.json("apply", str(folder), "--prune") == []
+
+
+def test_a_ptk_is_renamed_on_a_full_stream_and_each_end_of_it_is_on_record(
+    line: Line, tmp_path: Path
+) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line, "--delta", "0")
+    declared = (folder / "ptks.py").read_text().replace("epsilon=0.1,", "epsilon=0.9,", 1)
+    (folder / "ptks.py").write_text(declared)
+    line.run("apply", str(folder))
+    (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
+    assert "it would fit with --prune" in line.run("plan", str(folder), "--skip-audit", code=1).stdout
+    line.run("plan", str(folder), "--prune", "--skip-audit")
+    line.run("apply", str(folder), "--prune")
+    assert [row["ptk"] for row in line.json("list")] == ["taxi.speed"]
+    trail = [(row["action"], row["subject"], row["outcome"]) for row in line.json("audit-log")]
+    assert trail[-3:] == [
+        ("ptk.exchange", "ptk/taxi.speed", "done"),
+        ("ptk.exchange", "ptk/taxi.speed_by_hour", "done"),
+        ("ptk.exchange", "stream/taxi", "done"),
+    ]
 
 
 def test_the_sandbox_is_tried_and_its_want_explained(

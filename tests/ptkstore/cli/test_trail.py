@@ -52,7 +52,8 @@ READING = {
     *("team list", "token list", "grant list", "audit-log", "config", "sandbox"),
     *("stream list", "stream show", "stream recommend", "budget", "ledger verify", "ledger check"),
     *("list", "show", "versions", "diff", "lineage", "lookup", "featurize", "test-privacy"),
-    *("plan", "subscriptions", "deliveries", "catalog status", "catalog backup"),
+    *("plan", "subscriptions", "deliveries", "notices", "catalog status", "catalog backup"),
+    *("feast grant", "feast export"),
 }
 RUNNING = {"up", "api", "work", "demo", "init"}
 """Processes, which do what others asked for; and what writes a team's own files."""
@@ -61,7 +62,16 @@ NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
     *("profile", "evaluations", "versions", "ptk_version", "diff_versions", "life", "numbers", "due"),
-    *("wait_for_version", "subscriptions", "deliveries", "examine_team_code", "check_sandbox"),
+    "admit_ptks",
+    *(
+        "wait_for_version",
+        "subscriptions",
+        "deliveries",
+        "notices",
+        "trainings",
+        "examine_team_code",
+        "check_sandbox",
+    ),
     # what the service does by itself
     *("show_life", "work_on", "work_until_idle", "due_deliveries"),
 }
@@ -90,7 +100,7 @@ def test_of_every_use_case_it_is_known_whether_it_is_recorded() -> None:
         for name, value in vars(base).items()
         if callable(value) and not name.startswith("_")
     }
-    assert acts - NO_ACTS == {*RECORDED, "upgrade_catalog"}
+    assert acts - NO_ACTS == {*RECORDED, "upgrade_catalog", "exchange_ptks"}
     assert not NO_ACTS - acts
     assert {
         name for name in acts if getattr(LocalService, name) is not getattr(Service, name)

@@ -12,10 +12,16 @@ from typing import Any
 import httpx
 import pytest
 
+from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.console.charts import budget_chart
+from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
 from ptkstore.domain.identity import STREAM_ROLES, Role
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.ports.catalog import Notice
+from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.api.server import Api
+from tests.ptkstore.application.world import NOW
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{7*7}}"
 PAGES = (
@@ -212,6 +218,65 @@ def test_roles_decide_what_is_shown(api: Api) -> None:
     assert "taxi.speed" not in stranger.get("/console/ptks").text
     admin = signed_in(api, Role.ADMINISTRATOR, team="operators")
     assert "sub_" in admin.get("/console/deliveries").text
+
+
+def test_owners_see_the_words_left_for_them_and_the_ends_of_their_trainings(
+    tmp_path: Path, webhook_receiver: WebhookReceiver
+) -> None:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.stream()
+        world.register()
+        api.grant("ads", "taxi", Role.CONSUMER)
+        world.publish(0)
+        made, _ = world.service.subscribe_to_ptk("taxi.speed", webhook_receiver.endpoint(), team="ads")
+        world.trainer.failing = TrainFailed("killed")
+        world.publish(1)
+        world.publish(2)
+        webhook_receiver.answer_next(1, 410)
+        world.work("notify")
+        ours, theirs = (seen(signed_in(api, team=team).get("/console/")).text for team in ("taxi", "ads"))
+        for overview in (ours, theirs):
+            assert f"taxi.speed to {made.id}" in overview
+            assert "subscription-disabled" in overview
+            assert "127.0.0.1" not in overview
+        assert "taxi.speed window 1" in ours
+        assert "window 1" not in theirs
+        stranger = seen(signed_in(api, team="strangers").get("/console/")).text
+        assert "No word was left yet" in stranger
+        assert "taxi.speed" not in stranger
+        everything = seen(signed_in(api, Role.ADMINISTRATOR, team="operators").get("/console/")).text
+        assert everything.count(f"taxi.speed to {made.id}") == 2
+        page = seen(signed_in(api).get("/console/ptks/taxi.speed")).text
+        assert "1endedfailedkilled" in page  # cells of one row
+        assert "0endedpublished1" in page
+        for team in ("ads", "operators"):
+            roles = (Role.ADMINISTRATOR,) if team == "operators" else tuple(STREAM_ROLES)
+            text = signed_in(api, *roles, team=team).get("/console/ptks/taxi.speed").text
+            assert ("killed" in text, "Only the team" in text) == (team != "ads", team == "ads"), team
+
+
+def test_the_newest_words_and_trainings_are_shown_and_no_more(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        ptk_id = api.world.register()
+        with api.world.service.begin() as uow:
+            for number in range(NOTICES_SHOWN + 3):
+                uow.notify_owner(Notice(NOW, "taxi", f"word-{number:03}", "expired"))
+            for window in range(TRAININGS_SHOWN + 3):
+                name = job_id(JobKind.TRAIN, ptk_id, window)
+                job = Job(
+                    name, JobKind.TRAIN, "taxi", JobState.ENDED, NOW, window_index=window, ptk_id=ptk_id
+                )
+                uow.jobs.add(job.ended(Outcome.FAILED))
+            uow.commit()
+        client = signed_in(api)
+        words = re.findall(r"word-(\d+)", client.get("/console/").text)
+        assert [int(word) for word in words] == [*range(NOTICES_SHOWN + 2, 2, -1)]
+        shown = re.findall(
+            r'<th scope="row" class="number">(\d+)', client.get("/console/ptks/taxi.speed").text
+        )
+        assert [int(window) for window in shown] == [*range(TRAININGS_SHOWN + 2, 2, -1)]
 
 
 def test_the_console_changes_nothing(api: Api) -> None:

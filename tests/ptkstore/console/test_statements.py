@@ -9,11 +9,13 @@ import pytest
 from sqlalchemy import event
 
 from ptkstore.application.authorize import Named
-from ptkstore.console.pages import BUDGETS_SHOWN
+from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import NotAllowed, UnknownName
+from ptkstore.ports.catalog import Notice
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
@@ -30,7 +32,10 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def fill(world: World, streams: int, ptks: int) -> None:
-    """So many streams, so many PTKs on the first, each with a version, a subscription and two dead letters."""
+    """So many streams, so many PTKs on the first, each with a version, a subscription and two dead letters.
+
+    As many words are left, and the first PTK has as many trainings of which they tell.
+    """
     for number in range(streams):
         name = "taxi" if not number else f"stream{number}"
         if name not in {stream.name for stream in world.service.streams()}:
@@ -49,6 +54,12 @@ def fill(world: World, streams: int, ptks: int) -> None:
             ptk_id, f"http://127.0.0.1:9/hook{number}", team="taxi"
         )
         with world.service.begin() as uow:
+            name = job_id(JobKind.TRAIN, "taxi.speed", number)
+            job = Job(
+                name, JobKind.TRAIN, "taxi", JobState.ENDED, world.clock.now(), number, ptk_id="taxi.speed"
+            )
+            uow.jobs.add(job.ended(Outcome.FAILED))
+            uow.notify_owner(Notice(world.clock.now(), "taxi", f"taxi.speed window {number}", "killed"))
             for version in (1, 2):
                 uow.subscriptions.add_dead_letter(
                     DeadLetter(subscription.id, version, "timeout", world.clock.now())
@@ -91,6 +102,8 @@ def test_the_number_of_statements_does_not_grow_with_what_is_shown(api: Api) -> 
     ), asked
     page = seen(signed_in(api).get("/console/")).text
     assert page.count("its page shows what is left") == 20
+    assert page.count("killed") == NOTICES_SHOWN
+    assert seen(signed_in(api).get("/console/ptks/taxi.speed")).text.count("killed") == 30
     letters = seen(signed_in(api).get("/console/deliveries")).text
     assert letters.count("timeout") >= 60
 

@@ -158,13 +158,13 @@ def test_parts_of_a_config_are_changed_and_the_rest_is_kept(store: Store, world:
 def test_plan_says_what_apply_does_and_a_second_apply_does_nothing(store: Store, world: World) -> None:
     world.stream()
     team = Repository("taxi", (speeds(), speeds("fast", 0.2)))
-    planned = store.plan(team)
+    planned = store.plan(team, audit=False)
     assert [(c.action, c.ptk_id, c.epsilon, c.delta) for c in planned] == [
         ("register", "taxi.speed", 0.1, 0.0),
         ("register", "taxi.fast", 0.2, 0.0),
     ]
     assert store.service.ptks() == ()
-    assert store.apply(team) == planned
+    assert store.apply(team) == tuple(replace(c, checks=None, reason="") for c in planned)
     once = store.service.ptks()
     assert [c.action for c in store.apply(team)] == ["keep", "keep"]
     assert store.service.ptks() == once
@@ -197,19 +197,21 @@ def test_a_change_that_apply_cannot_make_is_refused_not_ignored(
 ) -> None:
     world.stream()
     store.apply(Repository("taxi", (speeds(),)))
-    for act in (store.plan, store.apply):
-        with pytest.raises(InvalidRequest, match="another name"):
-            act(Repository("taxi", (speeds(**change),)))
+    changed = Repository("taxi", (speeds(**change),))
+    (told,) = store.plan(changed)
+    assert (told.action, told.refused) == ("update", "invalid-request")
+    assert "another name" in told.reason
+    with pytest.raises(InvalidRequest, match="another name"):
+        store.apply(changed)
 
 
 def test_a_repository_that_does_not_fit_says_what_is_left(store: Store, world: World) -> None:
     world.stream()
     with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 would fit"):
         store.apply(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.4))))
-    assert [c.action for c in store.plan(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.3))))] == [
-        "keep",
-        "register",
-    ]
+    assert store.service.ptks() == ()  # what comes before it is not registered either
+    fitting = Repository("taxi", (speeds("a", 0.7), speeds("b", 0.3)))
+    assert [(c.action, c.refused) for c in store.plan(fitting, audit=False)] == [("register", None)] * 2
 
 
 def test_a_range_of_epsilons_is_declared_once_and_changed_by_applying_again(

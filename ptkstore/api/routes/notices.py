@@ -1,0 +1,43 @@
+"""Words left for owners."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from ptkstore.api.guard import WhoAsks
+from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in
+from ptkstore.api.resources import Resource
+from ptkstore.application.read_notices import readable_team
+from ptkstore.domain.identity import Action
+from ptkstore.sdk.policies import utc
+from ptkstore.sdk.telling import notice_document
+from ptkstore.wire.base import Name, Page, Time
+from ptkstore.wire.notices import NoticeOut
+
+resource = Resource("notices")
+
+
+@resource.route("GET", "/notices", Action.NOTICE_LIST, response_model=Page[NoticeOut])
+def list_notices(
+    caller: WhoAsks,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    team: Annotated[Name | None, Query(description="for an administrator: of this team alone")] = None,
+    since: Annotated[Time | None, Query(description="left at this time or after it")] = None,
+) -> dict[str, Any]:
+    """List what the caller's team was told; an administrator sees what all were.
+
+    Oldest first: how trainings ended, dead letters, endpoints that were disabled, profiles, refusals. It holds ids and
+    fixed codes, never a row, a value, a count or an endpoint.
+    """
+    whose = readable_team(caller.principal, team)
+    skip = number_in(cursor)
+    found = caller.service.notices(
+        whose, since=None if since is None else utc(since), skip=skip, limit=limit + 1
+    )
+    return {
+        "items": [notice_document(one) for one in found[:limit]],
+        "next_cursor": cursor_at(str(skip + limit)) if len(found) > limit else None,
+    }

@@ -1,0 +1,271 @@
+"""Bring a team's PTKs of a stream to what it wants in one step, or say what of that would be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptkstore.application.estimators import spec_of
+from ptkstore.application.evaluation_plans import check_evaluations
+from ptkstore.application.evolve_stream import check_columns_are_stored
+from ptkstore.application.formula_plans import with_facts
+from ptkstore.application.planning import plan_with
+from ptkstore.application.registering import add, check_room, is_same, remove, replace, tell_of_refusal
+from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.audit import subject_of
+from ptkstore.domain.evaluations import evaluation_epsilon
+from ptkstore.domain.names import ptk_id_of, team_of
+from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
+from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.team_code import Bundles, Sandbox
+from ptkstore.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPtk:
+    """A PTK as its team wants it to be, whether it is registered by now or not."""
+
+    name: str
+    estimator: Mapping[str, Any]
+    target: float
+    train_frequency: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Why some PTKs would be refused, by id in the order they were asked for; nothing is promised by what is missing.
+
+    `at_once` where what is wanted has room only after what goes has gone, so that it must come in one step.
+    """
+
+    refusals: Mapping[str, PtkStoreError]
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    known: Mapping[str, PtkSpec]
+    changed: tuple[PtkSpec, ...]
+    gone: tuple[PtkSpec, ...]
+    refusals: Mapping[str, PtkStoreError]
+
+
+def admit_ptks(
+    *,
+    team: str,
+    stream: str,
+    wanted: Sequence[WantedPtk],
+    leaving: Sequence[str] = (),
+    begin: Begin,
+    features: FeatureStore,
+) -> Admission:
+    """Say what would be refused if a team's PTKs came to be as wanted, and those of `leaving` went; reads alone.
+
+    Team code is not run for it.
+
+    Raises
+    ------
+    UnknownName
+        There is no such stream, or one of `leaving` was never a PTK of the team there.
+    """
+    with begin() as uow:
+        owner = uow.streams.get(stream)
+        decision = _decided(uow, owner, team, wanted, leaving, features)
+    if decision.refusals:
+        return Admission(decision.refusals)
+    return Admission({}, at_once=not _fit_one_by_one(decision, owner.policy))
+
+
+def exchange_ptks(
+    *,
+    team: str,
+    stream: str,
+    wanted: Sequence[WantedPtk],
+    leaving: Sequence[str] = (),
+    begin: Begin,
+    clock: Clock,
+    features: FeatureStore,
+    bundles: Bundles,
+    sandbox: Sandbox,
+) -> None:
+    """Register and change what is wanted and deregister `leaving`, all of it or nothing; repeatable.
+
+    A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone.
+
+    Raises
+    ------
+    InvalidRequest, PtkRejected, NameTaken
+        The first that is refused, for the reason that registering it alone would have; nothing is changed.
+    NoSandbox
+        There is team code, and it cannot be run apart on this machine; nothing is changed.
+    Conflict
+        A PTK was changed by somebody else meanwhile; nothing is changed.
+    OutcomeUnknown
+        It is done, and whether all code is kept is not known.
+    """
+    with begin() as uow:
+        owner = uow.streams.get(stream)
+        decision = _decided(uow, owner, team, wanted, leaving, features)
+        _raise_first(uow, decision, owner, clock)
+    admitted: dict[str, bytes | None] = {}
+    for spec in decision.changed:
+        before = decision.known.get(spec.ptk_id)
+        if before is not None and before.estimator == spec.estimator:
+            admitted[spec.ptk_id] = uploaded_bundle(spec.ptk_id, spec.estimator, bundles)
+        else:
+            admitted[spec.ptk_id] = admit_team_code(
+                spec.ptk_id, spec.estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox
+            )
+    with begin() as uow:
+        owner = uow.streams.lock(stream)
+        decision = _decided(uow, owner, team, wanted, leaving, features)
+        _raise_first(uow, decision, owner, clock)
+        if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
+            raise Conflict(
+                f"PTK {unseen[0]} was changed by somebody else meanwhile; nothing was changed, do it again"
+            )
+        for spec in decision.gone:
+            remove(uow, spec, clock)
+        for spec in decision.changed:
+            enter = replace if spec.ptk_id in decision.known else add
+            enter(uow, spec, owner, clock)
+        uow.commit()
+    for ptk_id, bundle in admitted.items():
+        keep_bundle(ptk_id, bundle, bundles)
+
+
+def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> tuple[str, ...]:
+    """What an exchange is about, PTK by PTK, for the trail."""
+    names = (*(f"{team}.{one.name}" for one in wanted), *leaving)
+    return tuple(subject_of("ptk", name) for name in names)
+
+
+def _decided(
+    uow: UnitOfWork,
+    owner: Stream,
+    team: str,
+    wanted: Sequence[WantedPtk],
+    leaving: Sequence[str],
+    features: FeatureStore,
+) -> _Decision:
+    known = {spec.ptk_id: spec for spec in uow.ptks.find(stream=owner.name)}
+    ids = [ptk_id_of(team, one.name) for one in wanted]
+    if len({*ids, *leaving}) < len(ids) + len(leaving):
+        raise InvalidRequest("a PTK is named twice")
+    for ptk_id in leaving:
+        if team_of(ptk_id) != team or uow.ptks.stream_of(ptk_id) != owner.name:
+            raise UnknownName("PTK", ptk_id)
+    specs: list[PtkSpec] = []
+    refusals: dict[str, PtkStoreError] = {}
+    for ptk_id, one in zip(ids, wanted, strict=True):
+        try:
+            specs.append(_described(uow, owner, ptk_id, one, known.get(ptk_id), features))
+        except (InvalidRequest, Refused, Conflict) as error:
+            refusals[ptk_id] = error
+    changed = tuple(s for s in specs if s.ptk_id not in known or not is_same(s, known[s.ptk_id]))
+    going = {*leaving, *(spec.ptk_id for spec in changed)}
+    staying = [spec for spec in known.values() if spec.ptk_id not in going]
+    refusals |= _without_room(changed, staying, owner.policy)
+    return _Decision(
+        known,
+        changed,
+        tuple(known[ptk_id] for ptk_id in leaving if ptk_id in known),
+        {ptk_id: refusals[ptk_id] for ptk_id in ids if ptk_id in refusals},
+    )
+
+
+def _described(
+    uow: UnitOfWork,
+    owner: Stream,
+    ptk_id: str,
+    one: WantedPtk,
+    before: PtkSpec | None,
+    features: FeatureStore,
+) -> PtkSpec:
+    every = windows_between(owner.policy, one.train_frequency)
+    if before is not None and before.every != every:
+        raise InvalidRequest(
+            f"PTK {ptk_id} is trained every {before.every} windows; the frequency is fixed, so take another name"
+        )
+    spec = spec_of(
+        ptk_id=ptk_id,
+        stream=owner.name,
+        schema=owner.schema,
+        policy=owner.policy,
+        estimator=one.estimator,
+        target=one.target,
+        every=every,
+        config=one.config,
+        description=one.description,
+    )
+    features.check_names(ptk_id, columns_of(spec))
+    check_columns_are_stored(uow, spec, owner)
+    if before is None:
+        uow.ptks.check_free(ptk_id)
+    check_assurance(ptk_id, spec.estimator, owner.policy)
+    return with_facts(uow, [uow.ptks.informed(spec)], owner.policy)[0]
+
+
+def _without_room(
+    changed: Sequence[PtkSpec], staying: Sequence[PtkSpec], policy: Policy
+) -> dict[str, PtkStoreError]:
+    """Those that find no room after those before them, beside PTKs that stay."""
+    if _fit(changed, staying, policy):
+        return {}
+    refusals: dict[str, PtkStoreError] = {}
+    others = list(staying)
+    for spec in changed:
+        try:
+            check_room(spec, others, policy)
+            others.append(spec)
+        except PtkRejected as error:
+            refusals[spec.ptk_id] = error
+    return refusals
+
+
+def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
+    """Whether each change finds room beside all that is there before it, what goes included."""
+    there = dict(decision.known)
+    if not any(spec.ptk_id in there for spec in decision.changed):
+        return not decision.gone or _fit(decision.changed, list(there.values()), policy)
+    for spec in decision.changed:
+        there.pop(spec.ptk_id, None)
+        if not _fit([spec], list(there.values()), policy):
+            return False
+        there[spec.ptk_id] = spec
+    return True
+
+
+def _fit(changed: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy) -> bool:
+    """Whether all of them have room at once."""
+    try:
+        for spec in _one_of_each_budget(changed, policy):
+            rest = [other for other in changed if other is not spec]
+            check_evaluations((*others, *rest, spec), policy)
+        return not isinstance(plan_with(changed, others, policy), Infeasible)
+    except PtkRejected:
+        return False
+
+
+def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[PtkSpec]:
+    """One PTK for each budget that evaluations are paid from: they are added up alike for all others of it."""
+    return {
+        (policy.sharing.line_of(spec.ptk_id), canonical_json(spec.config.get("where"))): spec
+        for spec in changed
+        if evaluation_epsilon(spec.config) is not None
+    }.values()
+
+
+def _raise_first(uow: UnitOfWork, decision: _Decision, owner: Stream, clock: Clock) -> None:
+    for ptk_id, error in decision.refusals.items():
+        if isinstance(error, PtkRejected):
+            tell_of_refusal(uow, ptk_id, owner, clock)
+        raise error

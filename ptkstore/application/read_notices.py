@@ -1,0 +1,45 @@
+"""Read the words that were left for owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ptkstore.domain.identity import Principal
+from ptkstore.errors import InvalidRequest, NotAllowed
+from ptkstore.ports.catalog import Begin, Notice
+
+
+def notices_of(
+    team: str | None = None,
+    *,
+    since: datetime | None = None,
+    skip: int = 0,
+    limit: int | None = None,
+    newest: bool = False,
+    begin: Begin,
+) -> Sequence[Notice]:
+    """Word left for a team or for all: `limit` of them after the first `skip`, oldest first or newest first.
+
+    A place in this list counts the words that its reader may see. The catalog's own numbers would tell how many others
+    were left meanwhile.
+    """
+    if skip < 0:
+        raise InvalidRequest("a list begins at its first word")
+    with begin() as uow:
+        return uow.notices(team, since=since, skip=skip, limit=limit, newest=newest)
+
+
+def readable_team(principal: Principal, asked: str | None) -> str | None:
+    """Whose words a principal reads: its own team's, an administrator's choice; None stands for all.
+
+    Raises
+    ------
+    NotAllowed
+        Another team was asked for, whether there is one of that name or not.
+    """
+    if principal.administers:
+        return asked
+    if asked not in (None, principal.team):
+        raise NotAllowed("the words left for another team are for administrators")
+    return principal.team

@@ -1,0 +1,63 @@
+"""What became of a PTK's trainings: fixed codes and public numbers (PAPERS F6, F9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.names import team_of
+from ptkstore.ports.catalog import Begin, Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training on one window.
+
+    `version` is what it made; `code` says why it ended without one. `ended_at` is the tick that it ended on, or when
+    its owner was told, and None where neither is on record. When it began, how often it was tried and what it was
+    planned with is not told.
+    """
+
+    ptk_id: str
+    window: int
+    state: JobState
+    outcome: Outcome | None
+    code: str | None
+    version: int | None
+    ended_at: datetime | None
+
+
+def trainings_of(
+    ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False, begin: Begin
+) -> tuple[Training, ...]:
+    """A PTK's trainings on windows from `start` on, by window, or from the newest down.
+
+    Raises
+    ------
+    UnknownName
+        There was never such a PTK; one that was deregistered keeps its history.
+    """
+    with begin() as uow:
+        uow.ptks.stream_of(ptk_id)
+        jobs = uow.jobs.trainings(ptk_id, start=start, limit=limit, newest=newest)
+        made = uow.versions.of_jobs([job.id for job in jobs])
+        failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
+        told = uow.notices_about(team_of(ptk_id), [_subject(job) for job in failed])
+    words = {notice.subject: notice for notice in told}
+    return tuple(_training(job, made.get(job.id), words.get(_subject(job))) for job in jobs)
+
+
+def _subject(job: Job) -> str:
+    """What a word about the end of a training is about."""
+    return f"{job.ptk_id} window {job.window_index}"
+
+
+def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) -> Training:
+    version, ended_at = made or (None, None)
+    code = None
+    if version is None and job.outcome is not None:
+        code = job.outcome.value if word is None else word.code
+        ended_at = None if word is None else word.at
+    window = job.window.index
+    return Training(str(job.ptk_id), window, job.state, job.outcome, code, version, ended_at)

@@ -1,0 +1,89 @@
+"""What a PTK that comes, changes or goes means to the catalog; the caller holds its stream's lock and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptkstore.application.charging import release_unopened
+from ptkstore.application.evaluation_plans import check_evaluations
+from ptkstore.application.planning import plan_with
+from ptkstore.application.profile_plans import hindrance
+from ptkstore.application.refusing import why_not
+from ptkstore.application.team_code import check_assurance
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.errors import PtkRejected
+from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.ports.world import Clock
+
+_QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
+
+
+def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
+    """Whether they have one id and all that a team says of them is equal; the rest follows from that."""
+    return spec.ptk_id == other.ptk_id and _said(spec) == _said(other)
+
+
+def _said(spec: PtkSpec) -> str:
+    return canonical_json([spec.estimator, spec.target, spec.every, spec.config, spec.description])
+
+
+def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
+    """`PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
+    check_assurance(spec.ptk_id, spec.estimator, policy)
+    check_evaluations((*others, spec), policy)
+    plan = plan_with([spec], others, policy)
+    if isinstance(plan, Infeasible):
+        raise PtkRejected(why_not(spec, others, policy, plan))
+
+
+def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
+    """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
+    notice = Notice(clock.now(), owner.team, f"{owner.name} {ptk_id}", PtkRejected.code)
+    known = uow.notices_about(owner.team, [notice.subject])
+    if notice.code not in {one.code for one in known}:
+        uow.notify_owner(notice)
+        uow.commit()
+
+
+def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
+    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` if its id was ever used."""
+    uow.ptks.add(spec)
+    _tell_of_profile(uow, spec, owner.policy, clock)
+    for kind in (JobKind.PLACE, JobKind.FLIP):
+        uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))
+    if uow.versions.latest(spec.ptk_id) is not None:  # taken over from the lake by a recovery
+        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
+
+
+def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
+    """Put a PTK that was checked in the place of the one with its id."""
+    uow.ptks.replace(spec)
+    _tell_of_profile(uow, spec, owner.policy, clock)
+
+
+def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
+    """Take a PTK out: what is queued for it is withdrawn, and its views go away; its versions stay."""
+    uow.ptks.remove(spec.ptk_id)
+    for job in uow.jobs.find(ptk_id=spec.ptk_id):
+        _withdraw(uow, uow.jobs.lock(job.id))
+    uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
+    uow.notify_owner(Notice(clock.now(), spec.team, spec.ptk_id, "deregistered"))
+
+
+def _withdraw(uow: UnitOfWork, job: Job) -> None:
+    if job.kind in _QUEUED and job.state is JobState.READY:
+        release_unopened(uow, job.reservation)
+        uow.jobs.save(job.ended(Outcome.WITHDRAWN))
+
+
+def _tell_of_profile(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:
+    """Leave word where a PTK can never be profiled by samples: it stays with what it declares, on all rows."""
+    if spec.profile is None or spec.menu:
+        return
+    code = hindrance(spec.estimator, spec.profile, policy)
+    if code is not None:
+        uow.notify_owner(Notice(clock.now(), spec.team, f"{spec.ptk_id} profile", code))

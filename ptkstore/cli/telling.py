@@ -1,0 +1,25 @@
+"""The command that shows what owners are told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from ptkstore.cli.output import AsJson, Home, answers, opened, print_rows
+
+
+@answers
+def notices(
+    team: Annotated[str | None, typer.Option(help="Left for this team alone.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Left since, in UTC.")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the words left for owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
+    with opened(home) as store:
+        found = store.notices(team, None if since is None else since.isoformat() + "+00:00")
+    print_rows(found, as_json=as_json, title="Notices", nothing="nobody was told anything yet")

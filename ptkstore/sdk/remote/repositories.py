@@ -1,0 +1,90 @@
+"""A team's repository and a store behind HTTP: its code goes there, and what it wants of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ptkstore.application.exchange_ptks import Admission, WantedPtk
+from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
+from ptkstore.domain.bundles import sha256_of
+from ptkstore.errors import TooLarge
+from ptkstore.ports.team_code import Examined
+from ptkstore.sdk.remote.errors import error_of
+from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
+from ptkstore.wire.base import LIST_MAX
+
+BUNDLE = "application/x-tar"
+EXAMINE_SECONDS, EXAMINE_BYTES = 120.0, 4 << 30
+
+
+class RemoteRepositories:
+    """Use cases of team repositories, over HTTP."""
+
+    _http: Transport
+
+    def admit_ptks(
+        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+    ) -> Admission:
+        """What would be refused of a team's PTKs; reading, which may be repeated."""
+        asked = exchange_document(wanted, leaving)
+        told = self._http.send(
+            "POST", path_of("streams", stream, "admission"), json=plain(asked), repeatable=True
+        )
+        return read(told, admission_of)
+
+    def exchange_ptks(
+        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+    ) -> None:
+        """Change all of it or nothing; repeatable."""
+        asked = exchange_document(wanted, leaving)
+        self._http.send("POST", path_of("streams", stream, "exchange"), json=plain(asked), repeatable=True)
+
+    def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
+        """Upload the code of the token's team; its name. Repeatable: the server takes only what has that name."""
+        name = sha256_of(content) if sha256 is None else sha256
+        self._http.send(
+            "PUT",
+            path_of("bundles", name),
+            content=content,
+            headers={"Content-Type": BUNDLE},
+            repeatable=True,
+        )
+        return name
+
+    def examine_team_code(
+        self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
+    ) -> Examined:
+        """Examine a team's code in the sandbox of this machine; the server does it again before it registers it."""
+        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+
+        sandbox = BubblewrapSandbox(Bubblewrap(), Limits(EXAMINE_SECONDS, EXAMINE_BYTES))
+        return examine_team_code(estimator, bundle, sandbox=sandbox, runs=runs)
+
+
+def exchange_document(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> dict[str, Any]:
+    """What an admission and an exchange are asked with; `TooLarge` where one request cannot hold it."""
+    if max(len(wanted), len(leaving)) > LIST_MAX:
+        raise TooLarge(
+            f"over HTTP up to {LIST_MAX} PTKs of a stream come, change or go at once: declare the others afterwards"
+        )
+    return {
+        "ptks": [
+            {
+                "name": one.name,
+                "estimator": dict(one.estimator),
+                "target": one.target,
+                "train_frequency": one.train_frequency,
+                "config": dict(one.config),
+                "description": one.description,
+            }
+            for one in wanted
+        ],
+        "deregister": list(leaving),
+    }
+
+
+def admission_of(document: Mapping[str, Any]) -> Admission:
+    """What is told of an admission, with the errors that would come."""
+    refusals = {str(one["ptk_id"]): error_of(400, dict(one)) for one in document["refusals"]}
+    return Admission(refusals, bool(document["at_once"]))

@@ -1,0 +1,34 @@
+"""What owners are told: words left for them, and what became of trainings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ptkstore.wire.base import Instant, Wire
+
+TrainingState = Literal["ready", "opened", "ended"]
+
+
+class NoticeOut(Wire):
+    """Something that a team should know."""
+
+    at: Instant
+    team: Annotated[str, Field(description="whom it was left for")]
+    subject: Annotated[
+        str, Field(description="the PTK or stream first, then which window, version or subscription")
+    ]
+    code: Annotated[str, Field(description="a fixed code")]
+
+
+class TrainingOut(Wire):
+    """A training of a PTK on one window."""
+
+    ptk_id: str
+    window: int
+    state: TrainingState
+    outcome: Annotated[str | None, Field(description="how it ended")]
+    code: Annotated[str | None, Field(description="why it ended without a version: a fixed code")]
+    version: Annotated[int | None, Field(description="what it made")]
+    ended_at: Instant | None

@@ -1,0 +1,97 @@
+"""Words left for owners and the ends of trainings, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.ports.catalog import Notice
+from tests.contracts.builders import NOW, PTK, add, job, version
+
+DAY = timedelta(days=1)
+
+
+class NoticesContract:
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+        with SqlCatalog(url) as catalog:
+            yield catalog
+
+    @pytest.fixture
+    def words(self, catalog: SqlCatalog) -> list[Notice]:
+        """Five words for a team, among as many for another."""
+        words = [Notice(NOW + n * DAY, "taxi", f"{PTK} window {n}", f"code-{n}") for n in range(5)]
+        with catalog.begin() as uow:
+            for word in words:
+                uow.notify_owner(Notice(word.at, "bikes", word.subject, "failed"))
+                uow.notify_owner(word)
+            uow.commit()
+        return words
+
+    def test_a_teams_words_are_read_in_parts_from_either_end(
+        self, catalog: SqlCatalog, words: list[Notice]
+    ) -> None:
+        with catalog.read() as uow:
+            assert list(uow.notices("taxi")) == words
+            assert list(uow.notices("taxi", skip=1, limit=2)) == words[1:3]
+            assert list(uow.notices("taxi", skip=4)) == words[4:]
+            assert list(uow.notices("taxi", skip=5, limit=2)) == []
+            assert list(uow.notices("taxi", skip=10**18, limit=201)) == []
+            assert list(uow.notices("taxi", limit=2, newest=True)) == [words[4], words[3]]
+
+    def test_words_are_read_since_a_time(self, catalog: SqlCatalog, words: list[Notice]) -> None:
+        with catalog.read() as uow:
+            assert list(uow.notices("taxi", since=words[3].at)) == words[3:]
+            assert list(uow.notices("taxi", since=words[3].at, skip=1)) == words[4:]
+            assert {word.team for word in uow.notices(since=words[3].at)} == {"taxi", "bikes"}
+            assert len(uow.notices(since=words[3].at)) == 4
+
+    def test_words_are_found_by_what_they_are_about(self, catalog: SqlCatalog, words: list[Notice]) -> None:
+        many = [f"{PTK} window {n}" for n in (4, 1, *range(100, 1_200))]  # "4" is far from "1"
+        with catalog.read() as uow:
+            assert sorted(uow.notices_about("taxi", many), key=lambda one: one.at) == [words[1], words[4]]
+            assert list(uow.notices_about("ads", many)) == []
+            assert list(uow.notices_about("taxi", [])) == []
+
+    def test_trainings_are_read_by_window_with_what_they_made(self, catalog: SqlCatalog) -> None:
+        speed = [job(f"train/{n}", JobKind.TRAIN, window=n, ptk_id=PTK) for n in (2, 0, 1, 10)]
+        other = job("train/other", JobKind.TRAIN, window=1, ptk_id="taxi.other")
+        evaluation = job("evaluate/1", JobKind.EVALUATE, window=1, ptk_id=PTK, state=JobState.ENDED)
+        add(catalog, *speed, other, evaluation)
+        with catalog.begin() as uow:
+            uow.versions.add(version(1, "train/0"))
+            uow.commit()
+        with catalog.read() as uow:
+
+            def windows(**asked: Any) -> list[int | None]:
+                return [one.window_index for one in uow.jobs.trainings(PTK, **asked)]
+
+            assert windows() == [0, 1, 2, 10]
+            assert windows(start=1, limit=2) == [1, 2]
+            assert windows(limit=2, newest=True) == [10, 2]
+            assert windows(start=11) == []
+            made = uow.versions.of_jobs(f"train/{n}" for n in range(1_200))
+            assert dict(made) == {"train/0": (1, NOW)}
+
+
+class TestOnSqlite(NoticesContract):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'catalog.db'}"
+
+
+@pytest.mark.real
+class TestOnPostgresql(NoticesContract):
+    @pytest.fixture
+    def url(self, fresh_postgres_url: str) -> str:
+        return fresh_postgres_url
