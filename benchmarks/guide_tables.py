@@ -219,9 +219,11 @@ TABLES: dict[str, Callable[[int], None]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("table", nargs="*", choices=[[], *TABLES], help="all of them by default")
+    parser.add_argument("table", nargs="*", help=f"some of {', '.join(TABLES)}; all of them by default")
     parser.add_argument("--fits", type=int, default=3, help="fits that a number is the mean of (default: 3)")
     asked = parser.parse_args()
+    if unknown := sorted(set(asked.table) - set(TABLES)):
+        parser.error(f"no such table: {', '.join(unknown)}; tables are {', '.join(TABLES)}")
     for name in asked.table or TABLES:
         print(f"\n{name}", flush=True)
         TABLES[name](asked.fits)

@@ -92,6 +92,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.mechanisms": ARRAYS | NOISE,
     "ptklib.moments": ESTIMATORS,
     "ptklib.partials": TABLES,
+    "ptklib.plain": ARRAYS,
     "ptklib.privacy": ARRAYS,
     "ptklib.profiling": ESTIMATORS | {"rich"},
     "ptklib.ptk": TABLES,

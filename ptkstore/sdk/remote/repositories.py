@@ -15,7 +15,6 @@ from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 from ptkstore.wire.base import LIST_MAX
 
 BUNDLE = "application/x-tar"
-EXAMINE_SECONDS, EXAMINE_BYTES = 120.0, 4 << 30
 
 
 class RemoteRepositories:
@@ -55,10 +54,16 @@ class RemoteRepositories:
     def examine_team_code(
         self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
     ) -> Examined:
-        """Examine a team's code in the sandbox of this machine; the server does it again before it registers it."""
-        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+        """Examine a team's code in the sandbox of this machine; the server does it again before it registers it.
 
-        sandbox = BubblewrapSandbox(Bubblewrap(), Limits(EXAMINE_SECONDS, EXAMINE_BYTES))
+        Within the limits that this machine's settings name, which are a store's unless its administrator chose others.
+        """
+        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+        from ptkstore.settings import load_settings
+
+        here = load_settings()
+        limits = Limits(here.examine_timeout_seconds, here.train_memory_mib * 2**20)
+        sandbox = BubblewrapSandbox(Bubblewrap(here.bubblewrap), limits)
         return examine_team_code(estimator, bundle, sandbox=sandbox, runs=runs)
 
 
