@@ -32,15 +32,15 @@ def computed_columns(
     from ptklib.plain import plain_parameters
     from ptklib.state import ReleasedState
 
-    fitted = DPEstimator.from_state(ReleasedState(tables, meta))
-    try:
+    try:  # a version of before the PTK, or the library, was changed: its other views are served all the same
+        fitted = DPEstimator.from_state(ReleasedState(tables, meta))
         described = _described(str(meta["family"]), fitted, declared)
-    except InvalidRequest:  # a version of before the PTK was changed
+        return tuple(
+            Computed(form, columns, outputs, plain_parameters(fitted, form))
+            for form, columns, outputs in described
+        )
+    except (InvalidRequest, PtklibError):
         return ()
-    return tuple(
-        Computed(form, columns, outputs, plain_parameters(fitted, form))
-        for form, columns, outputs in described
-    )
 
 
 _Described = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]]

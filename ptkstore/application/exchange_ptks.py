@@ -91,6 +91,7 @@ def exchange_ptks(
     wanted: Sequence[WantedPtk],
     leaving: Sequence[str] = (),
     begin: Begin,
+    read: Begin,
     clock: Clock,
     features: FeatureStore,
     bundles: Bundles,
@@ -111,10 +112,12 @@ def exchange_ptks(
     OutcomeUnknown
         It is done, and whether all code is kept is not known.
     """
-    with begin() as uow:
+    with read() as uow:  # who is refused holds up no writer while it is found out
         owner = uow.streams.get(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
-        _raise_first(uow, decision, owner, clock)
+    if decision.refusals:
+        with begin() as uow:
+            _raise_first(uow, decision, owner, clock)
     admitted: dict[str, bytes | None] = {}
     for spec in decision.changed:
         before = decision.known.get(spec.ptk_id)
@@ -140,6 +143,10 @@ def exchange_ptks(
         uow.commit()
     for ptk_id, bundle in admitted.items():
         keep_bundle(ptk_id, bundle, bundles)
+
+
+_MOST_ONE_BY_ONE = 20
+"""So many plans are looked at for the sake of telling; a plan takes up to some tenths of a second."""
 
 
 def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> tuple[str, ...]:
@@ -222,7 +229,12 @@ def _without_room(
         return {}
     refusals: dict[str, PtkStoreError] = {}
     others = list(staying)
-    for spec in changed:
+    for spec in changed[_MOST_ONE_BY_ONE:]:
+        refusals[spec.ptk_id] = PtkRejected(
+            f"there is no room for all {len(changed)} PTKs, and which of them there is room for was looked at for the "
+            f"first {_MOST_ONE_BY_ONE} only: declare fewer at once"
+        )
+    for spec in changed[:_MOST_ONE_BY_ONE]:
         try:
             check_room(spec, others, policy)
             others.append(spec)
@@ -234,6 +246,8 @@ def _without_room(
 def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
     """Whether each change finds room beside all that is there before it, what goes included."""
     there = dict(decision.known)
+    if len(decision.changed) > _MOST_ONE_BY_ONE:
+        return False
     if not any(spec.ptk_id in there for spec in decision.changed):
         return not decision.gone or _fit(decision.changed, list(there.values()), policy)
     for spec in decision.changed:

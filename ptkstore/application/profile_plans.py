@@ -154,13 +154,24 @@ def attempt_of(
         return None
     confidence = 1 - (1 - ask.confidence) / ask.tries
     profiler = profiler_of(estimator, ask, epsilons, n_min, confidence)
-    if profiler.population_of_one_round() > ask.population:
+    if profiler.population_of_one_round() > ask.population or _too_many(ask, policy):
         return None
     return Attempt(epsilons, n_min, confidence, *_priced(profiler.declared_loss(), policy))
 
 
+MOST_ROWS = 2**23
+"""What a window's profile set may be expected to hold; sums of twice as many err by less than proofs allow."""
+
+
+def _too_many(ask: ProfileAsk, policy: Policy) -> bool:
+    """Whether sums over a profile set may err by more than docs/proofs/profiling.md allows, by public numbers."""
+    return ask.population * policy.max_rows_per_unit > MOST_ROWS
+
+
 def hindrance(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> str | None:
     """The code of why no window can ever profile this PTK; None when one can."""
+    if _too_many(ask, policy):
+        return "profile-set-too-large"
     attempt = attempt_of(estimator, ask, None, policy)
     if attempt is None:
         return "profile-set-too-small"

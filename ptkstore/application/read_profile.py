@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.planning import as_told, offers_of
-from ptkstore.application.profile_plans import hindrance, profiler_of
+from ptkstore.application.profile_plans import MOST_ROWS, hindrance, profiler_of
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict, usable
 from ptkstore.domain.ptks import PtkSpec, by_formula
 from ptkstore.domain.streams import Policy
@@ -108,6 +108,11 @@ def _advice(spec: PtkSpec, ask: ProfileAsk, policy: Policy, record: ProfileRecor
 
 def _hindered(spec: PtkSpec, ask: ProfileAsk, policy: Policy) -> str | None:
     match hindrance(spec.estimator, ask, policy):
+        case "profile-set-too-large":
+            return (
+                f"the profile set of a window has {ask.population * policy.max_rows_per_unit:,} rows, more than the "
+                f"{MOST_ROWS:,} that are summed exactly enough: give the set a smaller share"
+            )
         case "profile-set-too-small":
             profiler = profiler_of(spec.estimator, ask, ask.epsilons, ask.n_min, ask.confidence)
             return (

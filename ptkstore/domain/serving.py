@@ -28,6 +28,7 @@ FORMS = {"ratio": 2, "difference": 2, "sum": 2, "product": 2, "log": 1, "bucket"
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,62}")
 _SPAN = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOMENT = "event_timestamp"  # of Feast's joins in time
 _MOST = 64
 Scalar = float | int | str | bool
 
@@ -107,7 +108,7 @@ def computed_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 def check_sent_name(name: object, what: str) -> None:
     """`InvalidRequest` unless Feast can take a column of this name from a request, or give one."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name or name == _MOMENT:
         raise _wrong(f"{what}, which is no name of a column")
 
 

@@ -105,22 +105,24 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
     if step.refusals:
         raise next(iter(step.refusals.values()))
     admissions = dict(step.admissions())
+    done = set()
     for stream, admission in admissions.items():
         if admission.refusals:  # once more to the store, which refuses it and tells the stream's owner
             step.exchange(stream)
+            done.add(stream)  # or there is room by now
     sent: set[str] = set()
     for change, ptk in step.compared:
         _, bundle = repository.described(ptk)
         if bundle is not None and change.bundle not in sent:
             sent.add(service.put_bundle(bundle, team=repository.team))
-    at_once = {stream for stream, admission in admissions.items() if admission.at_once}
+    at_once = {stream for stream, admission in admissions.items() if admission.at_once} - done
     for change, ptk in step.compared:
-        if change.action != "keep" and ptk.stream not in at_once:
+        if change.action != "keep" and ptk.stream not in at_once | done:
             _apply(service, change, repository, ptk)
     for stream in sorted(at_once):
         step.exchange(stream)
     for removal in step.removals:
-        if step.known[removal.ptk_id].stream not in at_once:
+        if step.known[removal.ptk_id].stream not in at_once | done:
             service.deregister_ptk(removal.ptk_id)
     changes = [
         replace(change, checks="passed")  # or the store had refused it

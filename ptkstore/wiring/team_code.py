@@ -41,6 +41,7 @@ class TeamCoding(Adapters):
             wanted=wanted,
             leaving=leaving,
             begin=self.begin,
+            read=self.read,
             clock=self.clock,
             features=self.features,
             bundles=self.bundles,

@@ -107,7 +107,7 @@ def write_repo(
     Returns
     -------
     Path
-        Of `feature_store.yaml`, with mode 0600 if it holds a password.
+        Of `feature_store.yaml`, with mode 0600 if it may hold a password.
     """
     if cache_ttl_seconds < 1:
         raise InvalidRequest("cache_ttl_seconds must be at least 1: Feast would never look again after 0")
@@ -138,7 +138,9 @@ def write_repo(
         "  type: no_auth",
         "",
     ]
-    secret = online.holds_password or urlsplit(url).password is not None
+    parts = urlsplit(url)
+    named = any("pass" in name.lower() for name in parse_qs(parts.query, keep_blank_values=True))
+    secret = online.holds_password or parts.password is not None or named
     repo.mkdir(parents=True, exist_ok=True)
     target = repo / CONFIG_FILE
     content, mode = "\n".join(lines).encode(), 0o600 if secret else 0o644

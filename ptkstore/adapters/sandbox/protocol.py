@@ -140,7 +140,6 @@ def encode_answer(answer: Draft | TrainFailed | LossMass | Told | None) -> bytes
         "draft_id": answer.draft_id,
         "files": files,
         "state": dict(answer.state),
-        "facts": answer.facts,
     }
     return json.dumps(content, allow_nan=False).encode() + b"\n"
 
@@ -155,10 +154,7 @@ def decode_answer(line: bytes) -> Draft | TrainFailed:
         typed = all((type(f.name), type(f.size), type(f.sha256)) == (str, int, str) for f in files)
         if not typed or not isinstance(answer["draft_id"], str) or not isinstance(answer["state"], dict):
             raise ValueError
-        facts = answer.get("facts")
-        if not isinstance(facts, dict | None):
-            raise ValueError
-        return Draft(answer["draft_id"], files, answer["state"], facts)
+        return Draft(answer["draft_id"], files, answer["state"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return TrainFailed(BAD_OUTPUT)
 

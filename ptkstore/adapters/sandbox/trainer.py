@@ -46,10 +46,10 @@ class ProcessTrainer:
             # What a team's code answers with can be made to fill the memory of whoever reads it.
             told = request.bundle is None or answer.code in TOLD_OF_TEAM_CODE
             return answer if told else TrainFailed(TEAM_CODE_FAILED)
-        from ptkstore.adapters.sandbox.verify import is_sound  # heavy, and the child imports this package too
+        from ptkstore.adapters.sandbox.verify import verified  # heavy, and the child imports this package too
 
         bad = BAD_OUTPUT if request.bundle is None else TEAM_CODE_FAILED
-        return answer if is_sound(answer, request, self._staging) else TrainFailed(bad)
+        return verified(answer, request, self._staging) or TrainFailed(bad)
 
     def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
         """Collect in a child; what it wrote is looked at by the training alone, in a process of its own."""

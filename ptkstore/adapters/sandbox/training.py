@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +21,6 @@ from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, 
 
 PARTIAL_FILE: Final = "partial.arrow"
 _SUFFIX = ".parquet"
-_WITH_FORMULA: Final = ("CountFeaturizer", "CovarianceMatrix", "HistoricalStatistics")
 
 
 def train(
@@ -49,17 +47,7 @@ def train(
     if not request.partials:
         parts = [_collected(estimator, request, raw)]
     state = estimator.finalize(parts, previous_state=previous).to_state()
-    return replace(_drafted(state, request, staging), facts=_facts(state))
-
-
-def _facts(state: ReleasedState) -> dict[str, Any] | None:
-    """What the state tells of the data for later plans; nothing where its family has no formula."""
-    if state.meta["family"] not in _WITH_FORMULA:
-        return None
-    from ptklib.profiling import cautious_facts, facts_json  # loads every family that has a formula
-
-    facts = cautious_facts(state)
-    return None if facts is None else facts_json(facts)
+    return _drafted(state, request, staging)
 
 
 def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft:

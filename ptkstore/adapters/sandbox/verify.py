@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
+from typing import Any, Final
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
@@ -16,10 +18,34 @@ from ptkstore.ports.training import TrainRequest
 _SUFFIX = ".parquet"
 
 
-def is_sound(draft: Draft, request: TrainRequest, staging: Staging) -> bool:
-    """Whether staging holds, byte for byte, a state of the requested estimator within the granted loss."""
+_WITH_FORMULA: Final = ("CountFeaturizer", "CovarianceMatrix", "HistoricalStatistics")
+
+
+def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | None:
+    """The draft if staging holds, byte for byte, a state of the requested estimator within the granted loss.
+
+    What it tells of the data for later plans is read off that very state here: nothing else that the child says leaves.
+    """
+    state = _sound(draft, request, staging)
+    return None if state is None else replace(draft, facts=_facts(state) if request.bundle is None else None)
+
+
+def _facts(state: ReleasedState) -> dict[str, Any] | None:
+    """What the state tells of the data; nothing where its family has no formula, or the state is too odd for it."""
+    if state.meta["family"] not in _WITH_FORMULA:
+        return None
+    from ptklib.profiling import cautious_facts, facts_json  # loads every family that has a formula
+
+    try:
+        facts = cautious_facts(state)
+        return None if facts is None else facts_json(facts)
+    except (PtklibError, ArithmeticError):
+        return None  # plans go on without; the state itself is paid for, and sound
+
+
+def _sound(draft: Draft, request: TrainRequest, staging: Staging) -> ReleasedState | None:
     if draft.draft_id != request.draft_id:
-        return False
+        return None
     try:
         files = staging.read(draft.draft_id, [file.name for file in draft.files], request.draft_key)
         tables = {}
@@ -27,14 +53,15 @@ def is_sound(draft: Draft, request: TrainRequest, staging: Staging) -> bool:
             content = files[file.name]
             table = file.name.removesuffix(f"-{file.sha256}{_SUFFIX}")
             if table in tables or file.name != table_file_name(table, file.sha256):
-                return False
+                return None
             if len(content) != file.size or hashlib.sha256(content).hexdigest() != file.sha256:
-                return False
+                return None
             tables[table] = content
         state = ReleasedState.from_parts(tables, draft.state)
         estimator_from_spec(granted(request.estimator, request.epsilon, request.delta)).check_previous_state(
             state
         )
     except (PtklibError, InvalidRequest, CorruptObject):
-        return False
-    return state.loss.epsilon <= request.epsilon and state.loss.delta <= request.delta
+        return None
+    within = state.loss.epsilon <= request.epsilon and state.loss.delta <= request.delta
+    return state if within else None

@@ -35,7 +35,11 @@ def log_no_texts() -> None:
         if ended.exc_value is not None:
             _log("thread", ended.exc_value)
 
-    sys.excepthook, threading.excepthook = of_process, of_thread
+    def of_nobody(ignored: sys.UnraisableHookArgs) -> None:
+        if ignored.exc_value is not None:
+            _log("destructor or callback", ignored.exc_value)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_nobody
 
 
 def _log(what: str, error: BaseException) -> None:

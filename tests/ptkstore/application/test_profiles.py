@@ -379,6 +379,14 @@ def test_a_ptk_that_no_window_can_profile_stays_with_declared_rows_and_its_owner
     assert len(world.notices()) == 1
 
 
+def test_a_profile_set_of_more_rows_than_sums_are_exact_for_is_not_profiled(tmp_path: Path) -> None:
+    made = profiled_world(tmp_path / "home", rows_per_window=2**27, n_max=2**27)
+    register(made)
+    assert made.notices() == [("taxi.centre profile", "profile-set-too-large")]
+    assert "more than the 8,388,608 that are summed exactly enough" in str(view(made).advice)
+    made.service.close()
+
+
 def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alone(world: World) -> None:
     world.register("means", estimator=speed(1.0), target=0.1, config={"epsilons": [0.5, 1.0]})
     assert view(world, "taxi.means").method == "formula"

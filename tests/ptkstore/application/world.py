@@ -17,6 +17,7 @@ from ptkstore.adapters.sandbox.forgetting import forget
 from ptkstore.adapters.sandbox.preparing import prepare
 from ptkstore.adapters.sandbox.profiling import has_drifted, profile
 from ptkstore.adapters.sandbox.training import collect, train
+from ptkstore.adapters.sandbox.verify import verified
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.losses import Loss
@@ -91,7 +92,12 @@ class TrainsHere:
         meanwhile()
         keep_alive()
         failing, self.failing = self.failing, None
-        return failing or train(request, self._service.raw, self._service.staging)
+        if failing is not None:
+            return failing
+        made = train(request, self._service.raw, self._service.staging)
+        if isinstance(made, TrainFailed):
+            return made
+        return verified(made, request, self._service.staging) or TrainFailed("bad-output")
 
     def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
         self.collected.append(request)

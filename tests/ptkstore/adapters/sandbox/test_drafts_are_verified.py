@@ -18,7 +18,7 @@ from ptkstore.adapters.sandbox.protocol import (
     encode_order,
 )
 from ptkstore.adapters.sandbox.training import train
-from ptkstore.adapters.sandbox.verify import is_sound
+from ptkstore.adapters.sandbox.verify import verified
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
@@ -36,9 +36,23 @@ def draft(world: World, request_: TrainRequest) -> Draft:
     return train(request_, world.raw, world.staging)
 
 
-def test_a_true_draft_is_sound(world: World, request_: TrainRequest, draft: Draft) -> None:
-    assert is_sound(draft, request_, world.staging)
+def test_a_true_draft_verified(world: World, request_: TrainRequest, draft: Draft) -> None:
+    assert verified(draft, request_, world.staging) is not None
     assert decode_answer(encode_answer(draft)) == draft
+
+
+def test_what_a_draft_says_of_the_data_is_read_off_its_state(
+    world: World, request_: TrainRequest, draft: Draft
+) -> None:
+    honest = verified(draft, request_, world.staging)
+    told = replace(draft, facts={"rows": ["Ann 271828"]})
+    assert honest is not None
+    assert honest.facts
+    assert verified(told, request_, world.staging) == honest
+    assert "facts" not in encode_answer(told).decode()
+    of_team_code = verified(told, replace(request_, bundle=b""), world.staging)
+    assert of_team_code is not None
+    assert of_team_code.facts is None
 
 
 def other_content(world: World, request: TrainRequest, file: StateFile) -> StateFile:
@@ -67,40 +81,40 @@ def test_a_draft_that_misstates_a_file_is_not(
         "sha256": changed(file, sha256="0" * 64, name=f"statistics-{'0' * 64}.parquet"),
         "content": other_content(world, request_, file),
     }[field]
-    assert not is_sound(replace(draft, files=(wrong,)), request_, world.staging)
+    assert not verified(replace(draft, files=(wrong,)), request_, world.staging)
 
 
 def test_a_draft_of_another_run_or_without_its_tables_is_not(
     world: World, request_: TrainRequest, draft: Draft
 ) -> None:
     other = world.request(epsilon=0.5)
-    assert not is_sound(draft, other, world.staging)
-    assert not is_sound(replace(draft, draft_id=other.draft_id), other, world.staging)
-    assert not is_sound(replace(draft, files=()), request_, world.staging)
-    assert not is_sound(replace(draft, files=draft.files * 2), request_, world.staging)
+    assert not verified(draft, other, world.staging)
+    assert not verified(replace(draft, draft_id=other.draft_id), other, world.staging)
+    assert not verified(replace(draft, files=()), request_, world.staging)
+    assert not verified(replace(draft, files=draft.files * 2), request_, world.staging)
 
 
 def test_a_draft_that_lost_more_than_was_granted_is_not(
     world: World, request_: TrainRequest, draft: Draft
 ) -> None:
-    assert not is_sound(draft, replace(request_, epsilon=0.4), world.staging)
+    assert not verified(draft, replace(request_, epsilon=0.4), world.staging)
     more = {**draft.state, "loss": {**draft.state["loss"], "epsilon": 0.6}}
-    assert not is_sound(replace(draft, state=more), request_, world.staging)
+    assert not verified(replace(draft, state=more), request_, world.staging)
 
 
 def test_a_draft_of_another_estimator_is_not(world: World, request_: TrainRequest, draft: Draft) -> None:
     other = {"family": SPEC["family"], "params": {**SPEC["params"], "domains": {"zone": ["a", "b", "c"]}}}
-    assert not is_sound(draft, replace(request_, estimator=other), world.staging)
-    assert not is_sound(replace(draft, state={**draft.state, "rows": [1]}), request_, world.staging)
+    assert not verified(draft, replace(request_, estimator=other), world.staging)
+    assert not verified(replace(draft, state={**draft.state, "rows": [1]}), request_, world.staging)
 
 
 def test_a_draft_whose_bytes_were_changed_is_not(world: World, request_: TrainRequest, draft: Draft) -> None:
     path = world.root / "staging" / "_staging" / draft.draft_id / draft.files[0].name
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    assert not is_sound(draft, request_, world.staging)
+    assert not verified(draft, request_, world.staging)
     path.write_bytes(data)
-    assert is_sound(draft, request_, world.staging)
+    assert verified(draft, request_, world.staging) is not None
 
 
 @pytest.mark.parametrize(
