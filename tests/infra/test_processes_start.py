@@ -163,7 +163,17 @@ def test_the_processes_of_the_compose_file_do_the_job_together(here: Here) -> No
             return found
 
         wait_for(lambda: set(parts().values()) == {"ok"}, "every part to be well")
-        assert set(parts()) == {"catalog", "keys", "lake", "redis", "worker", "relay", "schedule"}
+        assert set(parts()) == {
+            "catalog",
+            "keys",
+            "lake",
+            "raw",
+            "features",
+            "redis",
+            "worker",
+            "relay",
+            "schedule",
+        }
         wait_for(lambda: all(path.exists() for path in alive), "every process to touch its file")
         assert services["schedule"]["deploy"]["replicas"] == 2
         collector = {"Authorization": f"Bearer {SECRETS['PTK_METRICS_TOKEN']}"}
