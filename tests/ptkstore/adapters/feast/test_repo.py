@@ -74,6 +74,8 @@ def test_a_redis_url_that_feast_cannot_use_is_refused_without_its_secrets(url):
         ("sqlite:////r.db", RedisOnline.from_url("redis://cache"), 0o644),
         ("sqlite:////r.db", RedisOnline.from_url("redis://:secret@cache"), 0o600),
         ("postgresql://u:secret@db/x", SqliteOnline(), 0o600),
+        ("postgresql://u@db/x?password=secret", SqliteOnline(), 0o600),
+        ("postgresql://u@db/x?sslmode=require", SqliteOnline(), 0o644),
     ],
 )
 def test_a_file_with_a_password_is_for_its_owner_only(tmp_path, registry, online, expected):
