@@ -71,10 +71,13 @@ def write_consumer_repo(
             raise InvalidRequest(
                 "the registry's URL names the service's role: make the consumer one of their own"
             )
-    if isinstance(online, RedisOnline) and isinstance(service_online, RedisOnline):
-        same = online.credentials == service_online.credentials
-        if same and service_online.holds_password:
-            raise InvalidRequest("Redis' URL names the service's user: make the consumer one of their own")
+    if (
+        isinstance(online, RedisOnline)
+        and isinstance(service_online, RedisOnline)
+        and online.user == service_online.user
+        and service_online.holds_password
+    ):
+        raise InvalidRequest("Redis' URL names the service's user: make the consumer one of their own")
     target = folder / CONFIG_FILE
     if target.exists() and not target.read_bytes().startswith(WRITTEN_BY.encode()):
         raise Conflict(f"{target} was not written by this program; name another folder")

@@ -70,10 +70,10 @@ class RedisOnline:
         return "password=" in self.connection_string
 
     @property
-    def credentials(self) -> frozenset[str]:
-        """User and password, as they stand in `connection_string`."""
-        parts = self.connection_string.split(",")
-        return frozenset(part for part in parts if part.startswith(("username=", "password=")))
+    def user(self) -> str:
+        """Whom Redis takes a reader for."""
+        named = (part for part in self.connection_string.split(",") if part.startswith("username="))
+        return str(json.loads(next(named, 'username="default"').partition("=")[2]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,8 @@ class TestExport:
             ("postgresql://service:other@db/ptk", REDIS, "service's role"),
             ("postgresql://db/ptk?user=service", REDIS, "service's role"),
             (REGISTRY, "redis://:hidden@elsewhere/1", "service's user"),
+            (REGISTRY, "redis://default:hidden@cache/1", "service's user"),
+            (REGISTRY, "redis://:another@cache/1", "service's user"),
             (REGISTRY, "http://cache", "must be redis://"),
         ],
     )
