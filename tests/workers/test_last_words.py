@@ -33,6 +33,15 @@ thread = threading.Thread(target=fails)
 thread.start()
 thread.join()
 """
+IN_A_DESTRUCTOR = f"""
+from ptkstore.adapters.world import configure_logging, log_no_texts
+class Fails:
+    def __del__(self):
+        raise KeyError("{CANARY}")
+configure_logging()
+log_no_texts()
+Fails()
+"""
 
 
 def last_words(tmp_path: Path, code: str, **settings: str) -> tuple[int, dict[str, Any]]:
@@ -61,6 +70,12 @@ def test_what_nobody_foresaw_is_logged_by_its_kind_and_place(tmp_path: Path, mod
 def test_a_thread_that_fails_says_no_more_of_it(tmp_path: Path) -> None:
     status, line = last_words(tmp_path, IN_A_THREAD)
     assert (status, line["event"], line["kind"]) == (0, "thread failed unexpectedly", "KeyError")
+
+
+def test_a_destructor_that_fails_says_no_more_of_it(tmp_path: Path) -> None:
+    status, line = last_words(tmp_path, IN_A_DESTRUCTOR)
+    told = (status, line["event"], line["kind"])
+    assert told == (0, "destructor or callback failed unexpectedly", "KeyError")
 
 
 @pytest.mark.parametrize(

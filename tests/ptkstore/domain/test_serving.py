@@ -104,6 +104,8 @@ def test_what_is_computed_is_declared_beside_the_tables():
     assert computed_of({"serve": {"defaults": D}}) == computed_of({"serve": None}) == computed_of({}) == {}
     with pytest.raises(InvalidRequest, match="name of a table"):
         declared({**computed, "defaults": D}, {"computed": ONE["t"]})
+    with pytest.raises(InvalidRequest, match="no name of a column"):
+        computed_of({"serve": {"computed": {"event_timestamp": "nearest"}}})  # Feast's own, in joins in time
 
 
 def test_of_several_tables_one_is_named():

@@ -12,6 +12,7 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import connect
 from ptkstore import errors as e
+from ptkstore.application import exchange_ptks
 from ptkstore.domain.identity import Action, Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.ports.team_code import Finding
@@ -215,6 +216,23 @@ def test_want_of_room_is_told_by_the_plan_and_nothing_before_it_is_done(store: S
     code, reason = refusal(store, speed("a", 0.6), speed("b", 0.6))
     assert code == "ptk-rejected"
     assert "beside 1 registered PTK epsilon 0.4, delta 0 would fit" in reason
+
+
+def test_of_many_without_room_the_first_are_explained_and_none_is_registered(
+    store: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange_ptks, "_MOST_ONE_BY_ONE", 3)
+    many = declaring(*(speed(f"s{n}", 0.4) for n in range(6)))
+    changes = store.plan(many, audit=False)
+    assert [change.refused for change in changes] == [None, None, *["ptk-rejected"] * 4]
+    assert "would fit" in changes[2].reason
+    assert {change.reason for change in changes[3:]} == {
+        "there is no room for all 6 PTKs, and which of them there is room for was looked at for the first 3 only: "
+        "declare fewer at once"
+    }
+    with pytest.raises(e.PtkRejected):
+        store.apply(many)
+    assert registered(world) == {}
 
 
 def test_room_that_pruning_would_make_is_told_by_the_plan(store: Store) -> None:
