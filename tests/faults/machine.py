@@ -160,12 +160,14 @@ class Machine:
         def done() -> bool:
             nonlocal next_check
             if time.monotonic() >= next_check:
-                assert check(self.evidence, settled=False) == []
+                faults = check(self.evidence, settled=False)
+                assert faults == [], faults
                 next_check = time.monotonic() + CHECK_EVERY_SECONDS
             return not self.unfinished()
 
         self.wait_for(done, "the chain to end")
-        assert check(self.evidence, settled=True) == []
+        faults = check(self.evidence, settled=True)
+        assert faults == [], faults  # not a test's own file: pytest adds nothing
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
         """Come back when the condition holds; a test that waits in vain fails here."""
