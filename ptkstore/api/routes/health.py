@@ -70,7 +70,6 @@ class Parts:
             "lake": self._lake,
             "raw": self._raw,
             "redis": self._redis,
-            "features": self._features,
         }
         states, codes = {}, {}
         for name, part in parts.items():
@@ -113,11 +112,6 @@ class Parts:
             check()
             self._written_at[name] = time.monotonic()
 
-    def _features(self) -> None:
-        """Feast's registry and the online store; what is not published yet is known to neither."""
-        with suppress(UnknownName):
-            self._service.features.look_up(["ptk_state:ptk_version"], [{"ptk": "ptk.ptk"}])
-
     def _redis(self) -> None:
         settings = self._service.settings
         if not settings.redis_url and not settings.online_in_redis:
@@ -145,8 +139,8 @@ async def health() -> dict[str, Any]:
 def readiness(request: Request) -> JSONResponse:
     """Whether requests can be served.
 
-    The catalog has this program's schema, the keys, Redis and the online features answer, lake and raw zone take what
-    is written. Of workers, relay and schedule it is told whether any lives.
+    The catalog has this program's schema, the keys and Redis answer, lake and raw zone take what is
+    written. Of workers, relay and schedule it is told whether any lives.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()

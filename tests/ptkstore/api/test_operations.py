@@ -24,7 +24,7 @@ from tests.ptkstore.application.world import trips
 
 TOKEN = "collector-0123456789abcdef"
 NOBODY = {"worker": "silent", "relay": "silent", "schedule": "silent"}
-WELL = dict.fromkeys(("catalog", "keys", "lake", "raw", "features"), "ok") | {"redis": "unused", **NOBODY}
+WELL = dict.fromkeys(("catalog", "keys", "lake", "raw"), "ok") | {"redis": "unused", **NOBODY}
 
 
 @pytest.fixture(autouse=True)
@@ -115,21 +115,6 @@ def test_rows_that_cannot_be_written_are_refused_as_unavailable_and_taken_later(
     place.with_name("elsewhere").rename(place)
     told = ingest(client, arrow(trips([0.2])), **{"Idempotency-Key": "then"}).json()
     assert (told["accepted"], told["repeated"]) == (1, False)
-
-
-def test_online_features_that_do_not_answer_make_it_unready(tmp_path: Path, fresh_postgres_url: str) -> None:
-    """The registry is Feast's own, in the catalog's database; here it is gone while the catalog is well."""
-    with Api(tmp_path / "home", database_url=fresh_postgres_url) as api:
-        del api.world.service.__dict__["features"]
-        api.world.stream()
-        api.world.register()
-        api.world.publish(0)
-        assert readiness(api)[1]["parts"]["features"] == "ok"
-        with api.world.service.begin() as uow:
-            uow._connection.exec_driver_sql("ALTER TABLE feature_views RENAME TO elsewhere")
-            uow.commit()
-        status, told = readiness(api)
-        assert (status, told["parts"]) == (503, {**WELL, "features": "failing"})
 
 
 def test_a_catalog_of_another_schema_makes_it_unready(api: Api) -> None:
