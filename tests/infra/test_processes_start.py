@@ -168,7 +168,6 @@ def test_the_processes_of_the_compose_file_do_the_job_together(here: Here) -> No
             "keys",
             "lake",
             "raw",
-            "features",
             "redis",
             "worker",
             "relay",
