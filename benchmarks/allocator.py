@@ -123,17 +123,9 @@ def many_partitions(n_ptks: int, partitions: int, seeds: range, goal_seconds: fl
     told = "nothing" if highs.rows is None else f"{above_best(instances[0], highs.rows):.0f} % more rows"
     name, many = f"allocator-{n_ptks}-ptks-{partitions}-partitions", f"{n_ptks} PTKs, K <= {partitions}"
     behind = [above_best(i, r.rows) for i, r in zip(instances, runs, strict=True)]
+    gaps = [above_bound(i, r.rows) for i, r in zip(instances, runs, strict=True)]
     return [
-        measured(
-            f"{name}-time",
-            f"{many}, slowest of {len(runs)}",
-            unit="s",
-            ours=max(r.seconds for r in runs),
-            against=f"HiGHS, stopped: {told}",
-            theirs=SOLVER_SECONDS,
-            goal=goal_seconds,
-            direction="min",
-        ),
+        _time(name, many, runs, told, goal_seconds),
         measured(
             f"{name}-rows",
             f"{many}, rows above the best known, worst of {len(runs)}",
@@ -144,16 +136,7 @@ def many_partitions(n_ptks: int, partitions: int, seeds: range, goal_seconds: fl
             goal=2.0,
             direction="min",
         ),
-        measured(
-            f"{name}-gap",
-            f"{many}, rows above the lower bound, median",
-            unit="%",
-            ours=statistics.median(above_bound(i, r.rows) for i, r in zip(instances, runs, strict=True)),
-            theirs=100.0 * (highs.rows / highs.bound - 1.0) if highs.rows and highs.bound > 0 else None,
-            against="HiGHS's plan and its own bound",
-            goal=5.0,
-            direction="min",
-        ),
+        _gap(name, many, gaps, highs, 5.0),
     ]
 
 
@@ -174,26 +157,8 @@ def profiled(n_ptks: int, partitions: int, seeds: range, goal_seconds: float) ->
     )
     name, many = f"allocator-profiled-{n_ptks}-{partitions}", f"{n_ptks} real profiles, K <= {partitions}"
     return [
-        measured(
-            f"{name}-time",
-            f"{many}, slowest of {len(runs)}",
-            unit="s",
-            ours=max(r.seconds for r in runs),
-            against=f"HiGHS, stopped: {told}",
-            theirs=SOLVER_SECONDS,
-            goal=goal_seconds,
-            direction="min",
-        ),
-        measured(
-            f"{name}-gap",
-            f"{many}, rows above the lower bound, median",
-            unit="%",
-            ours=statistics.median(gaps),
-            theirs=100.0 * (highs.rows / highs.bound - 1.0) if highs.rows and highs.bound > 0 else None,
-            against="HiGHS's plan and its own bound",
-            goal=0.0 if partitions <= 2 else 5.0,
-            direction="min",
-        ),
+        _time(name, many, runs, told, goal_seconds),
+        _gap(name, many, gaps, highs, 0.0 if partitions <= 2 else 5.0),
     ]
 
 
@@ -256,6 +221,32 @@ def refusals() -> list[Row]:
             direction="min",
         )
     ]
+
+
+def _time(name: str, many: str, runs: list[Run], told: str, goal_seconds: float) -> Row:
+    return measured(
+        f"{name}-time",
+        f"{many}, slowest of {len(runs)}",
+        unit="s",
+        ours=max(r.seconds for r in runs),
+        against=f"HiGHS, stopped: {told}",
+        theirs=SOLVER_SECONDS,
+        goal=goal_seconds,
+        direction="min",
+    )
+
+
+def _gap(name: str, many: str, gaps: list[float], highs: Solved, goal: float) -> Row:
+    return measured(
+        f"{name}-gap",
+        f"{many}, rows above the lower bound, median",
+        unit="%",
+        ours=statistics.median(gaps),
+        theirs=100.0 * (highs.rows / highs.bound - 1.0) if highs.rows and highs.bound > 0 else None,
+        against="HiGHS's plan and its own bound",
+        goal=goal,
+        direction="min",
+    )
 
 
 def rows() -> list[Row]:
