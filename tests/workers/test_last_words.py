@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +44,73 @@ configure_logging()
 log_no_texts()
 Fails()
 """
+IN_A_TASK = f"""
+import asyncio
+import gc
+from ptkstore.adapters.world import configure_logging, log_no_texts
+async def fails():
+    raise KeyError("{CANARY}")
+async def main():
+    task = asyncio.create_task(fails())
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+configure_logging()
+log_no_texts()
+asyncio.run(main())
+"""
+IN_A_LIBRARY = f"""
+import logging
+from ptkstore.adapters.world import configure_logging, log_no_texts
+configure_logging()
+log_no_texts()
+try:
+    raise KeyError("{CANARY}")
+except KeyError:
+    logging.getLogger("a.library").exception("what of {CANARY}")
+"""
+INTERRUPTED = f"""
+from ptkstore.adapters.world import configure_logging, log_no_texts
+configure_logging()
+log_no_texts()
+try:
+    raise ValueError("{CANARY}")
+except ValueError:
+    raise KeyboardInterrupt("{CANARY}")
+"""
+WHILE_A_LINE_IS_WRITTEN = f"""
+import faulthandler
+import gc
+import os
+from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+faulthandler.dump_traceback_later(60, exit=True)
+class Fails:
+    def __del__(self):
+        raise KeyError("{CANARY}")
+configure_logging()
+log_no_texts()
+write = os.write
+def slowly(*given):
+    gc.collect()  # as any allocation may
+    return write(*given)
+os.write = slowly
+fails = Fails()
+fails.itself = fails
+del fails
+log_code("first", "-", "ok")
+"""
 
 
 def last_words(tmp_path: Path, code: str, **settings: str) -> tuple[int, dict[str, Any]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PTK_HOME": str(tmp_path / "home"), **settings}
+    status, [line] = all_words(code, env)
+    return status, json.loads(line)
+
+
+def all_words(code: str, env: Mapping[str, str]) -> tuple[int, list[str]]:
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert CANARY not in done.stdout + done.stderr
-    [line] = done.stderr.splitlines()
-    return done.returncode, json.loads(line)
+    return done.returncode, done.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -76,6 +137,29 @@ def test_a_destructor_that_fails_says_no_more_of_it(tmp_path: Path) -> None:
     status, line = last_words(tmp_path, IN_A_DESTRUCTOR)
     told = (status, line["event"], line["kind"])
     assert told == (0, "destructor or callback failed unexpectedly", "KeyError")
+
+
+def test_a_task_that_nobody_waits_for_says_no_more_of_it(tmp_path: Path) -> None:
+    status, line = last_words(tmp_path, IN_A_TASK)
+    told = (status, line["event"], line["logger"], line["level"], line["kind"], line["raised_at"])
+    assert told == (0, "a library says something", "asyncio", "error", "KeyError", "<string>:6")
+
+
+def test_what_a_library_logs_is_told_by_its_place(tmp_path: Path) -> None:
+    status, line = last_words(tmp_path, IN_A_LIBRARY)
+    told = (status, line["logger"], line["level"], line["kind"], line["place"])
+    assert told == (0, "a.library", "error", "KeyError", "<string>:9")
+
+
+def test_an_interrupted_process_says_nothing_of_what_it_was_at() -> None:
+    status, lines = all_words(INTERRUPTED, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (status, lines) == (-signal.SIGINT, ["KeyboardInterrupt"])
+
+
+def test_a_destructor_that_fails_while_a_line_is_written_stops_nobody() -> None:
+    status, lines = all_words(WHILE_A_LINE_IS_WRITTEN, {**os.environ, "PYTHONPATH": str(ROOT)})
+    told = [json.loads(line)["event"] for line in lines]
+    assert (status, told) == (0, ["destructor or callback failed unexpectedly", "first"])
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,10 @@ class SqlJobs:
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that may be worked on now; None if it may not, or if somebody else is taking it."""
         query = select(t.jobs).where(t.jobs.c.id == job_id, claimable(now))
-        row = self._connection.execute(query.with_for_update(skip_locked=True)).one_or_none()
+        if self._connection.execute(query.with_for_update(skip_locked=True)).one_or_none() is None:
+            return None
+        # PostgreSQL sees the row it locks as it is now, and other rows as they were when the statement began.
+        row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
         job = job_of(row)

@@ -202,7 +202,11 @@ def _handler(receiver: WebhookReceiver) -> type[BaseHTTPRequestHandler]:
                 self.send_error(413 if length.isdecimal() else 411)
                 return
             headers = {name.lower(): value for name, value in self.headers.items()}
-            fault = receiver.receive(self.path, headers, self.rfile.read(int(length)))
+            body = self.rfile.read(int(length))
+            if len(body) < int(length):  # its sender died: this is no message, and nobody waits for an answer
+                self.close_connection = True
+                return
+            fault = receiver.receive(self.path, headers, body)
             if fault.status is None:
                 self.close_connection = True
                 return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
+import os
 
 import structlog
+
+STDERR = 2
 
 
 def configure_logging() -> None:
@@ -17,9 +19,21 @@ def configure_logging() -> None:
             structlog.processors.JSONRenderer(sort_keys=True),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Lines(),
         cache_logger_on_first_use=True,
     )
+
+
+class _Lines:
+    """Standard error, a system call for each line and no lock: a destructor may log in the middle of any other line."""
+
+    def msg(self, line: str) -> None:
+        """Write it and a line's end."""
+        rest = line.encode(errors="backslashreplace") + b"\n"
+        while rest:
+            rest = rest[os.write(STDERR, rest) :]
+
+    debug = info = warning = error = critical = msg
 
 
 class LoggedSteps:

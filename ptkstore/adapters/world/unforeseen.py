@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import traceback
@@ -15,19 +16,38 @@ from ptkstore.errors import PtkStoreError
 def place_of(error: BaseException) -> str:
     """File and line that raised it, as seen from where modules are found."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
+    return _below_path(f"{frames[-1].filename}:{frames[-1].lineno}") if frames else "?"
+
+
+def _below_path(place: str) -> str:
     for prefix in sorted(sys.path, key=len, reverse=True):
         if prefix and place.startswith(prefix):
             return place.removeprefix(prefix).lstrip("/")
     return place
 
 
+class _Records(logging.Handler):
+    """Tells who logged what kind of error where, and nothing of the message."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        place = _below_path(f"{record.pathname}:{record.lineno}")
+        said = {"logger": record.name, "place": place}
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            said |= {"kind": type(error).__name__, "raised_at": place_of(error)}
+        structlog.get_logger("ptkstore").log(record.levelno, "a library says something", **said)
+
+
 def log_no_texts() -> None:
-    """Have what ends this process, or a thread of it, logged: our own errors whole, others without their texts."""
+    """Have our own errors logged whole, and without its text whatever else a process says on its way or at its end.
+
+    That is what ends the process, a thread or a task of it, and what libraries log where nobody set up their loggers.
+    """
 
     def of_process(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
-            sys.__excepthook__(kind, error, trace)
+            sys.__excepthook__(kind, kind(), None)
         else:
             _log("process", error)
 
@@ -40,6 +60,7 @@ def log_no_texts() -> None:
             _log("destructor or callback", ignored.exc_value)
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_nobody
+    logging.lastResort = _Records(logging.WARNING)
 
 
 def _log(what: str, error: BaseException) -> None:

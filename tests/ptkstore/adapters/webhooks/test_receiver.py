@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -126,3 +127,15 @@ def test_it_listens_on_this_machine_only(webhook_receiver: WebhookReceiver) -> N
     assert webhook_receiver.endpoint("a") == f"http://127.0.0.1:{webhook_receiver.port}/a"
     assert webhook_receiver._server is not None
     assert webhook_receiver._server.server_address[0] == "127.0.0.1"
+
+
+def test_half_a_message_whose_sender_died_is_none(webhook_receiver: WebhookReceiver, secret: str) -> None:
+    head = [
+        f"{name}: {value}" for name, value in {**signed(secret), "content-length": str(len(BODY))}.items()
+    ]
+    with socket.create_connection(("127.0.0.1", webhook_receiver.port), timeout=10) as sender:
+        sender.sendall("\r\n".join(["POST /hook HTTP/1.1", *head, "", ""]).encode() + BODY[:5])
+        sender.shutdown(socket.SHUT_WR)
+        assert sender.recv(1) == b""  # hung up, without an answer
+    assert post(webhook_receiver, signed(secret, "msg_2")) == 204
+    assert [call.webhook_id for call in read_log(webhook_receiver.log)] == ["msg_2"]
