@@ -21,8 +21,8 @@ RESOLUTION = 2**20
 """Units of a loss of 1."""
 
 _ROUNDING = 8
-"""Units by which rounding moves the difference of two least sums, at most: each is exact up to 1e-6 of a loss, which is
-little more than a unit, and is rounded down to whole ones (docs/proofs/profiling.md)."""
+"""Units by which rounding moves the difference of two least sums, at most: each is exact up to 1.5e-6 of a loss, which
+is less than 1.6 units, and is rounded down to whole ones (docs/proofs/profiling.md)."""
 
 
 @dataclass(frozen=True, slots=True)

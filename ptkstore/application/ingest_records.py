@@ -11,7 +11,7 @@ import pyarrow as pa
 from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
-from ptkstore.errors import Conflict, InvalidRequest, WindowGone
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
@@ -49,6 +49,8 @@ def ingest_records(
     ------
     SchemaMismatch
         The table does not have the declared columns; nothing is stored.
+    OutcomeUnknown
+        The commit was not answered; the error names the batch id to send the same rows with.
     """
     if batch_id is None:
         batch_id = secrets.token_hex(16)
@@ -83,7 +85,12 @@ def ingest_records(
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
                 uow.streams.add_batch(stream_name, batch_id, token, closed_before)
-                uow.commit()
+                try:
+                    uow.commit()
+                except OutcomeUnknown:
+                    raise OutcomeUnknown(
+                        f"the batch may be stored: send it again as batch {batch_id!r}, which stores nothing twice"
+                    ) from None
                 return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
             # written after its expiry looked: of no use, without a key

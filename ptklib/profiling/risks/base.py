@@ -40,7 +40,7 @@ class ExactRisk(RowRisk, Protocol):
         ...
 
     def least_total(self, table: Any, weights: Floats) -> float:
-        """Return the least weighted sum of losses over the class; exact up to 1e-6 of `loss_max`.
+        """Return the least weighted sum of losses over the class; exact up to 1.5e-6 of `loss_max`.
 
         Notes
         -----

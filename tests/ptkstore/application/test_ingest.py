@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.application import tables
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import Conflict, InvalidRequest, SchemaMismatch, UnknownName
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, SchemaMismatch, UnknownName
 from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World, trips
 
 NAT = np.iinfo(np.int64).min
@@ -251,6 +252,25 @@ def test_two_who_send_one_batch_at_once_store_it_once(world: World, monkeypatch:
 
     monkeypatch.setattr(raw, "write_batch", slow)
     assert world.ingest((0.5,), batch_id="b").repeated
+    world.close(1)
+    assert rows_of(world) == [10.0]
+
+
+def test_a_batch_whose_commit_nobody_answered_is_named_so_that_it_can_be_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = SqlUnitOfWork.commit
+
+    def unheard(uow: SqlUnitOfWork) -> None:
+        monkeypatch.undo()
+        commit(uow)
+        raise OutcomeUnknown("no answer came")
+
+    monkeypatch.setattr(SqlUnitOfWork, "commit", unheard)
+    with pytest.raises(OutcomeUnknown, match=r"send it again as batch '[0-9a-f]{32}'") as told:
+        world.ingest((0.5,))
+    batch_id = str(told.value).split("'")[1]
+    assert world.ingest((0.5,), batch_id=batch_id).repeated
     world.close(1)
     assert rows_of(world) == [10.0]
 
