@@ -50,3 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def repository() -> Path:
     """Return the root of the source tree."""
     return Path(__file__).resolve().parent.parent
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show how each test failed that was looked at again: a rare defect is seen there and nowhere else."""
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section("failed before they were looked at again")
+    for report in again:
+        terminalreporter.write_line(f"{report.nodeid} ({report.when})", yellow=True)
+        terminalreporter.write_line(report.longreprtext)
