@@ -67,8 +67,13 @@ log_no_texts()
 try:
     raise KeyError("{CANARY}")
 except KeyError:
-    logging.getLogger("a.library").exception("what of {CANARY}")
+    {{how}}
 """
+LIBRARY_LOGS = [
+    f'logging.getLogger("a.library").exception("what of {CANARY}")',
+    f'logging.getLogger("a.library").log(45, "what of {CANARY}", exc_info=True)',
+    f'logging.lastResort.handle(logging.LogRecord("a.library", 40, "<string>", 9, "{CANARY}", (), 1))',
+]
 INTERRUPTED = f"""
 from ptkstore.adapters.world import configure_logging, log_no_texts
 configure_logging()
@@ -145,8 +150,9 @@ def test_a_task_that_nobody_waits_for_says_no_more_of_it(tmp_path: Path) -> None
     assert told == (0, "a library says something", "asyncio", "error", "KeyError", "<string>:6")
 
 
-def test_what_a_library_logs_is_told_by_its_place(tmp_path: Path) -> None:
-    status, line = last_words(tmp_path, IN_A_LIBRARY)
+@pytest.mark.parametrize("how", LIBRARY_LOGS)
+def test_what_a_library_logs_is_told_by_its_place(tmp_path: Path, how: str) -> None:
+    status, line = last_words(tmp_path, IN_A_LIBRARY.format(how=how))
     told = (status, line["logger"], line["level"], line["kind"], line["place"])
     assert told == (0, "a.library", "error", "KeyError", "<string>:9")
 

@@ -33,10 +33,12 @@ class _Records(logging.Handler):
         """One line."""
         place = _below_path(f"{record.pathname}:{record.lineno}")
         said = {"logger": record.name, "place": place}
-        if record.exc_info is not None and record.exc_info[1] is not None:
-            error = record.exc_info[1]
+        given: object = record.exc_info  # typed as a triple; Celery hands over a number
+        error = given[1] if isinstance(given, tuple) else sys.exception() if given else None
+        if isinstance(error, BaseException):
             said |= {"kind": type(error).__name__, "raised_at": place_of(error)}
-        structlog.get_logger("ptkstore").log(record.levelno, "a library says something", **said)
+        log = structlog.get_logger("ptkstore")
+        (log.error if record.levelno >= logging.ERROR else log.warning)("a library says something", **said)
 
 
 def log_no_texts() -> None:
