@@ -49,7 +49,11 @@ def cursor_at(place: str) -> str:
 
 def number_in(cursor: str | None) -> int:
     """The whole number in a cursor, 0 without one, or `InvalidRequest`."""
-    place = "0" if cursor is None else place_in(cursor)
+    return number_at("0" if cursor is None else place_in(cursor))
+
+
+def number_at(place: str) -> int:
+    """The whole number at a place, or `InvalidRequest`."""
     if not place.isascii() or not place.isdecimal() or len(place) > NUMBER_DIGITS:
         raise InvalidRequest("this cursor was not given by this service")
     return int(place)

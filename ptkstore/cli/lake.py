@@ -1,8 +1,9 @@
-"""Commands about files: what nobody can reach any more, and where a state comes from."""
+"""Commands about files: what nobody can reach any more, where a state comes from, and where a window's rows went."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from ptkstore.application.collect_garbage import USUAL_AGE
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_rows
 from ptkstore.cli.versions import version_number
 from ptkstore.domain.ptks import duration
+from ptkstore.errors import InvalidRequest
 
 lake_app = typer.Typer(no_args_is_help=True, help="Files of lake and raw zone.")
 
@@ -42,16 +44,49 @@ def garbage(
 
 @answers
 def lineage(
-    ptk_id: str,
-    version: Annotated[str | None, typer.Option(help="As 3 or v3; the newest otherwise.")] = None,
+    name: Annotated[str, typer.Argument(metavar="PTK|STREAM", help="A PTK, or with --window a stream.")],
+    version: Annotated[str | None, typer.Option(help="Of the PTK, as 3 or v3; the newest otherwise.")] = None,
+    window: Annotated[
+        int | None, typer.Option(min=0, help="Of the stream: show which versions its rows went into.")
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the versions whose states went into one, of whatever PTK, back to the first trainings."""
+    """Show the versions whose states went into one, back to the first trainings, or those that a window went into."""
+    if version is not None and window is not None:
+        raise InvalidRequest(
+            "--version is for the origins of a PTK's state, --window for where rows went: give one"
+        )
+    if window is not None:
+        _show_descendants(name, window, home, as_json=as_json)
+        return
+    if "." not in name:
+        raise InvalidRequest(f"{name!r} is no PTK: write <team>.<name>, or a stream with --window")
     number = None if version is None else version_number(version)
     with opened(home) as store:
-        found = store.lineage(ptk_id, number)
+        found = store.lineage(name, number)
     rows = [{**asdict(one), "made_from": ", ".join(one.made_from)} for one in found]
     if as_json:
         rows = [asdict(one) for one in found]
-    print_rows(rows, as_json=as_json, title=f"Lineage of {ptk_id}", nothing="nothing is published yet")
+    print_rows(rows, as_json=as_json, title=f"Lineage of {name}", nothing="nothing is published yet")
+
+
+def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: bool) -> None:
+    if "." in stream:
+        raise InvalidRequest(
+            f"{stream!r} is no stream: a window is of a stream, which has a name without a dot"
+        )
+    with opened(home) as store:
+        found = store.lineage_of_window(stream, window)
+    rows = [asdict(one) for one in found]
+    if not as_json:
+        rows = [
+            {**row, "made_from": ", ".join(row["made_from"]), "newest": "newest" if row["newest"] else ""}
+            for row in rows
+        ]
+    print_rows(
+        rows,
+        as_json=as_json,
+        title=f"Versions that window {window} of {stream} went into",
+        nothing=f"window {window} of {stream} went into no published version",
+    )

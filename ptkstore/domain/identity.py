@@ -83,6 +83,7 @@ class Action(StrEnum):
     PTK_NOTIFY = "ptk.notify"
     PTK_ROLL_BACK = "ptk.roll-back"
     STATE_READ = "state.read"
+    STATE_TRACE = "state.trace"
     EVENT_FOLLOW = "event.follow"
     FEATURE_LOOK_UP = "feature.look-up"
     SUBSCRIPTION_CREATE = "subscription.create"
@@ -154,6 +155,7 @@ RULES: dict[Action, Rule] = {
     Action.PTK_NOTIFY: _rule(_D, own=True),
     Action.PTK_ROLL_BACK: _rule(_D, own=True),
     Action.STATE_READ: _rule(_D, _C, _O),
+    Action.STATE_TRACE: _rule(_D, _C, _O, _A),
     Action.EVENT_FOLLOW: _rule(_D, _C),
     Action.FEATURE_LOOK_UP: _rule(_D, _C),
     Action.SUBSCRIPTION_CREATE: _rule(_D, _C),
@@ -192,6 +194,7 @@ UNTRACED = frozenset(
         Action.PROFILE_READ,
         Action.TRAINING_LIST,
         Action.STATE_READ,
+        Action.STATE_TRACE,
         Action.EVENT_FOLLOW,
         Action.FEATURE_LOOK_UP,
         Action.SUBSCRIPTION_LIST,

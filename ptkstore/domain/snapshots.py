@@ -60,6 +60,22 @@ class Version:
         return parsed
 
 
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a version comes from, as its manifest says, without the rest of it.
+
+    `window_index` and `window_end` are of the newest window in the state, `made_from` the PTKs and numbers of the
+    versions whose states went into it directly.
+    """
+
+    ptk_id: str
+    number: int
+    window_index: int
+    window_end: str
+    release_decision: str
+    made_from: tuple[tuple[str, int], ...]
+
+
 PTKS = "ptks"
 """The folder of all PTKs, below the lake's root."""
 

@@ -16,7 +16,7 @@ from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.snapshots import Provenance, Version
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.ports.evaluating import Evaluations
@@ -204,6 +204,10 @@ class Ptks(Protocol):
         """The stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
         ...
 
+    def ids_on(self, stream: str) -> tuple[str, ...]:
+        """All PTKs that a stream ever had, those that were deregistered too, in order."""
+        ...
+
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """The PTK with what the profile it asks for says today, whoever that was made for."""
         ...
@@ -322,6 +326,10 @@ class Versions(Protocol):
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Number and time of election of what these jobs made, for those that made a version."""
+        ...
+
+    def provenance(self, ptk_id: str, since_window: int) -> tuple[Provenance, ...]:
+        """Of versions that were trained on this window or a later one, or repeat one that was, by number."""
         ...
 
     def all(self) -> Iterator[Version]:

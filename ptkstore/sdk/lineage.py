@@ -1,4 +1,4 @@
-"""Where a published state comes from, read from manifests."""
+"""Where a published state comes from, read from manifests, and where a window's rows went, as documents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import UnknownName
 
@@ -57,3 +58,27 @@ def lineage_of(
             )
         )
     return tuple(found)
+
+
+def descendant_document(descendant: Descendant) -> dict[str, Any]:
+    """One version that a window's rows went into."""
+    return {
+        "ptk_id": descendant.ptk_id,
+        "version": descendant.version,
+        "window_end": descendant.window_end,
+        "release_decision": descendant.release_decision,
+        "made_from": list(descendant.made_from),
+        "newest": descendant.newest,
+    }
+
+
+def descendant_of(document: Mapping[str, Any]) -> Descendant:
+    """The version that `descendant_document` wrote."""
+    return Descendant(
+        ptk_id=document["ptk_id"],
+        version=document["version"],
+        window_end=document["window_end"],
+        release_decision=document["release_decision"],
+        made_from=tuple(document["made_from"]),
+        newest=document["newest"],
+    )

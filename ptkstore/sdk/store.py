@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from ptkstore.domain.bundles import bundle_of
-from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from ptklib.checks import Examination
     from ptkstore.application.diff_versions import VersionDiff
     from ptkstore.application.export_ledger import Export
+    from ptkstore.application.trace_window import Descendant
     from ptkstore.domain.odometers import Odometers
     from ptkstore.wiring import Service
 
 
 AT_ONCE_MAX = 64
+WINDOWS_MAX = 10**18
 
 
 def connect(target: str | Path | None = None, *, token: str | None = None) -> Store:
@@ -225,6 +227,21 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         """The versions whose states went into a version (the newest by default), itself first."""
         newest = self.ptk(ptk_id, version).version
         return lineage_of(ptk_id, newest, lambda name, number: self._service.ptk_version(name, number)[0])
+
+    def lineage_of_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
+        """The published versions that a window's rows went into, of all teams' PTKs, by PTK and number.
+
+        Those that were trained on the window, and those made from such; PTKs that were deregistered are among them.
+
+        Raises
+        ------
+        UnknownName
+            No such stream, or it has closed no such window.
+        """
+        checked_name("stream", stream)
+        if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window < WINDOWS_MAX:
+            raise InvalidRequest("a window is a whole number from 0 on, counted from the stream's origin")
+        return self._service.trace_window(stream, window)
 
     def test_privacy(self, ptk_id: str, runs: int = RUNS) -> list[Examination]:
         """Audit a PTK's trainer on synthetic neighbouring datasets; reads no row and spends nothing.

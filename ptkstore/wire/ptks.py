@@ -197,6 +197,22 @@ class VersionOut(Wire):
     manifest_sha256: str
 
 
+class DescendantOut(Wire):
+    """A published version that a window's rows went into."""
+
+    ptk_id: str
+    version: int
+    window_end: Annotated[Instant, Field(description="of the newest window in its state, ISO 8601 in UTC")]
+    release_decision: str
+    made_from: Annotated[
+        list[str],
+        Field(description="the versions whose states went into it directly, as `<ptk_id> v<number>`"),
+    ]
+    newest: Annotated[
+        bool, Field(description="no later version of its PTK is in the lake: consumers read it")
+    ]
+
+
 class EvaluationOut(Wire):
     """The paid estimate of a version's loss.
 

@@ -28,6 +28,7 @@ from ptkstore.application import (
     register_ptk,
     rollback_ptk,
     signs_of_life,
+    trace_window,
     upgrade_catalog,
     versions,
 )
@@ -234,6 +235,12 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             placed = {job.position for job in uow.jobs.find(ptk_id=ptk_id) if job.kind is JobKind.PLACE}
             return tuple(v for v in uow.versions.of(ptk_id) if v.number <= max(placed, default=0))
+
+    def trace_window(
+        self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
+    ) -> tuple[trace_window.Descendant, ...]:
+        """See `application.trace_window`."""
+        return trace_window.trace_window(stream, window, after=after, limit=limit, begin=self.read)
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""

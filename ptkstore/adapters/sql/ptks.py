@@ -7,7 +7,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    insert,
+    select,
+    true,
+    type_coerce,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -16,7 +31,7 @@ from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.snapshots import Provenance, Version
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
@@ -70,6 +85,11 @@ class SqlPtks:
         if stream is None:
             raise UnknownName("PTK", ptk_id)
         return stream
+
+    def ids_on(self, stream: str) -> tuple[str, ...]:
+        """All PTKs that a stream ever had."""
+        query = select(t.ptks.c.ptk_id).where(t.ptks.c.stream == stream)
+        return tuple(sorted(self._connection.execute(query).scalars()))  # databases order texts in many ways
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
@@ -167,6 +187,25 @@ class SqlVersions:
             found.update((row.job_id, (row.number, row.elected_at)) for row in rows)
         return found
 
+    def provenance(self, ptk_id: str, since_window: int) -> tuple[Provenance, ...]:
+        """Read out of the manifests by the database: they grow with every block that is in a state."""
+        query = (
+            _provenance(self._connection.dialect.name)
+            .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since_window)
+            .order_by(t.versions.c.number)
+        )
+        return tuple(
+            Provenance(
+                ptk_id,
+                row.number,
+                row.window_index,
+                row.window_end,
+                row.release_decision,
+                tuple((one["ptk_id"], one["version"]) for one in row.made_from or ()),
+            )
+            for row in self._connection.execute(query)
+        )
+
     def all(self) -> Iterator[Version]:
         """Of all PTKs, one by one."""
         query = select(t.versions).order_by(t.versions.c.ptk_id, t.versions.c.number)
@@ -175,6 +214,35 @@ class SqlVersions:
     def draft_ids(self) -> frozenset[str]:
         """Drafts that were elected."""
         return frozenset(self._connection.execute(select(t.versions.c.draft_id)).scalars())
+
+
+def _provenance(dialect: str) -> Select[Any]:
+    """Number and newest window of versions, and of each manifest the window's end, the decision and the origins."""
+    manifest, names = t.versions.c.manifest, (t.versions.c.number, t.versions.c.window_index)
+    if dialect == "sqlite":
+        end, decision, made_from = (
+            func.json_extract(manifest, f"$.{path}")
+            for path in ("newest_contributing_window.end", "release_decision", "made_from")
+        )
+        return select(
+            *names,
+            end.label("window_end"),
+            decision.label("release_decision"),
+            type_coerce(made_from, JSON()).label("made_from"),
+        )
+    said = (  # once: every expression of its own would fetch and parse the manifest anew
+        func.json_to_record(cast(manifest, JSON()))
+        .table_valued(
+            column("newest_contributing_window", JSON()),
+            column("release_decision", Text()),
+            column("made_from", JSON()),
+        )
+        .render_derived(with_types=True)
+    )
+    end = said.c.newest_contributing_window["end"].as_string()
+    return select(*names, end.label("window_end"), said.c.release_decision, said.c.made_from).select_from(
+        t.versions.join(said, true())
+    )
 
 
 def _version(row: Row[Any]) -> Version:

@@ -10,7 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from ptkstore.api.feed import Feed
 from ptkstore.api.guard import WhoAsks, token_text
-from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.pages import NUMBER_DIGITS, Cursor, Limit, cursor_at, number_at, page_of, place_in
 from ptkstore.api.resources import Resource
 from ptkstore.api.states import State, States
 from ptkstore.application.authorize import Named
@@ -18,8 +18,9 @@ from ptkstore.domain.identity import Action
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents import version_document
 from ptkstore.sdk.evaluations import evaluation_document
-from ptkstore.wire.base import Page, PtkId
-from ptkstore.wire.ptks import EvaluationOut, VersionOut
+from ptkstore.sdk.lineage import descendant_document
+from ptkstore.wire.base import Name, Page, PtkId
+from ptkstore.wire.ptks import DescendantOut, EvaluationOut, VersionOut
 
 resource = Resource("versions")
 PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
@@ -37,6 +38,35 @@ def list_versions(
     """List the published versions of a PTK."""
     versions = caller.service.versions(ptk_id)
     return page_of(versions, lambda version: f"{version.number:08d}", version_document, cursor, limit)
+
+
+@resource.route(
+    "GET",
+    "/streams/{stream}/windows/{window}/versions",
+    Action.STATE_TRACE,
+    response_model=Page[DescendantOut],
+)
+def trace_window(
+    stream: Annotated[Name, Path(description="the stream's name")],
+    window: Annotated[
+        int, Path(ge=0, le=10**NUMBER_DIGITS - 1, description="counted from the stream's origin")
+    ],
+    caller: WhoAsks,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> dict[str, Any]:
+    """List the published versions that a window's rows went into.
+
+    Of all PTKs that the stream ever had: those that were trained on the window, and those made from such. What their
+    manifests say, and nothing of the window's rows.
+    """
+    after = None if cursor is None else _key_in(cursor)
+    found = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
+    shown = found[:limit]
+    return {
+        "items": [descendant_document(one) for one in shown],
+        "next_cursor": (cursor_at(f"{shown[-1].ptk_id}/{shown[-1].version}") if len(found) > limit else None),
+    }
 
 
 @resource.route("GET", "/ptks/{ptk_id}/evaluations", Action.STATE_READ, response_model=Page[EvaluationOut])
@@ -145,6 +175,12 @@ async def follow_events(
             await place.__aexit__(None, None, None)
 
     return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+def _key_in(cursor: str) -> tuple[str, int]:
+    """PTK and number of the version that a cursor goes on after."""
+    ptk_id, _, number = place_in(cursor).rpartition("/")
+    return ptk_id, number_at(number)
 
 
 def _state(request: Request, ptk_id: str, number: int) -> State:

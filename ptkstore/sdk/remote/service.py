@@ -16,6 +16,7 @@ from ptkstore.application.export_ledger import Export
 from ptkstore.application.ingest_records import IngestReply
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
+from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
@@ -31,6 +32,7 @@ from ptkstore.sdk.documents import (
     stream_of,
 )
 from ptkstore.sdk.evaluations import evaluation_of
+from ptkstore.sdk.lineage import descendant_of
 from ptkstore.sdk.profiles import profile_of
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
@@ -200,6 +202,11 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
                 lambda one: PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one),
             )
         )
+
+    def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
+        """The published versions that a window's rows went into."""
+        path = path_of("streams", stream, "windows", window, "versions")
+        return tuple(self._http.pages(path, descendant_of))
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """Paid estimates of the losses of published versions."""

@@ -71,6 +71,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("GET", "/v1/ptks/{ptk_id}/evaluations"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/versions/{number}/manifest"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/versions/{number}/files/{name}"): ({D, C, O}, ""),
+    ("GET", "/v1/streams/{stream}/windows/{window}/versions"): ({D, C, O, A}, ""),
     ("GET", "/v1/ptks/{ptk_id}/events"): ({D, C}, ""),
     ("POST", "/v1/lookups"): ({D, C}, ""),
     ("POST", "/v1/subscriptions"): ({D, C}, ""),
@@ -134,7 +135,7 @@ class Requests:
 
     def arguments(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
         """The path to ask for, and what goes with it."""
-        fixed = {"stream": "taxi", "number": "1", "name": "none.parquet", "sha256": "0" * 64}
+        fixed = {"stream": "taxi", "number": "1", "window": "0", "name": "none.parquet", "sha256": "0" * 64}
         makers: dict[str, Callable[[], str]] = {
             "ptk_id": self.ptk if method == "DELETE" else lambda: "taxi.speed",
             "subscription_id": self.subscription,

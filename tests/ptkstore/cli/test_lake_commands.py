@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.sdk import Store
 from ptkstore.sdk.lineage import lineage_of
-from tests.ptkstore.application.world import World
+from tests.ptkstore.application.world import DAY, ORIGIN, World
 from tests.ptkstore.cli.test_commands import Line
 
 PTK = "taxi.speed"
@@ -66,6 +66,44 @@ def test_lineage_goes_back_to_the_first_trainings(home: Path) -> None:
     assert "no version" in ptk.refused("lineage", PTK, "--version", "x", code=2)
     assert ptk.refused("lineage", PTK, "--version", "9", code=2)
     assert ptk.refused("lineage", "taxi.nobody", code=2)
+
+
+def test_a_window_is_followed_to_the_versions_that_its_rows_went_into(home: Path) -> None:
+    ptk = Line(home)
+    assert [(one["version"], one["newest"]) for one in ptk.json("lineage", "taxi", "--window", "0")] == [
+        (1, False),
+        (2, False),
+        (3, True),
+    ]
+    assert ptk.json("lineage", "taxi", "--window", "1") == [
+        {
+            "ptk_id": PTK,
+            "version": 2,
+            "window_end": "2026-01-07T00:00:00+00:00",
+            "release_decision": "elected",
+            "made_from": [f"{PTK} v1"],
+            "newest": False,
+        }
+    ]
+    shown = ptk.run("lineage", "taxi", "--window", "0").output
+    assert "rolled-back" in shown
+    assert shown.count("newest") == 2  # the column, and the version
+    world = World(home)
+    world.stream("bikes")
+    world.service.close_windows("bikes", ORIGIN + DAY)
+    world.service.close()
+    assert ptk.json("lineage", "bikes", "--window", "0") == []
+    assert "no published version" in ptk.run("lineage", "bikes", "--window", "0").output
+
+
+def test_a_lineage_is_of_a_ptk_or_of_a_window(home: Path) -> None:
+    ptk = Line(home)
+    assert "give one" in ptk.refused("lineage", PTK, "--version", "1", "--window", "0", code=2)
+    assert "no stream" in ptk.refused("lineage", PTK, "--window", "0", code=2)
+    assert "stream with --window" in ptk.refused("lineage", "taxi", code=2)
+    assert "no stream 'bikes'" in ptk.refused("lineage", "bikes", "--window", "0", code=2)
+    assert "closed window 'taxi/2'" in ptk.refused("lineage", "taxi", "--window", "2", code=2)
+    ptk.run("lineage", "taxi", "--window", "-1", code=2)
 
 
 def test_an_ancestor_with_another_hash_or_none_at_all_is_told() -> None:

@@ -61,7 +61,17 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
-    *("profile", "evaluations", "versions", "ptk_version", "diff_versions", "life", "numbers", "due"),
+    *(
+        "profile",
+        "evaluations",
+        "versions",
+        "trace_window",
+        "ptk_version",
+        "diff_versions",
+        "life",
+        "numbers",
+        "due",
+    ),
     "admit_ptks",
     *(
         "wait_for_version",

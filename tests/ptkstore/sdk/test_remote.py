@@ -24,6 +24,7 @@ from ptklib import HistoricalStatistics
 from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
 from ptkstore.application.read_profile import ProfileView
+from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.identity import Role
@@ -41,7 +42,7 @@ from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
 
@@ -310,6 +311,41 @@ def test_a_version_is_compared_and_published_again(store: Store, world: World) -
         )
         == [e.UnknownName] * 4
     )
+
+
+def test_a_window_is_traced_to_the_versions_that_its_rows_went_into(store: Store, world: World) -> None:
+    world.stream(retention_windows=20)
+    world.register(epsilon=0.001)
+    world.service.register_ptk(
+        team="ads", name="speed", stream=STREAM, estimator=speed(0.001), target=0.1, train_frequency="1d"
+    )
+    for day in range(3):
+        world.publish(day)
+    store.rollback("taxi.speed", 1)
+    world.work("place", "flip")
+    store.service.deregister_ptk("taxi.speed")
+    found = store.lineage_of_window(STREAM, 1)
+    assert found == Store(world.service).lineage_of_window(STREAM, 1)
+    assert [(one.ptk_id, one.version, one.newest) for one in found] == [
+        ("ads.speed", 2, False),
+        ("ads.speed", 3, True),
+        ("taxi.speed", 2, False),
+        ("taxi.speed", 3, False),
+    ]
+    assert store.lineage_of_window(STREAM, 0)[-1] == Descendant(
+        "taxi.speed", 4, (ORIGIN + DAY).isoformat(), "rolled-back", ("taxi.speed v1",), newest=True
+    )
+    assert refusals(
+        lambda: store.lineage_of_window("bikes", 0),
+        lambda: store.lineage_of_window(STREAM, 3),
+        lambda: store.lineage_of_window(STREAM, 10**18 - 1),
+        lambda: store.lineage_of_window("taxi.speed", 0),
+        lambda: store.lineage_of_window("../x", 0),
+        lambda: store.lineage_of_window(STREAM, -1),
+        lambda: store.lineage_of_window(STREAM, 10**18),
+        lambda: store.lineage_of_window(STREAM, True),
+        lambda: store.lineage_of_window(STREAM, "1"),  # type: ignore[arg-type]
+    ) == [*[e.UnknownName] * 3, *[e.InvalidRequest] * 6]
 
 
 def test_dead_letters_are_counted_in_a_list_and_told_of_one_subscription(store: Store, world: World) -> None:

@@ -1,0 +1,196 @@
+"""Which versions a window went into, asked of SQLite and of a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.application.trace_window import Descendant, trace_window
+from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.snapshots import Provenance, Version, canonical_json
+from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.errors import UnknownName
+from tests.contracts.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named
+
+A, B, C, ELSEWHERE = "ads.a", "taxi.b", "zoo.c", "taxi.elsewhere"
+Key = tuple[str, int]
+
+
+def version(key: Key, window: int, *made_from: Key) -> Version:
+    """What the lineage of a version needs of it, beside a list of blocks that looks like origins."""
+    ptk_id, number = key
+    name = f"{ptk_id}/{number}"
+    manifest = {
+        "blocks": [{"made_from": [{"ptk_id": B, "version": 1}], "number": n} for n in range(window)],
+        "newest_contributing_window": {"index": window, "end": f"end of {window}"},
+        "release_decision": "elected",
+        "made_from": [{"ptk_id": of, "version": n, "sha256": "0" * 64} for of, n in made_from],
+    }
+    return Version(ptk_id, number, f"train/{name}", f"draft-{name}", window, NOW, canonical_json(manifest))
+
+
+class LineageContract:
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+        """Two streams with ten closed windows; three PTKs of the one, of three teams, and one of the other."""
+        with SqlCatalog(url) as catalog:
+            with catalog.begin() as uow:
+                for name in (STREAM, "bikes"):
+                    uow.streams.add(stream_named(name))
+                    for n in range(10):
+                        day = timedelta(days=1)
+                        span = (ORIGIN + n * day, ORIGIN + (n + 1) * day)
+                        uow.windows.add(Window(WindowId(name, n), *span, WindowState.EXPIRED))
+                for ptk_id in (C, B, A):
+                    uow.ptks.add(ptk_spec(ptk_id))
+                uow.ptks.add(replace(ptk_spec(ELSEWHERE), stream="bikes"))
+                uow.commit()
+            yield catalog
+
+    def add(self, catalog: SqlCatalog, *versions: Version, **placed: int) -> None:
+        with catalog.begin() as uow:
+            for one in versions:
+                uow.jobs.add(job(one.job_id, JobKind.TRAIN, ptk_id=one.ptk_id, window=one.window_index))
+                uow.versions.add(one)
+            newest = {one.ptk_id: one.number for one in versions} | placed
+            for ptk_id, number in newest.items():
+                cursor = job(f"place/{ptk_id}", JobKind.PLACE, ptk_id=ptk_id, window=None, position=number)
+                uow.jobs.add(replace(cursor, state=JobState.IDLE))
+            uow.commit()
+
+    def trace(self, catalog: SqlCatalog, window: int, **more: Any) -> list[Key]:
+        found = trace_window(STREAM, window, begin=catalog.read, **more)
+        return [(one.ptk_id, one.version) for one in found]
+
+    def test_all_that_a_stream_ever_had_are_known(self, catalog: SqlCatalog) -> None:
+        with catalog.begin() as uow:
+            uow.ptks.remove(B)
+            uow.commit()
+        with catalog.read() as uow:
+            assert uow.ptks.ids_on(STREAM) == (A, B, C)
+            assert uow.ptks.ids_on("bikes") == (ELSEWHERE,)
+            assert uow.ptks.ids_on("nowhere") == ()
+
+    def test_a_manifest_tells_where_its_state_comes_from(self, catalog: SqlCatalog) -> None:
+        self.add(catalog, version((A, 1), 0), version((A, 2), 5, (A, 1), (B, 7)), version((A, 3), 4))
+        with catalog.read() as uow:
+            assert uow.versions.provenance(A, 4) == (
+                Provenance(A, 2, 5, "end of 5", "elected", ((A, 1), (B, 7))),
+                Provenance(A, 3, 4, "end of 4", "elected", ()),
+            )
+            assert len(uow.versions.provenance(A, 0)) == 3
+            assert uow.versions.provenance(A, 6) == uow.versions.provenance(B, 0) == ()
+
+    def test_a_manifest_from_before_origins_were_written_has_none(self, catalog: SqlCatalog) -> None:
+        old = {"newest_contributing_window": {"end": "e"}, "release_decision": "elected"}
+        self.add(catalog, replace(version((A, 1), 0), manifest=canonical_json(old)))
+        with catalog.read() as uow:
+            assert uow.versions.provenance(A, 0) == (Provenance(A, 1, 0, "e", "elected", ()),)
+
+    def test_states_are_followed_from_ptk_to_ptk(self, catalog: SqlCatalog) -> None:
+        self.add(
+            catalog,
+            version((A, 1), 1),
+            version((A, 2), 3),
+            version((A, 3), 4, (C, 2)),
+            version((A, 4), 5, (B, 3), (A, 1)),
+            version((B, 1), 2),
+            version((B, 2), 3, (B, 1)),
+            version((B, 3), 4, (A, 2)),
+            version((C, 1), 3, (A, 1)),
+            version((C, 2), 4, (C, 1), (B, 2)),
+        )
+        assert self.trace(catalog, 2) == [(A, 3), (B, 1), (B, 2), (C, 2)]
+        assert self.trace(catalog, 1) == [(A, 1), (A, 3), (A, 4), (C, 1), (C, 2)]
+        assert self.trace(catalog, 3) == [(A, 2), (A, 3), (A, 4), (B, 2), (B, 3), (C, 1), (C, 2)]
+        assert self.trace(catalog, 5) == [(A, 4)]
+        assert self.trace(catalog, 6) == []
+        found = trace_window(STREAM, 2, begin=catalog.read)
+        assert found[0] == Descendant(A, 3, "end of 4", "elected", (f"{C} v2",), newest=False)
+        assert [one.newest for one in found] == [False, False, False, True]
+
+    def test_where_several_ways_lead_back_each_version_on_them_is_found(self, catalog: SqlCatalog) -> None:
+        self.add(
+            catalog,
+            version((A, 1), 3, (C, 1), (B, 1)),
+            version((A, 2), 3, (B, 2), (C, 2)),
+            version((A, 3), 3, (B, 3), (C, 1)),
+            version((A, 4), 3, (C, 1), (B, 3)),
+            version((A, 5), 3, (B, 3)),
+            version((A, 6), 3, (B, 1)),
+            version((A, 7), 3, (C, 2)),
+            version((B, 1), 2, (C, 1)),
+            version((B, 2), 2, (C, 1)),
+            version((B, 3), 2),
+            version((C, 1), 1),
+            version((C, 2), 2, (B, 2)),
+        )
+        of_a = [(A, number) for number in (1, 2, 3, 4, 6, 7)]
+        assert self.trace(catalog, 1) == [*of_a, (B, 1), (B, 2), (C, 1), (C, 2)]
+
+    def test_a_window_of_another_stream_is_another_window(self, catalog: SqlCatalog) -> None:
+        self.add(catalog, version((ELSEWHERE, 1), 2), version((A, 1), 3, (ELSEWHERE, 1)))
+        assert self.trace(catalog, 2) == []
+        assert self.trace(catalog, 3) == [(A, 1)]
+
+    def test_origins_that_are_not_there_or_lead_in_a_circle_end_the_search(self, catalog: SqlCatalog) -> None:
+        self.add(
+            catalog,
+            version((A, 1), 3, (B, 1)),
+            version((B, 1), 3, (A, 1), (B, 1)),
+            version((C, 1), 3, (C, 9), ("taxi.nobody", 1), (A, 1)),
+            version((C, 2), 3, (C, 2), (C, 1)),
+        )
+        assert self.trace(catalog, 2) == []
+        assert self.trace(catalog, 3) == [(A, 1), (B, 1), (C, 1), (C, 2)]
+
+    def test_a_version_that_is_not_in_the_lake_is_not_told(self, catalog: SqlCatalog) -> None:
+        chain = [version((A, n), n, *([(A, n - 1)] if n > 1 else [])) for n in (1, 2, 3)]
+        self.add(catalog, *chain, version((B, 1), 1), **{A: 2, B: 0})
+        found = trace_window(STREAM, 1, begin=catalog.read)
+        assert [(one.ptk_id, one.version, one.newest) for one in found] == [(A, 1, False), (A, 2, True)]
+
+    def test_a_long_answer_comes_in_parts(self, catalog: SqlCatalog) -> None:
+        for ptk_id in (A, B, C):
+            chain = [version((ptk_id, n), n - 1, *([(ptk_id, n - 1)] if n > 1 else [])) for n in range(1, 11)]
+            self.add(catalog, *chain)
+        everything = self.trace(catalog, 1)
+        assert everything == [(ptk_id, n) for ptk_id in (A, B, C) for n in range(2, 11)]
+        parts: list[Key] = []
+        while part := self.trace(catalog, 1, after=parts[-1] if parts else None, limit=4):
+            parts += part
+            assert parts == everything[: len(parts)]
+            assert len(part) <= 4
+        assert parts == everything
+        assert self.trace(catalog, 1, after=(B, 9), limit=1) == [(B, 10)]
+        assert self.trace(catalog, 1, after=(C, 10)) == []
+        assert self.trace(catalog, 1, after=("b", 0), limit=1) == [(B, 2)]
+
+    def test_a_stream_or_a_closed_window_that_there_is_not_is_an_error(self, catalog: SqlCatalog) -> None:
+        for stream, window, kind in (("nowhere", 0, "stream"), (STREAM, 10, "closed window")):
+            with pytest.raises(UnknownName) as error:
+                trace_window(stream, window, begin=catalog.read)
+            assert error.value.kind == kind
+
+
+class TestOnSqlite(LineageContract):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'catalog.db'}"
+
+
+@pytest.mark.real
+class TestOnPostgresql(LineageContract):
+    @pytest.fixture
+    def url(self, fresh_postgres_url: str) -> str:
+        return fresh_postgres_url
