@@ -32,6 +32,7 @@ from ptkstore.api.routes import (
     subscriptions,
     versions,
 )
+from ptkstore.api.slots import Slots
 from ptkstore.api.states import States
 from ptkstore.api.turns import Turns
 from ptkstore.application.refused_callers import RefusedCallers
@@ -59,7 +60,12 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = limits.threads
         app.state.turns = Turns()
-        app.state.slots = ingest.Slots(limits.ingests_at_once)
+        app.state.slots = Slots(
+            limits.ingests_at_once, "many batches are being stored; send this one again later"
+        )
+        app.state.large = Slots(
+            limits.exchanges_at_once, "many large documents are being read; send this one again later"
+        )
         app.state.feed = Feed(service, limits, numbers)
         yield
         await app.state.feed.close()

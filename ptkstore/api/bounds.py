@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 
@@ -11,8 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ptkstore.api.limits import Limits
 from ptkstore.api.problems import Interrupted, answer, plain_problem
+from ptkstore.api.resources import PREFIX
 
-INGEST = "/ingest"
+_OF_STREAM = re.compile(rf"{PREFIX}/streams/[^/]+/(ingest|admission|exchange)")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -33,7 +35,7 @@ class Bounds:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        most = self._limits.ingest_body if scope["path"].endswith(INGEST) else self._limits.json_body
+        most = self._most(scope["path"])
         refusal = _refusal(headers, most)
         if refusal is not None:
             status, detail = refusal
@@ -65,6 +67,13 @@ class Bounds:
             await answer(problem)(scope, receive, send)
             return
         await task
+
+    def _most(self, path: str) -> int:
+        """How long a body may be; what is longer than most others is read once it is known who sends it."""
+        match = _OF_STREAM.fullmatch(path)
+        if match is None:
+            return self._limits.json_body
+        return self._limits.ingest_body if match[1] == "ingest" else self._limits.exchange_body
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)

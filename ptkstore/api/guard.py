@@ -92,6 +92,10 @@ class Guard:
             yield caller
             self._check(caller)
 
+    def check(self, request: Request) -> None:
+        """Raise unless the request may be made; nothing is recorded but a refusal."""
+        self._admitted(request)
+
     def refuse(self, request: Request, error: Exception) -> Never:
         """Raise `error` for a request that is not as it should be, to those alone who may send it."""
         with self.admitted(request):

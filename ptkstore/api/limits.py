@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptkstore.settings import Settings
+from ptkstore.wire.base import EXCHANGE_BYTES_MAX
 
 MIB = 2**20
 
@@ -15,6 +16,8 @@ class Limits:
 
     threads: int = 12
     json_body: int = MIB
+    exchange_body: int = EXCHANGE_BYTES_MAX
+    exchanges_at_once: int = 2  # of those beyond `json_body`
     ingest_body: int = 64 * MIB
     ingest_rows: int = 1_000_000
     ingest_decoded: int = 512 * MIB  # rows as columns in memory

@@ -13,7 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from ptkstore.api.guard import Guard
+from ptkstore.api.limits import Limits
 from ptkstore.api.problems import Interrupted
+from ptkstore.api.slots import Slots
 from ptkstore.wire.base import plain
 
 
@@ -48,10 +50,23 @@ class LazyRoute(APIRoute):
         """The handler, given a lazy request."""
         handle = super().get_route_handler()
         guard: Guard | None = getattr(self.endpoint, "guard", None)
+        large = getattr(self.endpoint, "large", False)
+
+        async def known(request: Request) -> Response:
+            lazy = _LazyRequest(request.scope, request.receive)
+            if guard is None or not large or not _is_long(request):
+                return await handle(lazy)
+            # Before so much of it is read; the endpoint asks again.
+            await request.app.state.turns.run(partial(guard.check, request))
+            slots: Slots = request.app.state.large
+            async with slots.reading():
+                await lazy.body()  # which it keeps
+                async with slots.working():
+                    return await handle(lazy)
 
         async def strictly(request: Request) -> Response:
             try:
-                return await handle(_LazyRequest(request.scope, request.receive))
+                return await known(request)
             except RequestValidationError as error:
                 if guard is not None and not getattr(request.state, "asked", False):
                     # The endpoint, which asks who it is, was not reached.
@@ -59,6 +74,13 @@ class LazyRoute(APIRoute):
                 raise
 
         return strictly
+
+
+def _is_long(request: Request) -> bool:
+    """Whether a body is, or may be, longer than those that are read unasked."""
+    limits: Limits = request.app.state.limits
+    length = int(request.headers.get("content-length", "0"))
+    return "transfer-encoding" in request.headers or length > limits.json_body
 
 
 def _no_constant(name: str) -> Any:

@@ -66,9 +66,13 @@ class Resource:
         *,
         status: int = 200,
         problems: Sequence[int] = (),
+        large: bool = False,
         **more: Any,
     ) -> Callable[[_Endpoint], _Endpoint]:
-        """Declare a route; `problems` are the refusals beyond those that any route may give."""
+        """Declare a route.
+
+        `problems` are the refusals beyond those that any route may give; `large` lets a document be longer than others.
+        """
         statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
         if method != "GET":
             statuses = sorted({*statuses, 408, 409, 413, 415, 504})
@@ -81,7 +85,7 @@ class Resource:
             first = [Depends(guard, scope="function")] if iscoroutinefunction(endpoint) else []
             self.router.add_api_route(
                 path,
-                endpoint if first else _in_one_thread(endpoint, guard, status),
+                endpoint if first else _in_one_thread(endpoint, guard, status, large=large),
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
@@ -96,7 +100,7 @@ class Resource:
         return declare
 
 
-def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
+def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int, *, large: bool) -> _Endpoint:
     """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
 
     A document that came is read and held against its model here: that costs more the larger it is and the worse.
@@ -129,7 +133,7 @@ def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int) -> _Endpoint:
         return await turns.run(partial(answer, asked, named))
 
     answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
-    answered.guard = guard  # type: ignore[attr-defined]
+    answered.guard, answered.large = guard, large  # type: ignore[attr-defined]
     return cast("_Endpoint", answered)
 
 

@@ -11,7 +11,15 @@ from ptkstore.application.evaluation_plans import check_evaluations
 from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.planning import plan_with
-from ptkstore.application.registering import add, check_room, is_same, remove, replace, tell_of_refusal
+from ptkstore.application.registering import (
+    add,
+    check_room,
+    is_same,
+    is_told,
+    remove,
+    replace,
+    tell_of_refusal,
+)
 from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.audit import subject_of
@@ -69,7 +77,8 @@ def admit_ptks(
 ) -> Admission:
     """Say what would be refused if a team's PTKs came to be as wanted, and those of `leaving` went; reads alone.
 
-    Team code is not run for it.
+    Team code is not run for it. All reads of `begin` have to see one moment: whoever brings the same PTKs meanwhile
+    would else be seen in part, as if their names were somebody else's.
 
     Raises
     ------
@@ -99,7 +108,8 @@ def exchange_ptks(
 ) -> None:
     """Register and change what is wanted and deregister `leaving`, all of it or nothing; repeatable.
 
-    A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone.
+    A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone. All reads of `read` have to see
+    one moment, as those of `admit_ptks`.
 
     Raises
     ------
@@ -115,9 +125,10 @@ def exchange_ptks(
     with read() as uow:  # who is refused holds up no writer while it is found out
         owner = uow.streams.get(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
-    if decision.refusals:
-        with begin() as uow:
-            _raise_first(uow, decision, owner, clock)
+    for ptk_id, error in decision.refusals.items():
+        if isinstance(error, PtkRejected):
+            _tell(ptk_id, owner, begin=begin, read=read, clock=clock)
+        raise error
     admitted: dict[str, bytes | None] = {}
     for spec in decision.changed:
         before = decision.known.get(spec.ptk_id)
@@ -246,10 +257,10 @@ def _without_room(
 def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
     """Whether each change finds room beside all that is there before it, what goes included."""
     there = dict(decision.known)
-    if len(decision.changed) > _MOST_ONE_BY_ONE:
-        return False
     if not any(spec.ptk_id in there for spec in decision.changed):
         return not decision.gone or _fit(decision.changed, list(there.values()), policy)
+    if len(decision.changed) > _MOST_ONE_BY_ONE:
+        return False
     for spec in decision.changed:
         there.pop(spec.ptk_id, None)
         if not _fit([spec], list(there.values()), policy):
@@ -276,6 +287,16 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
         for spec in changed
         if evaluation_epsilon(spec.config) is not None
     }.values()
+
+
+def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Begin, clock: Clock) -> None:
+    """Leave word of a refusal; who is refused again holds up no writer."""
+    with read() as uow:
+        if is_told(uow, ptk_id, owner):
+            return
+    with begin() as uow:
+        owner = uow.streams.lock(owner.name)  # of two who are refused at once, one leaves word
+        tell_of_refusal(uow, ptk_id, owner, clock)
 
 
 def _raise_first(uow: UnitOfWork, decision: _Decision, owner: Stream, clock: Clock) -> None:

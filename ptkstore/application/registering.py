@@ -42,11 +42,19 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
 
 def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
     """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
-    notice = Notice(clock.now(), owner.team, f"{owner.name} {ptk_id}", PtkRejected.code)
-    known = uow.notices_about(owner.team, [notice.subject])
-    if notice.code not in {one.code for one in known}:
-        uow.notify_owner(notice)
+    if not is_told(uow, ptk_id, owner):
+        uow.notify_owner(Notice(clock.now(), owner.team, _refused(ptk_id, owner), PtkRejected.code))
         uow.commit()
+
+
+def is_told(uow: UnitOfWork, ptk_id: str, owner: Stream) -> bool:
+    """Whether the stream's owner was told by now that a PTK was refused."""
+    known = uow.notices_about(owner.team, [_refused(ptk_id, owner)])
+    return any(one.code == PtkRejected.code for one in known)
+
+
+def _refused(ptk_id: str, owner: Stream) -> str:
+    return f"{owner.name} {ptk_id}"
 
 
 def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:

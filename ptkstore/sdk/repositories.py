@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,16 +106,17 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
     if step.refusals:
         raise next(iter(step.refusals.values()))
     admissions = dict(step.admissions())
+    if len(_refused(admissions)) > 1:  # what has room by now must not be done before another stream refuses
+        admissions |= {stream: step.admission(stream) for stream in _refused(admissions)}
     done = set()
-    for stream, admission in admissions.items():
-        if admission.refusals:  # once more to the store, which refuses it and tells the stream's owner
-            step.exchange(stream)
-            done.add(stream)  # or there is room by now
-    sent: set[str] = set()
-    for change, ptk in step.compared:
-        _, bundle = repository.described(ptk)
-        if bundle is not None and change.bundle not in sent:
-            sent.add(service.put_bundle(bundle, team=repository.team))
+    for stream, error in sorted(
+        _refused(admissions).items(), key=lambda one: isinstance(one[1], PtkRejected)
+    ):
+        if isinstance(error, PtkRejected):
+            step.send(stream)  # there may be room by now
+        step.exchange(stream)  # else the store refuses it, and tells the stream's owner
+        done.add(stream)
+    step.send()
     at_once = {stream for stream, admission in admissions.items() if admission.at_once} - done
     for change, ptk in step.compared:
         if change.action != "keep" and ptk.stream not in at_once | done:
@@ -123,7 +125,8 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
         step.exchange(stream)
     for removal in step.removals:
         if step.known[removal.ptk_id].stream not in at_once | done:
-            service.deregister_ptk(removal.ptk_id)
+            with suppress(UnknownName):  # somebody else pruned it meanwhile
+                service.deregister_ptk(removal.ptk_id)
     changes = [
         replace(change, checks="passed")  # or the store had refused it
         if change.action != "keep" and change.bundle is not None
@@ -144,6 +147,7 @@ class _Step:
         """What cannot be asked of any stream."""
         self.compared = [(self._compared(ptk), ptk) for ptk in repository.ptks]
         self._undeclared = _removals(repository, self.known)
+        self._sent: set[str | None] = set()
 
     @property
     def removals(self) -> Sequence[Change]:
@@ -152,8 +156,11 @@ class _Step:
 
     def admissions(self) -> list[tuple[str, Admission]]:
         """What each stream says of the changes on it."""
-        wanted = self._wanted()
-        return [(stream, self._admission(stream, self._leaving(stream, self._prune))) for stream in wanted]
+        return [(stream, self.admission(stream)) for stream in self._wanted()]
+
+    def admission(self, stream: str) -> Admission:
+        """What a stream says of the changes on it."""
+        return self._admission(stream, self._leaving(stream, self._prune))
 
     def advised(self, stream: str, admission: Admission) -> Mapping[str, PtkStoreError]:
         """The refusals, with the word that a PTK would find room if what is not declared went, where that is so."""
@@ -165,6 +172,13 @@ class _Step:
         advice = f"; it would fit with --prune, without {', '.join(leaving)}"
         better = {i: PtkRejected(f"{error}{advice}") for i, error in short.items() if i not in still}
         return {**admission.refusals, **better}
+
+    def send(self, stream: str | None = None) -> None:
+        """Upload the own code that is declared, for a stream or for all, unless that is done."""
+        for change, ptk in self.compared:
+            _, bundle = self._repository.described(ptk)
+            if bundle is not None and change.bundle not in self._sent and stream in (None, ptk.stream):
+                self._sent.add(self._service.put_bundle(bundle, team=self._repository.team))
 
     def exchange(self, stream: str) -> None:
         """Change all that is to be changed on a stream, or nothing."""
@@ -226,6 +240,15 @@ class _Step:
             assurance_of(spec).value,
             spec["params"].get("bundle"),
         )
+
+
+def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]:
+    """The first refusal of each stream that refuses."""
+    return {
+        stream: next(iter(admission.refusals.values()))
+        for stream, admission in admissions.items()
+        if admission.refusals
+    }
 
 
 def _is_kept(before: PtkSpec, ptk: PTK, spec: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:

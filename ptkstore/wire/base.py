@@ -15,6 +15,8 @@ TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})$
 DECIMAL = r"^\d{1,6}(\.\d{1,24})?([eE]-?\d{1,2})?$"
 
 LIST_MAX = 200
+EXCHANGE_BYTES_MAX = 8 * 2**20
+"""Of what a team's PTKs of a stream are to be, as JSON: one that is all brackets is 400 MiB when it is read."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 JSON_DEPTH = 24
 JSON_INTEGER = 2**63

@@ -169,6 +169,11 @@ class Adapters:
         """Starts a transaction that only reads: it waits for no writer, and cannot commit."""
         return self.catalog.read
 
+    @property
+    def read_one_moment(self) -> Begin:
+        """Starts one that only reads, and whose every read sees the catalog as it was at the first; not its ledger."""
+        return self.catalog.read_one_moment
+
     @cached_property
     def charges(self) -> GroupCommit:
         """Where the threads of this process that charge one stream meet."""

@@ -23,7 +23,12 @@ class TeamCoding(Adapters):
     ) -> exchange_ptks.Admission:
         """See `application.exchange_ptks`."""
         return exchange_ptks.admit_ptks(
-            team=team, stream=stream, wanted=wanted, leaving=leaving, begin=self.read, features=self.features
+            team=team,
+            stream=stream,
+            wanted=wanted,
+            leaving=leaving,
+            begin=self.read_one_moment,
+            features=self.features,
         )
 
     def exchange_ptks(
@@ -41,7 +46,7 @@ class TeamCoding(Adapters):
             wanted=wanted,
             leaving=leaving,
             begin=self.begin,
-            read=self.read,
+            read=self.read_one_moment,
             clock=self.clock,
             features=self.features,
             bundles=self.bundles,

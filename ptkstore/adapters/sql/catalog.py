@@ -111,7 +111,7 @@ class SqlCatalog:
     """The catalog behind one SQLAlchemy engine.
 
     SQLite runs in WAL mode with full sync and takes its write lock at the start of each transaction that may write;
-    PostgreSQL runs READ COMMITTED with row locks. `url` is an SQLAlchemy URL.
+    PostgreSQL runs READ COMMITTED with row locks, but for `read_one_moment`. `url` is an SQLAlchemy URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -122,9 +122,9 @@ class SqlCatalog:
             connection.commit()
 
     @contextmanager
-    def begin(self, *, reads: bool = False) -> Iterator[SqlUnitOfWork]:
+    def begin(self, *, reads: bool = False, at_one_moment: bool = False) -> Iterator[SqlUnitOfWork]:
         """A transaction that is rolled back unless committed; one that only `reads` waits for no writer."""
-        with self._begin(reads=reads) as connection:
+        with self._begin(reads=reads, at_one_moment=at_one_moment) as connection:
             work = SqlUnitOfWork(connection, self._projections)
             try:
                 yield work
@@ -135,8 +135,15 @@ class SqlCatalog:
         """A transaction in which the database refuses to write, and `commit` is a mistake."""
         return self.begin(reads=True)
 
+    def read_one_moment(self) -> AbstractContextManager[SqlUnitOfWork]:
+        """One that reads, and whose every read sees what was committed before its first.
+
+        Not for the ledger: its projections take a catalog that is behind them for a restored one, and begin anew.
+        """
+        return self.begin(reads=True, at_one_moment=True)
+
     @contextmanager
-    def _begin(self, *, reads: bool = False) -> Iterator[Connection]:
+    def _begin(self, *, reads: bool = False, at_one_moment: bool = False) -> Iterator[Connection]:
         try:
             connection = self._engine.connect()
         # SQLite says of a file that is no database what others say of a wrong query
@@ -145,6 +152,8 @@ class SqlCatalog:
         try:
             if reads:
                 connection = connection.execution_options(postgresql_readonly=True, **{_READS: True})
+            if at_one_moment and connection.dialect.name == "postgresql":  # SQLite reads so anyway
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
             connection.begin()
             yield connection
         except OperationalError as error:
@@ -280,7 +289,7 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
 def _postgresql(url: URL) -> Engine:
     # Without these a server that vanishes without a word holds a worker for hours; a URL may say otherwise.
     patience = {name: n for name, n in _POSTGRESQL_PATIENCE.items() if name not in url.query}
-    return create_engine(
+    engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         connect_args=patience,
         hide_parameters=True,
@@ -288,3 +297,15 @@ def _postgresql(url: URL) -> Engine:
         pool_pre_ping=True,
         pool_size=5,
     )
+
+    @event.listens_for(engine, "connect")
+    def _limit_waits(connection: Any, _record: object) -> None:
+        # Who may only connect can hold a table, and a statement that waits for it would do so for ever.
+        connection.autocommit = True
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false) WHERE current_setting('lock_timeout') = '0'",
+            (f"{_PATIENCE_SECONDS:.0f}s",),
+        )
+        connection.autocommit = False
+
+    return engine

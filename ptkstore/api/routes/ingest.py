@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from dataclasses import replace
 from typing import Annotated, Any
@@ -14,9 +13,9 @@ from fastapi import Header, Path, Request
 from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.resources import Resource
 from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
+from ptkstore.api.slots import Slots
 from ptkstore.application.ingest_records import IngestReply
 from ptkstore.domain.identity import Action
-from ptkstore.errors import Unavailable
 from ptkstore.wire.base import Name
 from ptkstore.wire.streams import IngestOut
 
@@ -34,14 +33,6 @@ _BODY = {
         },
     },
 }
-
-
-class Slots:
-    """How many ingests may be read, and how many worked on, at once."""
-
-    def __init__(self, working: int) -> None:
-        self.reading = asyncio.Semaphore(4 * working)
-        self.working = asyncio.Semaphore(working)
 
 
 @resource.route(
@@ -72,9 +63,9 @@ async def ingest(
     all. The counts are for the producer alone and are kept nowhere.
     """
     slots: Slots = request.app.state.slots
-    async with _slot(slots.reading):
+    async with slots.reading():
         body = await request.body()
-        async with _slot(slots.working):
+        async with slots.working():
             media_type = request.headers.get("content-type", "")
             reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
     return {
@@ -98,21 +89,3 @@ def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str 
 def _batch_of(team: str, key: str) -> str:
     """The batch id of another team's key: nobody's batch passes for a repetition of somebody else's."""
     return f"{team}/{hashlib.sha256(key.encode()).hexdigest()}"
-
-
-class _slot:  # noqa: N801 - reads as a verb
-    """Waits a while for a semaphore, then says that the service is busy."""
-
-    WAIT_SECONDS = 20.0
-
-    def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        self._semaphore = semaphore
-
-    async def __aenter__(self) -> None:
-        try:
-            await asyncio.wait_for(self._semaphore.acquire(), self.WAIT_SECONDS)
-        except TimeoutError:
-            raise Unavailable("many batches are being stored; send this one again later") from None
-
-    async def __aexit__(self, *_: object) -> None:
-        self._semaphore.release()

@@ -81,7 +81,9 @@ def list_ptks(
     return page_of(specs, lambda spec: spec.ptk_id, ptk_document, cursor, limit)
 
 
-@resource.route("POST", "/streams/{stream}/admission", Action.PTK_ADMIT, response_model=AdmissionOut)
+@resource.route(
+    "POST", "/streams/{stream}/admission", Action.PTK_ADMIT, response_model=AdmissionOut, large=True
+)
 def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[str, Any]:
     """Say which PTKs of the caller's team would be refused on a stream, and why; nothing is changed.
 
@@ -99,7 +101,9 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
     }
 
 
-@resource.route("POST", "/streams/{stream}/exchange", Action.PTK_EXCHANGE, response_model=Exchanged)
+@resource.route(
+    "POST", "/streams/{stream}/exchange", Action.PTK_EXCHANGE, response_model=Exchanged, large=True
+)
 def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[str, Any]:
     """Register, change and deregister PTKs of the caller's team on a stream: all of it, or nothing.
 

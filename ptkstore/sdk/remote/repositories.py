@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import httpx
 
 from ptkstore.application.exchange_ptks import Admission, WantedPtk
 from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
@@ -12,7 +15,7 @@ from ptkstore.errors import TooLarge
 from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.remote.errors import error_of
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
-from ptkstore.wire.base import LIST_MAX
+from ptkstore.wire.base import EXCHANGE_BYTES_MAX, LIST_MAX
 
 BUNDLE = "application/x-tar"
 
@@ -26,18 +29,24 @@ class RemoteRepositories:
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:
         """What would be refused of a team's PTKs; reading, which may be repeated."""
-        asked = exchange_document(wanted, leaving)
-        told = self._http.send(
-            "POST", path_of("streams", stream, "admission"), json=plain(asked), repeatable=True
-        )
-        return read(told, admission_of)
+        return read(self._ask(stream, "admission", wanted, leaving), admission_of)
 
     def exchange_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> None:
         """Change all of it or nothing; repeatable."""
-        asked = exchange_document(wanted, leaving)
-        self._http.send("POST", path_of("streams", stream, "exchange"), json=plain(asked), repeatable=True)
+        self._ask(stream, "exchange", wanted, leaving)
+
+    def _ask(
+        self, stream: str, verb: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]
+    ) -> httpx.Response:
+        return self._http.send(
+            "POST",
+            path_of("streams", stream, verb),
+            content=exchange_body(wanted, leaving),
+            headers={"Content-Type": "application/json"},
+            repeatable=True,
+        )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
         """Upload the code of the token's team; its name. Repeatable: the server takes only what has that name."""
@@ -67,13 +76,13 @@ class RemoteRepositories:
         return examine_team_code(estimator, bundle, sandbox=sandbox, runs=runs)
 
 
-def exchange_document(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> dict[str, Any]:
+def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
     """What an admission and an exchange are asked with; `TooLarge` where one request cannot hold it."""
     if max(len(wanted), len(leaving)) > LIST_MAX:
         raise TooLarge(
             f"over HTTP up to {LIST_MAX} PTKs of a stream come, change or go at once: declare the others afterwards"
         )
-    return {
+    asked = {
         "ptks": [
             {
                 "name": one.name,
@@ -87,6 +96,13 @@ def exchange_document(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> di
         ],
         "deregister": list(leaving),
     }
+    body = json.dumps(plain(asked), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    if len(body) > EXCHANGE_BYTES_MAX:
+        raise TooLarge(
+            f"over HTTP what comes or changes on a stream at once has at most {EXCHANGE_BYTES_MAX} bytes as JSON, and "
+            f"this has {len(body)}: declare a part of it, apply that, and declare the others afterwards"
+        )
+    return body
 
 
 def admission_of(document: Mapping[str, Any]) -> Admission:

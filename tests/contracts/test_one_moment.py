@@ -1,0 +1,75 @@
+"""Transactions whose reads all see one moment, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.errors import InvariantBroken, Unavailable
+from ptkstore.ports.catalog import Notice
+from tests.contracts.builders import NOW, PTK
+
+
+class OneMomentContract:
+    @pytest.fixture
+    def url(self) -> str:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+        with SqlCatalog(url) as catalog:
+            yield catalog
+
+    def test_what_is_committed_after_the_first_read_is_seen_by_the_next_transaction(
+        self, catalog: SqlCatalog
+    ) -> None:
+        with catalog.read_one_moment() as reading:
+            assert list(reading.notices("taxi")) == []
+            with catalog.begin() as uow:
+                uow.notify_owner(Notice(NOW, "taxi", PTK, "failed"))
+                uow.commit()
+            assert list(reading.notices("taxi")) == []
+        with catalog.read_one_moment() as reading:
+            assert len(reading.notices("taxi")) == 1
+
+    def test_it_cannot_write(self, catalog: SqlCatalog) -> None:
+        with catalog.read_one_moment() as uow, pytest.raises(InvariantBroken):
+            uow.commit()
+        with pytest.raises((DBAPIError, Unavailable)), catalog.read_one_moment() as uow:
+            uow.notify_owner(Notice(NOW, "taxi", PTK, "failed"))
+
+
+class TestOneMomentOnSqlite(OneMomentContract):
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        return f"sqlite:///{tmp_path / 'catalog.db'}"
+
+
+@pytest.mark.real
+class TestOneMomentOnPostgreSQL(OneMomentContract):
+    @pytest.fixture
+    def url(self, fresh_postgres_url: str) -> str:
+        return fresh_postgres_url
+
+    def test_the_connection_reads_what_is_committed_again_when_it_comes_back(
+        self, catalog: SqlCatalog
+    ) -> None:
+        def session(uow: object) -> tuple[object, object, object]:
+            connection = uow._connection  # type: ignore[attr-defined]  # the live one, which transactions use
+            return (
+                connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one(),
+                connection.exec_driver_sql("SHOW transaction_isolation").scalar_one(),
+                connection.exec_driver_sql("SHOW transaction_read_only").scalar_one(),
+            )
+
+        with catalog.read_one_moment() as uow:
+            process, *kind = session(uow)
+        assert kind == ["repeatable read", "on"]
+        with catalog.begin() as uow:
+            assert session(uow) == (process, "read committed", "off")
+        with catalog.read() as uow:
+            assert session(uow) == (process, "read committed", "on")
