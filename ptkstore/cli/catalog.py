@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from ptkstore.cli.output import REFUSED, AsJson, Home, answers, check_home, console, print_json
 from ptkstore.ports.schema import SchemaState
@@ -60,7 +61,7 @@ def upgrade(
     else:
         console.print(f"upgraded from schema {done.before.found} to {done.before.needed}")
         if copy:
-            console.print(f"the catalog of before: {copy}", soft_wrap=True)
+            console.print(f"the catalog of before: {escape(copy)}", soft_wrap=True)
 
 
 @catalog_app.command("backup")
@@ -79,7 +80,7 @@ def backup(
     if as_json:
         print_json({"file": str(file)})
     else:
-        console.print(f"the catalog was copied to {file}", soft_wrap=True)
+        console.print(f"the catalog was copied to {escape(str(file))}", soft_wrap=True)
 
 
 def _service(home: Path | None) -> Service:

@@ -85,7 +85,7 @@ def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False
             f"{check.stream}: {check.entries} entries over {check.blocks} blocks; the journal {verdict}"
         )
         for fault in check.faults:
-            console.print(f"  [red]{fault}[/]")
+            console.print(f"  [red]{escape(fault)}[/]")
     if any(check.faults for check in checks):
         raise typer.Exit(REFUSED)
 
@@ -145,9 +145,9 @@ def export(
         if as_json:
             print_json({"stream": stream, "file": str(output), "faults": made.faults})
         else:
-            console.print(f"signed report on {stream} written to {output}")
+            console.print(f"signed report on {stream} written to {escape(str(output))}")
     for fault in made.faults:
-        said.print(f"[red]{fault}[/]")
+        said.print(f"[red]{escape(fault)}[/]")
     if made.faults:
         raise typer.Exit(REFUSED)
 
@@ -166,13 +166,13 @@ def check(
     if as_json:
         print_json({"fault": found.fault or None, "public_key": found.public_key or None, **found.summary})
     elif found.fault:
-        console.print(f"[red]{found.fault}[/]")
+        console.print(f"[red]{escape(found.fault)}[/]")
     else:
-        console.print(f"[green]the signature holds[/], by the key {found.public_key}")
+        console.print(f"[green]the signature holds[/], by the key {escape(found.public_key)}")
         if public_key is None:
             console.print("that key came with the file: compare it with your own copy, or give --public-key")
         for name, value in found.summary.items():
-            console.print(f"  {name}: {escape(json.dumps(value))}", highlight=False)
+            console.print(escape(f"  {name}: {json.dumps(value)}"), highlight=False)
     if found.fault or not found.summary["adds_up"]:
         raise typer.Exit(REFUSED)
 

@@ -124,7 +124,8 @@ def up(
     with running(settings, api_port=api_port) as supervisor:
         names = ", ".join(status.name for status in supervisor.status())
         console.print(
-            f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C"
+            f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C",
+            markup=False,
         )
         stop.wait()
 

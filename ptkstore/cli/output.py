@@ -27,9 +27,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
-# piped, a table is as wide as it needs to be
-console = Console() if sys.stdout.isatty() else Console(width=200)
-said = Console(stderr=True)  # progress and errors
+# piped, a table is as wide as it needs to be; a name such as `a:key:b` is no picture of a key
+console = Console(emoji=False) if sys.stdout.isatty() else Console(width=200, emoji=False)
+said = Console(stderr=True, emoji=False)  # progress and errors
 _P = ParamSpec("_P")
 
 

@@ -149,7 +149,7 @@ def featurize(
     if as_json:
         print_json({"output": str(output), "columns": table.column_names})
     else:
-        console.print(f"{output}: {', '.join(table.column_names)}")
+        console.print(escape(f"{output}: {', '.join(table.column_names)}"))
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

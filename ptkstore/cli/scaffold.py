@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, answers, console, print_json
 from ptkstore.domain.names import checked_name
@@ -194,7 +195,7 @@ def init(
     if as_json:
         print_json({"folder": str(folder), "team": name, "stream": stream, "files": sorted(_FILES)})
     else:
-        console.print(f"{folder}: {', '.join(_FILES)}", highlight=False)
+        console.print(escape(f"{folder}: {', '.join(_FILES)}"), highlight=False)
 
 
 def _name_of(folder: Path) -> str:

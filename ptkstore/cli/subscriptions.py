@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
 
@@ -56,7 +57,7 @@ def deliveries(subscription_id: Subscription, home: Home = None, as_json: AsJson
     letters = found.pop("dead_letters")
     for name, value in found.items():
         if value is not None:
-            console.print(f"[bold]{name}[/]: {value}", highlight=False)
+            console.print(f"[bold]{name}[/]: {escape(str(value))}", highlight=False)
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
 
 

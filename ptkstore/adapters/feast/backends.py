@@ -10,7 +10,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,43 @@ import sqlalchemy.exc
 from feast.infra.registry.sql import feature_view_version_history as snapshots
 from feast.infra.registry.sql import metadata
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from sqlalchemy import create_engine, delete, text
+from sqlalchemy import Connection, create_engine, delete, text
 from sqlalchemy.pool import NullPool
 
 from ptkstore.adapters.feast.names import PROJECT
-from ptkstore.errors import CorruptObject, InvalidRequest, Unavailable
+from ptkstore.errors import CorruptObject, InvalidRequest, Refused, Unavailable
 
-_ADVISORY_LOCK = 0x70746B5F66656173  # "ptk_feas"; one registry per database
+PATIENCE_SECONDS = 60
+"""How long a statement waits for what others hold, the write lock too; as long as the catalog's do."""
+
 _LOCK_FILE = ".publish.lock"
+# A row: who may only read a database can take an advisory lock, and hold a table, but locks no row.
+_HOLD = text("SELECT id FROM ptk_registry_lock FOR UPDATE")
+_MAKE = (
+    text("CREATE TABLE IF NOT EXISTS ptk_registry_lock (id smallint PRIMARY KEY)"),
+    text("INSERT INTO ptk_registry_lock VALUES (1) ON CONFLICT DO NOTHING"),
+)
+# nothing is done on the holder's connection until the lock is given back
+_HOLDERS_STAY = text(
+    "SELECT set_config(name, '0', true) FROM pg_settings"
+    " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+_LOCK_NOT_AVAILABLE = "55P03"
+
+
+def limit_waits(connection: Any, _record: object) -> None:
+    """Let no statement of a new connection to PostgreSQL wait for locks without limit; its role may say how long."""
+    connection.autocommit = True
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, false) WHERE current_setting('lock_timeout') = '0'",
+        (f"{PATIENCE_SECONDS}s",),
+    )
+    connection.autocommit = False
+
+
+def with_limited_waits(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of an engine, and `limit_waits` where the URL is PostgreSQL's."""
+    return {**options, "pool_events": [(limit_waits, "connect")]} if url.startswith("postgresql") else options
 
 
 class RegistryDatabase:
@@ -43,15 +72,15 @@ class RegistryDatabase:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the write lock, over all processes and threads; it ends with the process."""
+        """Hold the write lock, over all processes and threads; it ends with the process.
+
+        `Unavailable` if somebody else holds it for long.
+        """
         if self.engine.dialect.name == "postgresql":
-            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                key = {"key": _ADVISORY_LOCK}
-                connection.execute(text("SELECT pg_advisory_lock(:key)"), key)
-                try:
-                    yield
-                finally:
-                    connection.execute(text("SELECT pg_advisory_unlock(:key)"), key)
+            with self.engine.connect() as connection:
+                self._lock_row(connection)
+                yield
+                connection.commit()
             return
         descriptor = os.open(self._repo / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -59,6 +88,31 @@ class RegistryDatabase:
             yield
         finally:
             os.close(descriptor)
+
+    def _lock_row(self, connection: Connection) -> None:
+        """Take the write lock until the connection's transaction ends."""
+        try:
+            if self._held(connection):
+                return
+            connection.rollback()
+            # of two who do so at once, one waits for the other and then finds the table's name taken
+            with suppress(sqlalchemy.exc.IntegrityError), self.engine.begin() as making:
+                for statement in _MAKE:
+                    making.execute(statement)
+            if not self._held(connection):
+                raise Unavailable("the write lock of the Feast registry cannot be made")
+        except sqlalchemy.exc.OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            raise Unavailable("another session holds the write lock of the Feast registry") from None
+
+    def _held(self, connection: Connection) -> bool:
+        """Lock the row, and tell whether there is one."""
+        connection.execute(_HOLDERS_STAY)
+        try:
+            return connection.execute(_HOLD).first() is not None
+        except sqlalchemy.exc.ProgrammingError:
+            return False
 
     def delete_snapshots(self, view: str, versions: Collection[int] | None = None) -> None:
         """Delete these versions of a view, or all; nobody can resolve `view@vN` any more."""
@@ -73,7 +127,8 @@ class RegistryDatabase:
     def read_grants(self, role: str) -> tuple[str, ...]:
         """The statements that let a role read the registry's tables and take all others of the schema from it.
 
-        `InvalidRequest` unless the registry is PostgreSQL and the role another than that of this connection.
+        `InvalidRequest` unless the registry is PostgreSQL and the role another than that of this connection;
+        `Refused` while everybody may create tables and functions in the schema.
         """
         if self.engine.dialect.name != "postgresql":
             raise InvalidRequest("the registry is a file: who reads it is a matter of the file's mode")
@@ -81,19 +136,28 @@ class RegistryDatabase:
 
         with self.engine.connect() as connection:
             row = connection.execute(
-                text("SELECT current_database(), current_schema(), current_user, session_user")
+                text(
+                    "SELECT current_database(), current_schema(), current_user, session_user,"
+                    " has_schema_privilege('public', current_schema(), 'CREATE')"
+                )
             ).one()
         # This form of the dialect leaves a `%` alone: nothing is bound into these texts.
         dialect: Any = PGDialect
         quoted = dialect(paramstyle="named").identifier_preparer.quote_identifier
         database, schema, consumer = quoted(row[0]), quoted(row[1]), quoted(role)
-        if role in row[2:]:
+        if role in row[2:4]:
             raise InvalidRequest("that is the service's own role: make the consumer one of their own")
+        if row[4]:  # PostgreSQL 14 and older begin so; a function there can be run by who does not mean to
+            raise Refused(
+                f"everybody may create tables and functions in the schema {row[1]}; as its owner, run first: "
+                f"REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
+            )
         tables = ", ".join(f"{schema}.{quoted(name)}" for name in sorted(metadata.tables))
         return (
             "BEGIN",
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} REVOKE ALL ON TABLES FROM {consumer}",
             f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {consumer}",
+            f"REVOKE ALL ON SCHEMA {schema} FROM {consumer}",
             f"GRANT CONNECT ON DATABASE {database} TO {consumer}",
             f"GRANT USAGE ON SCHEMA {schema} TO {consumer}",
             f"GRANT SELECT ON TABLE {tables} TO {consumer}",

@@ -26,6 +26,8 @@ def registry_grants(repo: Path, role: str) -> tuple[str, ...]:
     ------
     InvalidRequest
         The registry is no PostgreSQL, or the role is none that may be given this.
+    Refused
+        Everybody may create tables and functions in its schema.
     """
     if not role.isprintable() or not 0 < len(role.encode()) <= _LONGEST_ROLE:
         raise InvalidRequest(f"a role has a name of 1 to {_LONGEST_ROLE} printable bytes")

@@ -85,11 +85,13 @@ def _open(repo: Path) -> Session:
     from feast import FeatureStore
     from feast.infra.registry.sql import FeastRegistrySchemaError, SqlRegistry
 
-    from ptkstore.adapters.feast.backends import RegistryDatabase
+    from ptkstore.adapters.feast.backends import RegistryDatabase, with_limited_waits
 
     store = FeatureStore(repo_path=str(repo))
-    options: dict[str, Any] = getattr(store.config.registry, "sqlalchemy_config_kwargs", {})
-    database = RegistryDatabase(store.config.registry.path, options, repo)
+    config: Any = store.config.registry
+    options = with_limited_waits(config.path, config.sqlalchemy_config_kwargs)
+    config.sqlalchemy_config_kwargs = options  # for Feast's own connections
+    database = RegistryDatabase(config.path, options, repo)
     # opening an empty registry writes to it, and two who do so trip over each other
     with database.exclusive():
         try:

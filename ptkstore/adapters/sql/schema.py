@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 
-from sqlalchemy import Connection, insert, inspect, select, text
+from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.errors import CatalogOutdated
 
-SETUP_LOCK = 0x70746B  # PostgreSQL advisory lock while tables are made or changed
 OLDEST = 3  # what came before was never released
 
 
@@ -21,19 +21,30 @@ def make_or_check(connection: Connection) -> None:
     CatalogOutdated
         The catalog is of another schema.
     """
-    lock_setup(connection)
     if found_version(connection) is None:
-        t.metadata.create_all(connection)
-        known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16)}
-        connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
-    else:
-        check_schema(connection)
+        try:
+            _make(connection)
+            return
+        except (IntegrityError, ProgrammingError):  # PostgreSQL waited for others who made them
+            connection.rollback()
+            if found_version(connection) is None:
+                raise
+    check_schema(connection)
 
 
 def lock_setup(connection: Connection) -> None:
-    """Let nobody else make or change tables until the transaction ends; on SQLite it has the write lock already."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": SETUP_LOCK})
+    """Let nobody else change tables until the transaction ends; on SQLite it has the write lock already.
+
+    A row is locked, because any role of the database may take an advisory lock.
+    """
+    if connection.dialect.name == "postgresql" and inspect(connection).has_table(t.meta.name):
+        connection.execute(_VERSION.with_for_update())
+
+
+def _make(connection: Connection) -> None:
+    t.metadata.create_all(connection)
+    known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16)}
+    connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
 
 
 def found_version(connection: Connection) -> str | None:

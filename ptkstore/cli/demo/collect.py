@@ -201,10 +201,13 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
         f"webhooks: {made.deliveries.verified} of {made.deliveries.sent} verified; "
         f"raw files left: {made.raw_files_remaining}"
     )
-    console.print(f"report with true values, do not share: {paths[0]} and {paths[1]}", soft_wrap=True)
+    console.print(
+        f"report with true values, do not share: {paths[0]} and {paths[1]}", soft_wrap=True, markup=False
+    )
     console.print(
         f"look around: ptk list --home {settings.root}; serve it: ptk up --home {settings.root}",
         soft_wrap=True,
+        markup=False,
     )
 
 

@@ -109,6 +109,29 @@ def test_the_granted_role_reads_features_by_plain_feast_and_nothing_of_the_catal
                 reader.execute(change)
 
 
+@pytest.mark.parametrize("name", ["etl:key:prod", "a[bold]b"])
+def test_the_printed_sql_names_the_very_role(fresh_postgres_url, tmp_path, name):
+    SqlCatalog(fresh_postgres_url).close()
+    printed = ptk(tmp_path / "home", "grant", name, PTK_DATABASE_URL=fresh_postgres_url).stdout
+    assert f'TO "{name}"' in printed
+
+
+def test_no_role_is_granted_anything_while_everybody_may_create_tables(shared, role):
+    home, settings, _, owner = shared
+    owner.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")  # as PostgreSQL 14 begins
+    refused = ptk(home, "grant", role, code=1, **settings)
+    assert 'REVOKE CREATE ON SCHEMA "public" FROM PUBLIC' in refused.stderr
+    assert refused.stdout == ""
+    owner.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    owner.execute(sql.SQL("GRANT CREATE ON SCHEMA public TO {}").format(sql.Identifier(role)))
+    owner.execute(ptk(home, "grant", role, **settings).stdout)
+    with (
+        psycopg.connect(read_by(settings["PTK_DATABASE_URL"], role), autocommit=True) as reader,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        reader.execute("CREATE TABLE mine (a int)")
+
+
 def reader_url(redis_server: RedisServer) -> str:
     """A database's URL for the user of the guide."""
     parts = urlsplit(redis_server.client_url)
@@ -151,16 +174,33 @@ def test_a_redis_user_that_only_reads_is_served_and_writes_nothing(
     assert consumer("online_asynchronously", **asked) == expected
     row = {"hour": 8, "value": 9.0, "ptk_version": 9}
     assert consumer.error("write", repo=str(theirs), view=VIEW, row=row) == "NoPermissionError"
-    names = reader.keys()
+    service = redis.Redis.from_url(f"{redis_server.client_url}?{DATABASE}")
+    names = service.keys()
     assert names
+    service.hset("unacked", "tag", "a message of the broker")
     for command in (
-        *(("DEL", name) for name in names),
+        *((word, name) for name in names for word in ("DEL", "HGETALL", "HKEYS", "TYPE", "DUMP")),
         *(("HSET", name, "a", "b") for name in names),
+        ("HMGET", "unacked", "tag"),
+        ("XRANGE", names[0], "-", "+"),
         ("SET", "new", "1"),
         ("FLUSHALL",),
         ("CONFIG", "GET", "*"),
         ("ACL", "LIST"),
         ("EVAL", "return 1", "0"),
+        ("CLIENT", "PAUSE", "1"),
+        ("CLIENT", "KILL", "TYPE", "normal"),
+        ("CLIENT", "LIST"),
+        ("CLIENT", "NO-EVICT", "on"),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("RANDOMKEY",),
+        ("DBSIZE",),
+        ("INFO",),
+        ("MONITOR",),
+        ("SUBSCRIBE", "x"),
+        ("PUBLISH", "x", "y"),
+        ("WAIT", "1", "0"),
     ):
         with pytest.raises(redis.exceptions.NoPermissionError):
             reader.execute_command(*command)

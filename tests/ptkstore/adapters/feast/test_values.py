@@ -187,7 +187,8 @@ def test_names_of_views_are_unambiguous():
     assert is_view_of("a__b", "a__b__t")
     assert not is_view_of("a__b", "a__b_c")
     assert not is_view_of("a__b", "a__b___t")  # table t of a.b_
-    with pytest.raises(SchemaMismatch):
-        view_name("taxi.speed", "../x", 2)
+    for table in ("../x", "filled", "computed"):  # the last two would be views of another kind
+        with pytest.raises(SchemaMismatch, match="neither 'filled' nor 'computed'"):
+            view_name("taxi.speed", table, 2)
     with pytest.raises(InvalidRequest):
         view_name("taxi/../speed", "t", 1)

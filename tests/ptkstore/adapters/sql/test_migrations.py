@@ -16,6 +16,7 @@ from sqlalchemy import Column, Connection, String, Table, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences, newest_revision
@@ -143,7 +144,7 @@ def test_of_many_who_upgrade_at_once_one_does_it(url: str) -> None:
 @pytest.mark.real
 def test_an_upgrade_waits_for_whoever_changes_tables(fresh_postgres_url: str) -> None:
     write_schema_3(fresh_postgres_url)
-    asked = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    asked = text("SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted")
     with connected(fresh_postgres_url) as other, ThreadPoolExecutor(1) as pool:
         lock_setup(other)
         upgrading = pool.submit(SqlCatalogSchema(fresh_postgres_url).upgrade, backed_up=True)
@@ -155,6 +156,21 @@ def test_an_upgrade_waits_for_whoever_changes_tables(fresh_postgres_url: str) ->
         assert found_version(other) == "3"
         other.rollback()
         assert upgrading.result(60).before.found == "3"
+
+
+@pytest.mark.real
+def test_an_upgrade_does_not_wait_for_ever_for_whoever_holds_a_table(
+    fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_schema_3(fresh_postgres_url)
+    with connected(fresh_postgres_url) as other:
+        other.execute(text("LOCK TABLE job IN ACCESS SHARE MODE"))
+        monkeypatch.setattr(catalog_module, "_PATIENCE_SECONDS", 1.0)
+        with pytest.raises(Unavailable):
+            SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True)
+        other.rollback()
+    monkeypatch.undo()
+    assert SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True).before.found == "3"
 
 
 def test_an_upgrade_that_fails_changes_nothing(url: str) -> None:

@@ -1,0 +1,215 @@
+"""What a role that may only read can hold up: nothing for long, whatever it holds itself."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from ptkstore.adapters.feast import FeastFeatureStore, SqliteOnline, backends, registry_grants, write_repo
+from ptkstore.adapters.feast.backends import RegistryDatabase
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql import catalog as catalog_module
+from ptkstore.adapters.sql.migrating import SqlCatalogSchema
+from ptkstore.errors import Unavailable
+
+pytestmark = pytest.mark.real
+
+ROLE = "held_up_reader"
+VIEW = "taxi__speed_by_hour"
+ADVISORY = (0x70746B5F66656173, 0x70746B)  # that were taken before
+WAITING = "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted"
+
+
+@pytest.fixture
+def repo(fresh_postgres_url, tmp_path):
+    """A registry beside a catalog."""
+    SqlCatalog(fresh_postgres_url).close()
+    write_repo(tmp_path / "feast", fresh_postgres_url, SqliteOnline(), cache_ttl_seconds=1)
+    return tmp_path / "feast"
+
+
+@pytest.fixture
+def owner(fresh_postgres_url):
+    with psycopg.connect(plain(fresh_postgres_url), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def granted(repo, owner):
+    """The role of a consumer."""
+    name = sql.Identifier(ROLE)
+    owner.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+    for statement in registry_grants(repo, ROLE):
+        owner.execute(statement)
+    yield ROLE
+    owner.execute(sql.SQL("DROP OWNED BY {}").format(name))
+    owner.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+@pytest.fixture
+def as_reader(granted, fresh_postgres_url):
+    """A new connection of the role."""
+    url = plain(fresh_postgres_url).replace("postgres@", f"{granted}@", 1)
+    return lambda: psycopg.connect(url)
+
+
+def plain(url: str) -> str:
+    return url.replace("+psycopg", "", 1)
+
+
+def tables(owner) -> list[str]:
+    rows = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    return [name for (name,) in rows]
+
+
+def hold_all_it_can(reader, names: list[str]) -> None:
+    """Every lock that the role gets, until its transaction ends."""
+    for key in ADVISORY:
+        reader.execute("SELECT pg_advisory_lock(%s)", (key,))
+    for number, name in enumerate(names):
+        table = sql.Identifier(name)
+        # what is prepared holds its table, and is not asked for a right before it is run
+        for word, statement in (("d", "DELETE FROM {}"), ("u", "SELECT 1 FROM {} FOR UPDATE")):
+            prepared = sql.SQL(f"PREPARE {word}{number} AS {statement}")
+            reader.execute(prepared.format(table))
+
+
+def test_whatever_the_role_holds_the_service_publishes_and_starts(
+    repo, owner, as_reader, make, fresh_postgres_url
+):
+    store = FeastFeatureStore(repo)
+    make.publish(store, make.state(1))
+    with as_reader() as reader:
+        names = tables(owner)
+        assert {"ptk_registry_lock", "feature_views", "meta", "journal"} <= set(names)
+        hold_all_it_can(reader, names)
+        make.publish(store, make.state(2))
+        store.close()
+        make.publish(store, make.state(3))  # opened anew
+        SqlCatalog(fresh_postgres_url).close()
+        assert SqlCatalogSchema(fresh_postgres_url).state().up_to_date
+        asked = store.look_up([f"{VIEW}:value"], [{"hour": 8}])
+    assert asked == [{"value": 3.0}]
+    store.close()
+
+
+def test_nobody_who_only_may_connect_keeps_a_first_start_waiting(owner, fresh_postgres_url):
+    for key in ADVISORY:
+        owner.execute("SELECT pg_advisory_lock(%s)", (key,))
+    SqlCatalog(fresh_postgres_url).close()
+    assert "journal" in tables(owner)
+
+
+def test_the_role_can_neither_lock_nor_see_the_row_of_the_write_lock(owner, as_reader, granted):
+    for statement in (
+        "SELECT id FROM ptk_registry_lock",
+        "SELECT id FROM ptk_registry_lock FOR UPDATE",
+        "LOCK TABLE ptk_registry_lock IN ACCESS SHARE MODE",
+        "SELECT 1 FROM feature_views FOR KEY SHARE",
+        "LOCK TABLE feature_views IN ROW SHARE MODE",
+    ):
+        with as_reader() as reader, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute(statement)
+
+
+@contextmanager
+def blocked(owner, as_reader, table: str) -> Iterator[None]:
+    """One session of the role holds a table; another waits in front of everybody else to have it for itself."""
+    with as_reader() as one, as_reader() as other:
+        one.execute(sql.SQL("PREPARE p AS DELETE FROM {}").format(sql.Identifier(table)))
+        rule = sql.SQL("CREATE RULE r AS ON INSERT TO {} DO NOTHING").format(sql.Identifier(table))
+
+        def wait() -> None:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                other.execute(rule)
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(wait)
+            while owner.execute(WAITING, (other.info.backend_pid,)).fetchone() != (1,):
+                assert not waiting.done()
+                threading.Event().wait(0.02)
+            try:
+                yield
+            finally:
+                one.rollback()
+                waiting.result(60)
+
+
+@pytest.mark.parametrize("table", ["ptk_registry_lock", "feature_views"])
+def test_a_publication_that_sessions_of_the_role_hold_up_gives_up_and_is_done_later(
+    table, repo, owner, as_reader, make, monkeypatch
+):
+    store = FeastFeatureStore(repo)
+    make.publish(store, make.state(1))
+    store.close()
+    monkeypatch.setattr(backends, "PATIENCE_SECONDS", 1)
+    with blocked(owner, as_reader, table), pytest.raises(Unavailable, match="registry"):
+        make.publish(store, make.state(2))
+    monkeypatch.undo()
+    store.close()
+    make.publish(store, make.state(2))
+    assert store.look_up([f"{VIEW}:value"], [{"hour": 8}]) == [{"value": 2.0}]
+    store.close()
+
+
+def test_a_statement_of_the_catalog_that_the_role_holds_up_gives_up(
+    owner, as_reader, monkeypatch, fresh_postgres_url
+):
+    monkeypatch.setattr(catalog_module, "_PATIENCE_SECONDS", 1.0)
+    with SqlCatalog(fresh_postgres_url) as catalog:
+        with blocked(owner, as_reader, "stream"), pytest.raises(Unavailable), catalog.read() as uow:
+            uow.streams.all()
+        with catalog.read() as uow:
+            assert uow.streams.all() == ()
+
+
+def test_the_patience_that_the_services_role_was_given_holds(owner, fresh_postgres_url):
+    database = owner.execute("SELECT current_database()").fetchone()[0]
+    owner.execute(sql.SQL("ALTER DATABASE {} SET lock_timeout = '7s'").format(sql.Identifier(database)))
+    engine = catalog_module.open_engine(fresh_postgres_url)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW lock_timeout").scalar_one() == "7s"
+    engine.dispose()
+
+
+@pytest.fixture
+def registry(fresh_postgres_url, tmp_path):
+    """Opens the database of one registry, as a process would."""
+    url = fresh_postgres_url
+    return lambda: RegistryDatabase(url, backends.with_limited_waits(url, {}), tmp_path)
+
+
+def test_of_many_who_take_the_first_write_lock_one_has_it(registry):
+    inside, most, guard, together = [0], [0], threading.Lock(), threading.Barrier(6)
+
+    def take(number: int) -> None:
+        if number < together.parties:
+            together.wait(60)
+        with registry().exclusive():
+            with guard:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            threading.Event().wait(0.02)  # gives the others time to be wrong
+            with guard:
+                inside[0] -= 1
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(take, range(12)))
+    assert (inside, most) == ([0], [1])
+
+
+def test_the_write_lock_outlives_the_servers_limits_for_transactions(registry, owner, monkeypatch):
+    database = sql.Identifier(owner.execute("SELECT current_database()").fetchone()[0])
+    with registry().exclusive():
+        pass
+    for name, limit in (("idle_in_transaction_session_timeout", "1s"), ("transaction_timeout", "3s")):
+        owner.execute(sql.SQL(f"ALTER DATABASE {{}} SET {name} = '{limit}'").format(database))
+    monkeypatch.setattr(backends, "PATIENCE_SECONDS", 1)
+    with registry().exclusive():
+        threading.Event().wait(4)
+        with pytest.raises(Unavailable, match="holds the write lock"), registry().exclusive():
+            pass
