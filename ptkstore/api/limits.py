@@ -17,7 +17,7 @@ class Limits:
     threads: int = 12
     json_body: int = MIB
     exchange_body: int = EXCHANGE_BYTES_MAX
-    exchanges_at_once: int = 2  # of those beyond `json_body`
+    exchanges_at_once: int = 1  # of those beyond `json_body`
     ingest_body: int = 64 * MIB
     ingest_rows: int = 1_000_000
     ingest_decoded: int = 512 * MIB  # rows as columns in memory

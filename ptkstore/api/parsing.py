@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from ptkstore.api.guard import Guard
 from ptkstore.api.limits import Limits
 from ptkstore.api.problems import Interrupted
-from ptkstore.api.slots import Slots
+from ptkstore.api.slots import Slots, body_of
 from ptkstore.wire.base import plain
 
 
@@ -60,7 +60,7 @@ class LazyRoute(APIRoute):
             await request.app.state.turns.run(partial(guard.check, request))
             slots: Slots = request.app.state.large
             async with slots.reading():
-                await lazy.body()  # which it keeps
+                await body_of(lazy)
                 async with slots.working():
                     return await handle(lazy)
 

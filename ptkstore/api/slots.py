@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from starlette.requests import ClientDisconnect, Request
+
+from ptkstore.api.problems import Interrupted
 from ptkstore.errors import Unavailable
 
 WAIT_SECONDS = 20.0
@@ -48,3 +51,11 @@ class Slots:
             yield
         finally:
             places.release()
+
+
+async def body_of(request: Request) -> bytes:
+    """All of a body, which the request keeps; `Interrupted` if its sender leaves before the end."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise Interrupted(400, "the body ended early") from None

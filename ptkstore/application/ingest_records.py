@@ -88,14 +88,19 @@ def ingest_records(
                 try:
                     uow.commit()
                 except OutcomeUnknown:
-                    raise OutcomeUnknown(
-                        f"the batch may be stored: send it again as batch {batch_id!r}, which stores nothing twice"
-                    ) from None
+                    raise may_be_stored(batch_id) from None
                 return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
             # written after its expiry looked: of no use, without a key
             raw.delete_window(WindowId(stream_name, index))
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
+
+
+def may_be_stored(batch_id: str) -> OutcomeUnknown:
+    """What is told of a batch that nobody answered for, by the name that its sender knows or was given."""
+    return OutcomeUnknown(
+        f"the batch may be stored: send the same rows again as batch {batch_id!r}, which stores none twice"
+    )
 
 
 def _row_ids(count: int) -> pa.Array:

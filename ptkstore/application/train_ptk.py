@@ -24,13 +24,15 @@ from ptkstore.domain.ptks import PtkSpec, same_model
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
 from ptkstore.domain.windows import Window, WindowState, start_of
-from ptkstore.errors import LateWriter, LeaseLost, WindowGone
+from ptkstore.errors import LateWriter, LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
 from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.world import Clock, Steps
+
+_LATER_TICKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def train_ptk(
             elected = False
         else:
             steps.reached("trained", job.id)
-            elected = _elect(opened, result, leaves_at, begin, clock)
+            elected = _elected(opened, result, leaves_at, begin, clock, ticks)
             if elected:
                 steps.reached("elected", job.id)
         discard(opened.partials, keys, staging)
@@ -243,6 +245,18 @@ def _finish(uow: UnitOfWork, job: Job, outcome: Outcome, now: datetime, code: st
     uow.jobs.save(job.ended(outcome))
     team = team_of(str(job.ptk_id))
     uow.notify_owner(Notice(now, team, f"{job.ptk_id} window {job.window_index}", code or outcome.value))
+
+
+def _elected(
+    opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, clock: Clock, ticks: Ticks
+) -> bool:
+    """Elect the draft, at a later tick if the catalog is away: its loss is spent, and no run of team code follows."""
+    for _ in range(_LATER_TICKS):
+        try:
+            return _elect(opened, draft, leaves_at, begin, clock)
+        except Unavailable:  # nothing was done
+            leaves_at = ticks.wait()
+    return _elect(opened, draft, leaves_at, begin, clock)
 
 
 def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, clock: Clock) -> bool:

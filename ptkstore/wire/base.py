@@ -16,7 +16,7 @@ DECIMAL = r"^\d{1,6}(\.\d{1,24})?([eE]-?\d{1,2})?$"
 
 LIST_MAX = 200
 EXCHANGE_BYTES_MAX = 8 * 2**20
-"""Of what a team's PTKs of a stream are to be, as JSON: one that is all brackets is 400 MiB when it is read."""
+"""Of what a team's PTKs of a stream are to be, as JSON: the worst is 720 MiB while it is held against its model."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 JSON_DEPTH = 24
 JSON_INTEGER = 2**63

@@ -208,9 +208,7 @@ class DescendantOut(Wire):
         list[str],
         Field(description="the versions whose states went into it directly, as `<ptk_id> v<number>`"),
     ]
-    newest: Annotated[
-        bool, Field(description="no later version of its PTK is in the lake: consumers read it")
-    ]
+    newest: Annotated[bool, Field(description="no later version of its PTK is in the lake")]
 
 
 class EvaluationOut(Wire):

@@ -16,6 +16,7 @@ from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.snapshots import Provenance, Version, canonical_json
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import UnknownName
+from ptkstore.ports.catalog import UnitOfWork
 from tests.contracts.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named
 
 A, B, C, ELSEWHERE = "ads.a", "taxi.b", "zoo.c", "taxi.elsewhere"
@@ -57,11 +58,19 @@ class LineageContract:
                 uow.commit()
             yield catalog
 
+    def take_over(self, uow: UnitOfWork, *versions: Version) -> None:
+        """Versions and the runs that made them, and no more."""
+        for one in versions:
+            stream = "bikes" if one.ptk_id == ELSEWHERE else STREAM
+            made_by = job(
+                one.job_id, JobKind.TRAIN, ptk_id=one.ptk_id, window=one.window_index, stream=stream
+            )
+            uow.jobs.add(made_by)
+            uow.versions.add(one)
+
     def add(self, catalog: SqlCatalog, *versions: Version, **placed: int) -> None:
         with catalog.begin() as uow:
-            for one in versions:
-                uow.jobs.add(job(one.job_id, JobKind.TRAIN, ptk_id=one.ptk_id, window=one.window_index))
-                uow.versions.add(one)
+            self.take_over(uow, *versions)
             newest = {one.ptk_id: one.number for one in versions} | placed
             for ptk_id, number in newest.items():
                 cursor = job(f"place/{ptk_id}", JobKind.PLACE, ptk_id=ptk_id, window=None, position=number)
@@ -84,18 +93,25 @@ class LineageContract:
     def test_a_manifest_tells_where_its_state_comes_from(self, catalog: SqlCatalog) -> None:
         self.add(catalog, version((A, 1), 0), version((A, 2), 5, (A, 1), (B, 7)), version((A, 3), 4))
         with catalog.read() as uow:
-            assert uow.versions.provenance(A, 4) == (
+            assert uow.versions.provenance(A, WindowId(STREAM, 4)) == (
                 Provenance(A, 2, 5, "end of 5", "elected", ((A, 1), (B, 7))),
                 Provenance(A, 3, 4, "end of 4", "elected", ()),
             )
-            assert len(uow.versions.provenance(A, 0)) == 3
-            assert uow.versions.provenance(A, 6) == uow.versions.provenance(B, 0) == ()
+            assert len(uow.versions.provenance(A, WindowId(STREAM, 0))) == 3
+            for ptk_id, since in (
+                (A, WindowId(STREAM, 6)),
+                (B, WindowId(STREAM, 0)),
+                (A, WindowId("bikes", 0)),
+            ):
+                assert uow.versions.provenance(ptk_id, since) == ()
 
     def test_a_manifest_from_before_origins_were_written_has_none(self, catalog: SqlCatalog) -> None:
         old = {"newest_contributing_window": {"end": "e"}, "release_decision": "elected"}
         self.add(catalog, replace(version((A, 1), 0), manifest=canonical_json(old)))
         with catalog.read() as uow:
-            assert uow.versions.provenance(A, 0) == (Provenance(A, 1, 0, "e", "elected", ()),)
+            assert uow.versions.provenance(A, WindowId(STREAM, 0)) == (
+                Provenance(A, 1, 0, "e", "elected", ()),
+            )
 
     def test_states_are_followed_from_ptk_to_ptk(self, catalog: SqlCatalog) -> None:
         self.add(
@@ -159,6 +175,43 @@ class LineageContract:
         self.add(catalog, *chain, version((B, 1), 1), **{A: 2, B: 0})
         found = trace_window(STREAM, 1, begin=catalog.read)
         assert [(one.ptk_id, one.version, one.newest) for one in found] == [(A, 1, False), (A, 2, True)]
+
+    def test_versions_of_a_ptk_that_is_yet_to_be_registered_again_are_told(self, catalog: SqlCatalog) -> None:
+        lost, moved = "ads.lost", "zoo.moved"
+        self.add(catalog, version((A, 1), 3, (lost, 2)))
+        with catalog.begin() as uow:
+            self.take_over(
+                uow, version((lost, 1), 1), version((lost, 2), 2, (lost, 1)), version((lost, 3), 1)
+            )
+            self.take_over(uow, version((moved, 1), 2))
+            uow.ptks.add(
+                replace(ptk_spec(moved), stream="bikes")
+            )  # its windows of before stay those of STREAM
+            uow.commit()
+        with catalog.read() as uow:
+            assert uow.ptks.ids_on(STREAM) == (A, lost, B, C, moved)
+            assert uow.ptks.ids_on("bikes") == (ELSEWHERE, moved)
+        found = trace_window(STREAM, 2, begin=catalog.read)
+        assert [(one.ptk_id, one.version, one.newest) for one in found] == [
+            (A, 1, True),
+            (lost, 2, False),
+            (moved, 1, True),
+        ]
+        assert self.trace(catalog, 1) == [(A, 1), (lost, 1), (lost, 2), (lost, 3)]
+        assert trace_window("bikes", 2, begin=catalog.read) == ()
+
+    def test_a_window_that_is_yet_to_be_closed_again_is_known_by_its_versions(
+        self, catalog: SqlCatalog
+    ) -> None:
+        with catalog.begin() as uow:
+            self.take_over(uow, version((A, 1), 11), version((A, 2), 12, (A, 1)), version((ELSEWHERE, 1), 13))
+            uow.commit()
+        assert self.trace(catalog, 11) == [(A, 1), (A, 2)]
+        assert self.trace(catalog, 11, after=(A, 1), limit=5) == [(A, 2)]
+        assert self.trace(catalog, 11, after=(A, 2)) == []
+        for window in (10, 13):
+            with pytest.raises(UnknownName):
+                self.trace(catalog, window)
 
     def test_a_long_answer_comes_in_parts(self, catalog: SqlCatalog) -> None:
         for ptk_id in (A, B, C):

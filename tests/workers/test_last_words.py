@@ -168,6 +168,25 @@ def test_a_destructor_that_fails_while_a_line_is_written_stops_nobody() -> None:
     assert (status, told) == (0, ["destructor or callback failed unexpectedly", "first"])
 
 
+def test_without_standard_error_lines_go_nowhere_and_not_into_the_next_file(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+file = open({str(tmp_path / "next")!r}, "wb", buffering=0)
+assert file.fileno() == 2
+from ptkstore.adapters.world import configure_logging, log_code
+configure_logging()
+log_code("a line", "-", "ok")
+"""
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert (tmp_path / "next").read_bytes() == b""
+
+
 @pytest.mark.parametrize(
     "module", ["workers.schedule", "workers.relay", "workers.worker", "ptkstore.api.__main__"]
 )

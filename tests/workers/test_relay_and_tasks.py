@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -103,13 +101,19 @@ class Fails:
 
 
 @pytest.fixture
-def written(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], str]]:
+def written(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Callable[[], str]]:
     """Everything that anybody writes: standard output and error, and Python's logging."""
     caplog.set_level(logging.DEBUG)
-    out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(out):
-        configure_logging()
-        yield lambda: out.getvalue() + caplog.text
+    so_far: list[str] = []
+
+    def all_of_it() -> str:
+        so_far.extend(capfd.readouterr())
+        return "".join(so_far) + caplog.text
+
+    configure_logging()
+    yield all_of_it
     structlog.reset_defaults()
 
 

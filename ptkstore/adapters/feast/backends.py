@@ -41,6 +41,9 @@ _HOLDERS_STAY = text(
     " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
 _LOCK_NOT_AVAILABLE = "55P03"
+_UNDEFINED_TABLE = "42P01"
+_TAKEN = (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError)
+"""How PostgreSQL refuses a table that somebody else made at the same moment."""
 
 
 def limit_waits(connection: Any, _record: object) -> None:
@@ -96,7 +99,7 @@ class RegistryDatabase:
                 return
             connection.rollback()
             # of two who do so at once, one waits for the other and then finds the table's name taken
-            with suppress(sqlalchemy.exc.IntegrityError), self.engine.begin() as making:
+            with suppress(*_TAKEN), self.engine.begin() as making:
                 for statement in _MAKE:
                     making.execute(statement)
             if not self._held(connection):
@@ -111,7 +114,9 @@ class RegistryDatabase:
         connection.execute(_HOLDERS_STAY)
         try:
             return connection.execute(_HOLD).first() is not None
-        except sqlalchemy.exc.ProgrammingError:
+        except sqlalchemy.exc.ProgrammingError as error:
+            if getattr(error.orig, "sqlstate", None) != _UNDEFINED_TABLE:
+                raise
             return False
 
     def delete_snapshots(self, view: str, versions: Collection[int] | None = None) -> None:

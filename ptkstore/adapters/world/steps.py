@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 
 import structlog
 
-STDERR = 2
+_STDERR = 2
 
 
 def configure_logging() -> None:
     """Write one JSON object per line to standard error."""
+    # Where the process began without one, its number is some other file's by now.
+    lines = _Lines(_STDERR if sys.__stderr__ is not None else os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -19,19 +22,22 @@ def configure_logging() -> None:
             structlog.processors.JSONRenderer(sort_keys=True),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=lambda *_: _Lines(),
+        logger_factory=lambda *_: lines,
         cache_logger_on_first_use=True,
     )
 
 
 class _Lines:
-    """Standard error, a system call for each line and no lock: a destructor may log in the middle of any other line."""
+    """A file, a system call for each line and no lock: a destructor may log in the middle of any other line."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def msg(self, line: str) -> None:
         """Write it and a line's end."""
         rest = line.encode(errors="backslashreplace") + b"\n"
         while rest:
-            rest = rest[os.write(STDERR, rest) :]
+            rest = rest[os.write(self._descriptor, rest) :]
 
     debug = info = warning = error = critical = msg
 

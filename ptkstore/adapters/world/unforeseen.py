@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from types import TracebackType
 
 import structlog
@@ -38,7 +39,10 @@ class _Records(logging.Handler):
         if isinstance(error, BaseException):
             said |= {"kind": type(error).__name__, "raised_at": place_of(error)}
         log = structlog.get_logger("ptkstore")
-        (log.error if record.levelno >= logging.ERROR else log.warning)("a library says something", **said)
+        with suppress(OSError):  # whose log call this is expects none
+            (log.error if record.levelno >= logging.ERROR else log.warning)(
+                "a library says something", **said
+            )
 
 
 def log_no_texts() -> None:

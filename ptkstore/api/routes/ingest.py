@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,9 +14,10 @@ from fastapi import Header, Path, Request
 from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.resources import Resource
 from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
-from ptkstore.api.slots import Slots
-from ptkstore.application.ingest_records import IngestReply
+from ptkstore.api.slots import Slots, body_of
+from ptkstore.application.ingest_records import IngestReply, may_be_stored
 from ptkstore.domain.identity import Action
+from ptkstore.errors import OutcomeUnknown
 from ptkstore.wire.base import Name
 from ptkstore.wire.streams import IngestOut
 
@@ -64,7 +66,7 @@ async def ingest(
     """
     slots: Slots = request.app.state.slots
     async with slots.reading():
-        body = await request.body()
+        body = await body_of(request)
         async with slots.working():
             media_type = request.headers.get("content-type", "")
             reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
@@ -80,10 +82,13 @@ def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str 
     with caller.service.read() as uow:
         declared = uow.streams.get(stream)
     table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
-    team = caller.principal.team
-    batch_id = key if key is None or team == declared.team else _batch_of(team, key)
-    reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id)
-    return reply if key is None else replace(reply, batch_id=key)
+    team, key = caller.principal.team, key or secrets.token_hex(16)
+    batch_id = key if team == declared.team else _batch_of(team, key)
+    try:
+        reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+    except OutcomeUnknown:
+        raise may_be_stored(key) from None
+    return replace(reply, batch_id=key)
 
 
 def _batch_of(team: str, key: str) -> str:

@@ -11,7 +11,7 @@ import httpx
 from ptkstore.application.exchange_ptks import Admission, WantedPtk
 from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
 from ptkstore.domain.bundles import sha256_of
-from ptkstore.errors import TooLarge
+from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.remote.errors import error_of
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
@@ -96,7 +96,10 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         ],
         "deregister": list(leaving),
     }
-    body = json.dumps(plain(asked), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        body = json.dumps(plain(asked), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError:
+        raise InvalidRequest("what is declared holds a number or a text that JSON cannot tell") from None
     if len(body) > EXCHANGE_BYTES_MAX:
         raise TooLarge(
             f"over HTTP what comes or changes on a stream at once has at most {EXCHANGE_BYTES_MAX} bytes as JSON, and "

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ptkstore.application.diff_versions import VersionDiff, difference
 from ptkstore.application.export_ledger import Export
-from ptkstore.application.ingest_records import IngestReply
+from ptkstore.application.ingest_records import IngestReply, may_be_stored
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
@@ -23,7 +23,7 @@ from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import CorruptObject, InvalidRequest
+from ptkstore.errors import CorruptObject, InvalidRequest, OutcomeUnknown
 from ptkstore.sdk.documents import (
     asked_document,
     block_of,
@@ -113,7 +113,10 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         accepted, refused, repeated = 0, dict[str, int](), True
         for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
             part_id = batch_id if number == 0 else f"{batch_id}.{number}"
-            reply = self._ingest(stream, table.slice(start, rows), part_id)
+            try:
+                reply = self._ingest(stream, table.slice(start, rows), part_id)
+            except OutcomeUnknown:
+                raise may_be_stored(batch_id) from None
             accepted += reply.accepted
             repeated &= reply.repeated
             for reason, count in reply.refused.items():

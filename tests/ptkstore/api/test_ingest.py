@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +23,8 @@ from ptkstore.domain.identity import Role
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkStoreError, SchemaMismatch, TooLarge, UnknownFormat
 from tests.ptkstore.api.server import Api, arrow, ingest, problem
-from tests.ptkstore.application.world import SCHEMA, STREAM, trips
+from tests.ptkstore.application.world import SCHEMA, STREAM, trips, unheard_batch
+from tests.waiting import until
 
 LIMITS = Limits()
 SMALL = Limits(ingest_rows=100, ingest_decoded=100_000)
@@ -87,6 +90,45 @@ def test_batches_of_two_teams_share_no_key(api: Api) -> None:
             assert (reply["batch_id"], reply["repeated"]) == ("batch-1", repeated)
     assert ingest(other, body, **{"Idempotency-Key": "k" * 200}).status_code == 200
     assert stored(api) == 3
+
+
+@pytest.mark.parametrize("team", ["taxi", "ads"])
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "mine"}])
+def test_a_batch_that_nobody_answered_for_is_named_as_its_sender_can_send_it_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch, team: str, key: dict[str, str]
+) -> None:
+    api.grant("ads", STREAM, Role.PRODUCER)
+    client, body = api.acting(Role.PRODUCER, team=team), arrow(trips([0.1]))
+    unheard_batch(monkeypatch)
+    unheard = ingest(client, body, **key)
+    assert problem(unheard) == (504, "outcome-unknown")
+    named = unheard.json()["detail"].split("'")[1]
+    assert named == key.get("Idempotency-Key", named)
+    again = ingest(client, body, **{"Idempotency-Key": named}).json()
+    assert (again["batch_id"], again["repeated"]) == (named, True)
+    assert stored(api) == 1
+
+
+def test_a_batch_without_a_key_is_named_as_it_can_be_sent_again(api: Api) -> None:
+    api.grant("ads", STREAM, Role.PRODUCER)
+    client, body = api.acting(Role.PRODUCER, team="ads"), arrow(trips([0.1]))
+    named = ingest(client, body).json()["batch_id"]
+    assert ingest(client, body, **{"Idempotency-Key": named}).json()["repeated"]
+
+
+@pytest.mark.parametrize(("role", "path"), [(Role.PRODUCER, "ingest"), (Role.DEVELOPER, "exchange")])
+def test_a_caller_who_hangs_up_inside_a_long_body_is_no_error_of_ours(
+    api: Api, role: Role, path: str
+) -> None:
+    head = {"Authorization": f"Bearer {api.token(role)}", "Content-Type": "application/json"}
+    lines = [f"POST /v1/streams/{STREAM}/{path} HTTP/1.1", "Host: here", f"Content-Length: {2 * 2**20}"]
+    lines += [f"{name}: {value}" for name, value in head.items()]
+    with structlog.testing.capture_logs() as logged:
+        with socket.create_connection(("127.0.0.1", api.port), timeout=60) as caller:
+            caller.sendall("\r\n".join([*lines, "", ""]).encode() + b" " * 500)
+        until(lambda: any(line["event"] == "request" for line in logged), "the request to be on record")
+    assert [line["event"] for line in logged] == ["request"]
+    assert [(line["status"], line["code"]) for line in logged] == [(400, "invalid-request")]
 
 
 def test_rows_are_refused_one_by_one_with_reasons(api: Api) -> None:

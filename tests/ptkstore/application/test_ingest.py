@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.application import tables
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, SchemaMismatch, UnknownName
-from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World, trips
+from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World, trips, unheard_batch
 
 NAT = np.iinfo(np.int64).min
 
@@ -259,15 +258,8 @@ def test_two_who_send_one_batch_at_once_store_it_once(world: World, monkeypatch:
 def test_a_batch_whose_commit_nobody_answered_is_named_so_that_it_can_be_sent_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = SqlUnitOfWork.commit
-
-    def unheard(uow: SqlUnitOfWork) -> None:
-        monkeypatch.undo()
-        commit(uow)
-        raise OutcomeUnknown("no answer came")
-
-    monkeypatch.setattr(SqlUnitOfWork, "commit", unheard)
-    with pytest.raises(OutcomeUnknown, match=r"send it again as batch '[0-9a-f]{32}'") as told:
+    unheard_batch(monkeypatch)
+    with pytest.raises(OutcomeUnknown, match=r"send the same rows again as batch '[0-9a-f]{32}'") as told:
         world.ingest((0.5,))
     batch_id = str(told.value).split("'")[1]
     assert world.ingest((0.5,), batch_id=batch_id).repeated

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ptkstore.application.trace_window import Descendant
 from ptkstore.errors import UnknownName
 from ptkstore.ports.training import TrainFailed
+from tests.journeys.backups import copy_database
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed
 
 GROWING, FRESH, GONE = "taxi.speed", "ads.speed", "taxi.gone"
@@ -137,3 +140,34 @@ def test_an_expired_window_is_traced_for_ever(published: World) -> None:
     published.work("expire")
     assert published.state(1) == "expired"
     assert traced(published, 1)[-1] == (GROWING, 3, True)
+
+
+def test_after_a_recovery_versions_in_the_lake_are_told_before_their_ptks_are_registered_again(
+    world: World, tmp_path: Path
+) -> None:
+    """The backup is from before a PTK was registered and a window closed."""
+    home = world.service.settings.root
+    world.register()
+    world.publish(0)
+    copy_database(home / "catalog.db", tmp_path / "before.db")
+    world.register("late")
+    world.publish(1)
+    before = traced(world, 1)
+    assert before == [("taxi.late", 1, True), (GROWING, 2, True)]
+    world.service.close()
+    for path in home.glob("catalog.db*"):
+        path.unlink()
+    (tmp_path / "before.db").rename(home / "catalog.db")
+    restored = World(home)
+    (recovered,) = restored.service.recover_ledger()
+    assert recovered.ptks_to_register == ("taxi.late",)
+    assert ("taxi.late", 1, True) in traced(restored, 1)
+    with pytest.raises(UnknownName):
+        restored.service.trace_window(STREAM, 2)
+    restored.work("place", "flip")
+    assert traced(restored, 1) == before
+    restored.service.close_windows(STREAM, ORIGIN + 2 * DAY)
+    restored.register("late")
+    restored.work("place", "flip")
+    assert traced(restored, 1) == before
+    restored.service.close()

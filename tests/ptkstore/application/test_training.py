@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sandbox import ProcessTrainer
+from ptkstore.adapters.sql.ptks import SqlPtks
 from ptkstore.adapters.world import SystemClock
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobKind, JobState, Outcome
@@ -359,6 +360,30 @@ def test_a_manifest_edited_in_the_lake_is_not_built_upon(world: World, tmp_path:
     with pytest.raises(CorruptObject):
         world.service.work_on("train/taxi.speed/1")
     assert world.train_block(1) == (10**8, 0)  # nothing was spent
+
+
+def test_a_catalog_that_is_away_at_the_election_costs_no_loss_but_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda span: world.clock.pass_(seconds=span))
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+    lock, away = SqlPtks.lock, [3]
+
+    def unavailable(ptks: SqlPtks, ptk_id: str) -> object:
+        if away[0] and world.steps.seen[-1] == "trained":
+            away[0] -= 1
+            raise Unavailable("the catalog does not answer")
+        return lock(ptks, ptk_id)
+
+    monkeypatch.setattr(SqlPtks, "lock", unavailable)
+    assert world.service.work_on("train/taxi.speed/0")
+    (version,) = _versions(world)
+    assert away == [0]
+    assert version.elected_at == world.clock.now()
+    assert world.steps.seen.count("trained") == 1  # nobody trained again
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.4, 0.999])

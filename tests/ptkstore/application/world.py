@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.keys import split_hash
@@ -18,6 +19,8 @@ from ptkstore.adapters.sandbox.preparing import prepare
 from ptkstore.adapters.sandbox.profiling import has_drifted, profile
 from ptkstore.adapters.sandbox.training import collect, train
 from ptkstore.adapters.sandbox.verify import verified
+from ptkstore.adapters.sql.catalog import SqlUnitOfWork
+from ptkstore.adapters.sql.streams import SqlStreams
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.losses import Loss
@@ -25,6 +28,7 @@ from ptkstore.domain.profiles import Point
 from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.windows import WindowState
+from ptkstore.errors import OutcomeUnknown
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import PublishedState
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
@@ -327,3 +331,24 @@ def trips(days: Sequence[float] = (0.5,), **columns: Any) -> pa.Table:
         "long": pa.array([True] * n),
     }
     return pa.table({**base, **columns})
+
+
+def unheard_batch(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> None:
+    """Have the commit of the next batch, or a later one, done and not answered."""
+    add, commit = SqlStreams.add_batch, SqlUnitOfWork.commit
+    left = number
+
+    def added(*given: Any) -> None:
+        nonlocal left
+        add(*given)
+        left -= 1
+        if not left:
+            monkeypatch.setattr(SqlStreams, "add_batch", add)
+            monkeypatch.setattr(SqlUnitOfWork, "commit", unheard)
+
+    def unheard(uow: SqlUnitOfWork) -> None:
+        monkeypatch.setattr(SqlUnitOfWork, "commit", commit)
+        commit(uow)
+        raise OutcomeUnknown("no answer came")
+
+    monkeypatch.setattr(SqlStreams, "add_batch", added)

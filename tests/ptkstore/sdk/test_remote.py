@@ -42,7 +42,7 @@ from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips, unheard_batch
 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
 
@@ -472,6 +472,23 @@ def test_a_large_table_goes_in_parts_each_of_them_once(
     assert (second.accepted, second.repeated) == (0, True)
     with world.service.begin() as uow:
         assert all(uow.streams.knows_batch(STREAM, name) for name in ("b", "b.1", "b.2"))
+
+
+@pytest.mark.parametrize("name", [None, "b"])
+def test_a_large_table_whose_last_part_nobody_answered_for_is_named_whole(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
+    monkeypatch.setattr(transport, "TRIES", 1)  # it would ask again, and be told
+    world.stream()
+    table = trips([0.1] * 8)
+    unheard_batch(monkeypatch, 3)
+    with pytest.raises(e.OutcomeUnknown, match="send the same rows again as batch") as told:
+        remote.ingest(STREAM, table, name)
+    named = str(told.value).split("'")[1]
+    assert named == (name or named)
+    again = remote.ingest(STREAM, table, named)
+    assert (again.accepted, again.repeated) == (0, True)
 
 
 def test_a_remote_store_is_worked_on_by_others(remote: Store) -> None:
