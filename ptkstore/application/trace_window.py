@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from ptkstore.domain.snapshots import Provenance
 from ptkstore.domain.windows import WindowId
+from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 
 Key = tuple[str, int]
 """A PTK and the number of one of its versions."""
+
+_FIRST: Key = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class Descendant:
     """A published version that a window's rows went into.
 
     `made_from` are the versions whose states went into it directly, as `<ptk_id> v<number>`. `newest` says that its PTK
-    has no later version in the lake: it is what consumers read.
+    has no later version in the lake.
     """
 
     ptk_id: str
@@ -35,28 +38,37 @@ def trace_window(
 ) -> tuple[Descendant, ...]:
     """The versions in the lake, of all PTKs that the stream ever had, that were trained on a window or made from such.
 
-    By PTK and number, up to `limit` of those that come after `after`. Their manifests say all of it: it is known to
-    whoever may read states of the stream. What failed, is under way or is not in the lake yet is not told.
+    By PTK and number, up to `limit` of those that come after `after`. Their manifests say all of it. What failed, is
+    under way or is not in the lake yet is not told. A restored catalog answers for windows that it has yet to close
+    again, from the versions that it took over from the lake.
 
     Raises
     ------
     UnknownName
-        No such stream, or it has closed no such window.
+        No such stream, or it has closed no such window and no version is made from one.
     """
     with begin() as uow:
         uow.streams.get(stream)
-        uow.windows.get(WindowId(stream, window))
-        return tuple(islice(_descendants(uow, stream, window, after or ("", 0)), limit))
+        asked = WindowId(stream, window)
+        _check_is_known(uow, asked)
+        return tuple(islice(_descendants(uow, asked, after or _FIRST), limit))
 
 
-def _descendants(uow: UnitOfWork, stream: str, window: int, after: Key) -> Iterator[Descendant]:
+def _check_is_known(uow: UnitOfWork, asked: WindowId) -> None:
+    try:
+        uow.windows.get(asked)
+    except UnknownName:
+        if next(_descendants(uow, asked, _FIRST), None) is None:
+            raise
+
+
+def _descendants(uow: UnitOfWork, asked: WindowId, after: Key) -> Iterator[Descendant]:
     placed = uow.jobs.placed()
-    ptk_ids = uow.ptks.ids_on(stream)
-    search = _Search(uow, ptk_ids, window)
-    for ptk_id in ptk_ids:
+    search = _Search(uow, asked)
+    for ptk_id in uow.ptks.ids_on(asked.stream):
         if ptk_id < after[0]:
             continue
-        newest = placed.get(ptk_id, 0)
+        newest = placed[ptk_id] if ptk_id in placed else _read_from_the_lake(uow, ptk_id)
         for number, one in search.candidates(ptk_id).items():
             if after < (ptk_id, number) and number <= newest and search.reaches((ptk_id, number)):
                 yield Descendant(
@@ -69,6 +81,12 @@ def _descendants(uow: UnitOfWork, stream: str, window: int, after: Key) -> Itera
                 )
 
 
+def _read_from_the_lake(uow: UnitOfWork, ptk_id: str) -> int:
+    """The newest version of a PTK without a cursor, yet to be registered again: a recovery read all of them."""
+    latest = uow.versions.latest(ptk_id)
+    return 0 if latest is None else latest.number
+
+
 class _Search:
     """Follows versions back until one was trained on the window.
 
@@ -76,16 +94,15 @@ class _Search:
     once something asks for them.
     """
 
-    def __init__(self, uow: UnitOfWork, ptk_ids: Collection[str], window: int) -> None:
-        self._uow, self._ptk_ids, self._window = uow, frozenset(ptk_ids), window
+    def __init__(self, uow: UnitOfWork, asked: WindowId) -> None:
+        self._uow, self._asked = uow, asked
         self._candidates: dict[str, dict[int, Provenance]] = {}
         self._reaches: dict[Key, bool] = {}
 
     def candidates(self, ptk_id: str) -> dict[int, Provenance]:
-        """The versions of a PTK of the stream that may hold the window, by number."""
+        """The versions of a PTK that may hold the window, by number."""
         if ptk_id not in self._candidates:
-            known = ptk_id in self._ptk_ids  # windows of another stream have other numbers
-            found = self._uow.versions.provenance(ptk_id, self._window) if known else ()
+            found = self._uow.versions.provenance(ptk_id, self._asked)
             self._candidates[ptk_id] = {one.number: one for one in found}
         return self._candidates[ptk_id]
 
@@ -95,7 +112,7 @@ class _Search:
         while path:
             ptk_id, number = path[-1]
             version = self.candidates(ptk_id).get(number)
-            if version is None or version.window_index == self._window:
+            if version is None or version.window_index == self._asked.index:
                 self._reaches[path.pop()] = version is not None
                 continue
             unknown = [one for one in version.made_from if not (one in self._reaches or one in entered)]

@@ -13,6 +13,7 @@ from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_ro
 from ptkstore.cli.versions import version_number
 from ptkstore.domain.ptks import duration
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.lineage import descendant_document
 
 lake_app = typer.Typer(no_args_is_help=True, help="Files of lake and raw zone.")
 
@@ -78,7 +79,7 @@ def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: b
         )
     with opened(home) as store:
         found = store.lineage_of_window(stream, window)
-    rows = [asdict(one) for one in found]
+    rows = [descendant_document(one) for one in found]
     if not as_json:
         rows = [
             {**row, "made_from": ", ".join(row["made_from"]), "newest": "newest" if row["newest"] else ""}

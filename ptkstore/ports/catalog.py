@@ -205,7 +205,10 @@ class Ptks(Protocol):
         ...
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
-        """All PTKs that a stream ever had, those that were deregistered too, in order."""
+        """All PTKs that a stream ever had, in order.
+
+        Also those that were deregistered, and those of which a recovery knows versions alone.
+        """
         ...
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
@@ -328,8 +331,8 @@ class Versions(Protocol):
         """Number and time of election of what these jobs made, for those that made a version."""
         ...
 
-    def provenance(self, ptk_id: str, since_window: int) -> tuple[Provenance, ...]:
-        """Of versions that were trained on this window or a later one, or repeat one that was, by number."""
+    def provenance(self, ptk_id: str, since: WindowId) -> tuple[Provenance, ...]:
+        """Of versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
         ...
 
     def all(self) -> Iterator[Version]:

@@ -236,7 +236,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         Raises
         ------
         UnknownName
-            No such stream, or it has closed no such window.
+            No such stream, or it has closed no such window and no version is made from one.
         """
         checked_name("stream", stream)
         if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window < WINDOWS_MAX:

@@ -16,11 +16,13 @@ from sqlalchemy import (
     bindparam,
     cast,
     column,
+    exists,
     func,
     insert,
     select,
     true,
     type_coerce,
+    union,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -32,6 +34,7 @@ from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Provenance, Version
+from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
@@ -87,9 +90,11 @@ class SqlPtks:
         return stream
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
-        """All PTKs that a stream ever had."""
-        query = select(t.ptks.c.ptk_id).where(t.ptks.c.stream == stream)
-        return tuple(sorted(self._connection.execute(query).scalars()))  # databases order texts in many ways
+        """All PTKs that a stream ever had, by what was registered and by the runs that made versions."""
+        registered = select(t.ptks.c.ptk_id).where(t.ptks.c.stream == stream)
+        made = select(t.versions.c.ptk_id).join(t.jobs).where(t.jobs.c.stream == stream)
+        found = self._connection.execute(union(registered, made)).scalars()
+        return tuple(sorted(found))  # databases order texts in many ways
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
@@ -187,11 +192,12 @@ class SqlVersions:
             found.update((row.job_id, (row.number, row.elected_at)) for row in rows)
         return found
 
-    def provenance(self, ptk_id: str, since_window: int) -> tuple[Provenance, ...]:
+    def provenance(self, ptk_id: str, since: WindowId) -> tuple[Provenance, ...]:
         """Read out of the manifests by the database: they grow with every block that is in a state."""
         query = (
             _provenance(self._connection.dialect.name)
-            .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since_window)
+            .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since.index)
+            .where(exists().where(t.jobs.c.id == t.versions.c.job_id, t.jobs.c.stream == since.stream))
             .order_by(t.versions.c.number)
         )
         return tuple(
