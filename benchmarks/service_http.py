@@ -194,7 +194,7 @@ def quantile(latencies: list[float], share: float) -> float:
 
 
 def latency(served: Served) -> list[Row]:
-    """The quickest of some rounds: other work on the machine only ever slows an answer down."""
+    """Some rounds, of which the middle one counts."""
     plan = {"port": served.port, "rate": RATE, "requests": mixed(served)}
     load({**plan, "seconds": 3.0})  # connections, plans of statements, what Feast resolves once
     found, spent = [], []
@@ -203,12 +203,12 @@ def latency(served: Served) -> list[Row]:
         latencies = load({**plan, "seconds": SECONDS})["latencies"]
         spent.append((cpu_seconds(served.process) - before) / len(latencies))
         found.append((quantile(latencies, 0.99), quantile(latencies, 0.5)))
-    p99, median = min(found)
+    p99, median = sorted(found)[ROUNDS // 2]
     return [
         measured(
             "service-http-p99",
             f"99th percentile of latency from the intended start, {RATE} mixed reads/s, one process "
-            f"({min(spent) * 1e3:.1f} ms of its CPU a request; median {median * 1e3:.1f} ms)",
+            f"({sorted(spent)[ROUNDS // 2] * 1e3:.1f} ms of its CPU a request; median {median * 1e3:.1f} ms)",
             unit="ms",
             ours=p99 * 1e3,
             goal=50.0,
@@ -285,7 +285,7 @@ def check_equal(ours: dict[str, Any], theirs: dict[str, Any], served: Served) ->
 
 
 def ingests(served: Served) -> list[Row]:
-    """Rows from Parquet into an encrypted window, in this process and over HTTP; the quickest batch of some."""
+    """Rows from Parquet into an encrypted window, in this process and over HTTP; of some batches the middle one counts."""
     found = []
     with connect(f"http://127.0.0.1:{served.port}", token=served.token) as remote:
         for name, store, n, goal in (
@@ -317,7 +317,7 @@ def ingests(served: Served) -> list[Row]:
                     f"service-ingest-{name}",
                     f"rows of 5 columns from Parquet, {n:,} a batch, encrypted and committed, {where}",
                     unit="rows/s",
-                    ours=n / min(taken),
+                    ours=n / sorted(taken)[BATCHES // 2],
                     goal=goal,
                     direction="max",
                 )

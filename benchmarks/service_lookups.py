@@ -251,7 +251,7 @@ def writes(setup: Setup) -> list[Row]:
                 start = time.perf_counter()
                 online.write_rows(session, view, table, START)
                 taken.append(time.perf_counter() - start)
-        rates[name] = n_keys / min(taken)
+        rates[name] = n_keys / statistics.median(taken)
     seen = []
     for version in range(1, 7):
         published = state(version, MANY_KEYS)
@@ -275,9 +275,9 @@ def writes(setup: Setup) -> list[Row]:
         ),
         measured(
             "service-publish-to-lookup",
-            "a version of 100,000 keys from its tables to the first lookup that sees it (quickest of versions 2 to 6)",
+            "a version of 100,000 keys from its tables to the first lookup that sees it (slowest of versions 1 to 6)",
             unit="s",
-            ours=min(seen[1:]),  # the first has no history to add to
+            ours=max(seen),
             goal=2.0,
             direction="min",
         ),

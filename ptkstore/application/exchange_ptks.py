@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.planning import plan_with
 from ptkstore.application.registering import (
     add,
+    check_is_free,
     check_room,
     is_same,
     is_told,
@@ -125,10 +126,7 @@ def exchange_ptks(
     with read() as uow:  # who is refused holds up no writer while it is found out
         owner = uow.streams.get(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
-    for ptk_id, error in decision.refusals.items():
-        if isinstance(error, PtkRejected):
-            _tell(ptk_id, owner, begin=begin, read=read, clock=clock)
-        raise error
+    _raise_first(decision, lambda ptk_id: _tell(ptk_id, owner, begin=begin, read=read, clock=clock))
     admitted: dict[str, bytes | None] = {}
     for spec in decision.changed:
         before = decision.known.get(spec.ptk_id)
@@ -141,7 +139,7 @@ def exchange_ptks(
     with begin() as uow:
         owner = uow.streams.lock(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
-        _raise_first(uow, decision, owner, clock)
+        _raise_first(decision, lambda ptk_id: tell_of_refusal(uow, ptk_id, owner, clock))
         if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
             raise Conflict(
                 f"PTK {unseen[0]} was changed by somebody else meanwhile; nothing was changed, do it again"
@@ -227,7 +225,7 @@ def _described(
     features.check_names(ptk_id, columns_of(spec))
     check_columns_are_stored(uow, spec, owner)
     if before is None:
-        uow.ptks.check_free(ptk_id)
+        check_is_free(uow, ptk_id, owner)
     check_assurance(ptk_id, spec.estimator, owner.policy)
     return with_facts(uow, [uow.ptks.informed(spec)], owner.policy)[0]
 
@@ -299,8 +297,9 @@ def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Begin, clock: Clock
         tell_of_refusal(uow, ptk_id, owner, clock)
 
 
-def _raise_first(uow: UnitOfWork, decision: _Decision, owner: Stream, clock: Clock) -> None:
+def _raise_first(decision: _Decision, tell: Callable[[str], None]) -> None:
+    """Raise the first refusal, if there is one; the stream's owner is told of one for want of room."""
     for ptk_id, error in decision.refusals.items():
         if isinstance(error, PtkRejected):
-            tell_of_refusal(uow, ptk_id, owner, clock)
+            tell(ptk_id)
         raise error

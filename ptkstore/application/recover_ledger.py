@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from ptkstore.application.charging import release_unopened
 from ptkstore.domain.blocks import BlockState, blocks_below
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.names import team_of
-from ptkstore.domain.snapshots import Version, canonical_json, repeated_version
+from ptkstore.domain.snapshots import Version, canonical_json, repeated_version, trained_on
 from ptkstore.domain.streams import PrivacyUnit, Stream
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
@@ -149,7 +149,7 @@ def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) ->
         known = _known_stream(uow, ptk_id)
         stream = known
         while (manifest := _manifest(lake, ptk_id, number)) is not None:
-            stream = known or _trained_on(manifest)
+            stream = known or trained_on(manifest)
             if stream not in streams:  # of another catalog, or of a stream that is yet to be created again
                 break
             _take_over(uow, stream, ptk_id, number, manifest, clock)
@@ -169,11 +169,6 @@ def _known_stream(uow: UnitOfWork, ptk_id: str) -> str | None:
         return uow.ptks.stream_of(ptk_id)
     except UnknownName:
         return None
-
-
-def _trained_on(manifest: Mapping[str, Any]) -> str:
-    """The stream of a version's newest window."""
-    return str(manifest["blocks"][-1]["stream"])
 
 
 def _manifest(lake: Lake, ptk_id: str, number: int) -> dict[str, Any] | None:

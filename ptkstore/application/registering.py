@@ -13,9 +13,9 @@ from ptkstore.application.team_code import check_assurance
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.snapshots import canonical_json, trained_on
 from ptkstore.domain.streams import Policy, Stream
-from ptkstore.errors import PtkRejected
+from ptkstore.errors import NameTaken, PtkRejected
 from ptkstore.ports.catalog import Notice, UnitOfWork
 from ptkstore.ports.world import Clock
 
@@ -57,8 +57,20 @@ def _refused(ptk_id: str, owner: Stream) -> str:
     return f"{owner.name} {ptk_id}"
 
 
+def check_is_free(uow: UnitOfWork, ptk_id: str, owner: Stream) -> None:
+    """`NameTaken` if the id was ever used, other than by versions of the same stream that a recovery took over."""
+    uow.ptks.check_free(ptk_id)
+    latest = uow.versions.latest(ptk_id)
+    if latest is not None and (stream := trained_on(latest.content)) != owner.name:
+        raise NameTaken(
+            f"PTK {ptk_id!r} has versions of stream {stream!r} from before the catalog was restored: "
+            f"register it there again, or choose another name"
+        )
+
+
 def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
-    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` if its id was ever used."""
+    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
+    check_is_free(uow, spec.ptk_id, owner)
     uow.ptks.add(spec)
     _tell_of_profile(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):

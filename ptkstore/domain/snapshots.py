@@ -61,7 +61,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class Lineage:
     """Where a version comes from, as its manifest says, without the rest of it.
 
     `window_index` and `window_end` are of the newest window in the state, `made_from` the PTKs and numbers of the
@@ -170,6 +170,11 @@ def repeating_manifest(target: Version, newest: Version, published_at: datetime)
 def repeated_version(content: Mapping[str, Any]) -> int | None:
     """The version whose state a manifest repeats; None for one that was trained."""
     return int(content["repeats"]["version"]) if "repeats" in content else None
+
+
+def trained_on(content: Mapping[str, Any]) -> str:
+    """The stream of the newest window in the state."""
+    return str(content["blocks"][-1]["stream"])
 
 
 def window_end_of(content: Mapping[str, Any]) -> datetime:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ptkstore.application.exchange_ptks import WantedPtk
 from ptkstore.application.trace_window import Descendant
-from ptkstore.errors import UnknownName
+from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.training import TrainFailed
 from tests.journeys.backups import copy_database
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed
@@ -170,4 +171,29 @@ def test_after_a_recovery_versions_in_the_lake_are_told_before_their_ptks_are_re
     restored.register("late")
     restored.work("place", "flip")
     assert traced(restored, 1) == before
+    restored.service.close()
+
+
+def test_versions_of_another_stream_keep_a_name_after_a_recovery(world: World, tmp_path: Path) -> None:
+    """Else they would count as trained on the stream that the name was given to since."""
+    world.stream("bikes")
+    home = world.service.settings.root
+    copy_database(home / "catalog.db", tmp_path / "before.db")
+    world.register()
+    world.publish(0)
+    world.service.close()
+    for path in home.glob("catalog.db*"):
+        path.unlink()
+    (tmp_path / "before.db").rename(home / "catalog.db")
+    restored = World(home)
+    restored.service.recover_ledger()
+    wanted = WantedPtk("speed", speed(0.1), 0.1, "1d")
+    admission = restored.service.admit_ptks(team="taxi", stream="bikes", wanted=[wanted])
+    assert isinstance(admission.refusals[GROWING], NameTaken)
+    with pytest.raises(NameTaken, match=f"{GROWING}' has versions of stream '{STREAM}'"):
+        restored.register(stream="bikes")
+    restored.register()
+    restored.close(1)
+    restored.work("place", "flip")
+    assert traced(restored, 0) == [(GROWING, 1, True)]
     restored.service.close()
