@@ -285,7 +285,7 @@ def check_equal(ours: dict[str, Any], theirs: dict[str, Any], served: Served) ->
 
 
 def ingests(served: Served) -> list[Row]:
-    """Rows from Parquet into an encrypted window, in this process and over HTTP; of some batches the middle one counts."""
+    """Rows from Parquet into an encrypted window, in this process and over HTTP; the middle batch counts."""
     found = []
     with connect(f"http://127.0.0.1:{served.port}", token=served.token) as remote:
         for name, store, n, goal in (

@@ -1,4 +1,4 @@
-"""JSON bodies, read strictly."""
+"""Request bodies: long ones are read once it is known who asks, and all are parsed strictly."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ptkstore.domain.snapshots import Provenance
+from ptkstore.domain.snapshots import Lineage
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
@@ -96,13 +96,13 @@ class _Search:
 
     def __init__(self, uow: UnitOfWork, asked: WindowId) -> None:
         self._uow, self._asked = uow, asked
-        self._candidates: dict[str, dict[int, Provenance]] = {}
+        self._candidates: dict[str, dict[int, Lineage]] = {}
         self._reaches: dict[Key, bool] = {}
 
-    def candidates(self, ptk_id: str) -> dict[int, Provenance]:
+    def candidates(self, ptk_id: str) -> dict[int, Lineage]:
         """The versions of a PTK that may hold the window, by number."""
         if ptk_id not in self._candidates:
-            found = self._uow.versions.provenance(ptk_id, self._asked)
+            found = self._uow.versions.lineage(ptk_id, self._asked)
             self._candidates[ptk_id] = {one.number: one for one in found}
         return self._candidates[ptk_id]
 

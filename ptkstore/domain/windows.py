@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from ptkstore.domain.streams import Policy
 
+INDEX_MAX = 10**18 - 1
+"""No window has a later index: 64 bits hold this one."""
+
 
 class WindowState(StrEnum):
     """A closed window is prepared once its rows lie in partitions; expiring once no run may open it any more."""

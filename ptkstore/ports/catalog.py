@@ -16,7 +16,7 @@ from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Provenance, Version
+from ptkstore.domain.snapshots import Lineage, Version
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.ports.evaluating import Evaluations
@@ -331,7 +331,7 @@ class Versions(Protocol):
         """Number and time of election of what these jobs made, for those that made a version."""
         ...
 
-    def provenance(self, ptk_id: str, since: WindowId) -> tuple[Provenance, ...]:
+    def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Of versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
         ...
 

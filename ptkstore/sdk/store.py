@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
+from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import Repository, estimator_spec
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 
 AT_ONCE_MAX = 64
-WINDOWS_MAX = 10**18
 
 
 def connect(target: str | Path | None = None, *, token: str | None = None) -> Store:
@@ -239,7 +239,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             No such stream, or it has closed no such window and no version is made from one.
         """
         checked_name("stream", stream)
-        if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window < WINDOWS_MAX:
+        if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= INDEX_MAX:
             raise InvalidRequest("a window is a whole number from 0 on, counted from the stream's origin")
         return self._service.trace_window(stream, window)
 

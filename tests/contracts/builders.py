@@ -1,4 +1,4 @@
-"""Streams, requests and jobs as the contract suites use them, and the two databases they run on."""
+"""Streams, requests and jobs as the contract suites use them."""
 
 from __future__ import annotations
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job
-from tests.contracts.test_ledger import until_somebody_waits
+from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 SECOND = timedelta(seconds=1)
 
@@ -34,15 +32,6 @@ def taken(catalog: SqlCatalog, *, fresh: int = 100, retried: int = 100, now: obj
 
 
 class DeliveriesContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     def test_due_deliveries_are_claimed_once_the_longest_due_first(self, catalog: SqlCatalog) -> None:
         add(
             catalog,
@@ -191,23 +180,11 @@ class DeliveriesContract:
             assert set(uow.subscriptions.letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
 
 
-class TestDeliveriesOnSqlite(DeliveriesContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestDeliveriesOnSqlite(OnSqlite, DeliveriesContract):
+    pass
 
 
-class TestDeliveriesOnPostgresql(DeliveriesContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
-
-    @pytest.fixture
-    def outsider(self, url: str) -> Iterator[Engine]:
-        engine = create_engine(url)
-        yield engine
-        engine.dispose()
-
+class TestDeliveriesOnPostgresql(OnPostgresql, DeliveriesContract):
     @pytest.mark.parametrize("wake_first", [True, False])
     def test_news_are_never_lost_against_deliveries_that_finish(
         self, catalog: SqlCatalog, outsider: Engine, wake_first: bool

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +30,7 @@ from ptkstore.errors import (
 )
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from tests.contracts.builders import NOW, stream_named
+from tests.contracts.databases import OnPostgresql, OnSqlite
 from tests.ptkstore.application.world import StandingClock
 
 WHO = Principal("taxi", "0" * 16, frozenset({Role.PRODUCER}))
@@ -52,18 +51,13 @@ class Fragile:
 
 class IdentityContract:
     @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            with catalog.begin() as uow:
-                uow.streams.add(stream_named())
-                uow.commit()
-            create_team("taxi", begin=catalog.begin, clock=StandingClock(NOW))
-            create_team("ads", begin=catalog.begin, clock=StandingClock(NOW))
-            yield catalog
+    def catalog(self, catalog: SqlCatalog) -> SqlCatalog:
+        with catalog.begin() as uow:
+            uow.streams.add(stream_named())
+            uow.commit()
+        create_team("taxi", begin=catalog.begin, clock=StandingClock(NOW))
+        create_team("ads", begin=catalog.begin, clock=StandingClock(NOW))
+        return catalog
 
     @pytest.fixture
     def clock(self) -> StandingClock:
@@ -415,11 +409,7 @@ class IdentityContract:
         assert len(done) == 1
 
 
-class TestSqlite(IdentityContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
-
+class TestSqlite(OnSqlite, IdentityContract):
     def test_a_replacement_is_no_way_around_the_trail(
         self, catalog: SqlCatalog, world: dict[str, Any]
     ) -> None:
@@ -429,7 +419,5 @@ class TestSqlite(IdentityContract):
             uow._connection.exec_driver_sql("INSERT OR REPLACE INTO audit SELECT * FROM audit")
 
 
-class TestPostgres(IdentityContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+class TestPostgres(OnPostgresql, IdentityContract):
+    pass

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
@@ -19,7 +18,7 @@ from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, LeaseLost, UnknownName
 from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job, version
-from tests.contracts.test_ledger import until_somebody_waits
+from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 LATER = NOW + LEASE
 
@@ -37,15 +36,6 @@ def finished(catalog: SqlCatalog, job_id: str) -> None:
 
 
 class JobsContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     def test_a_job_comes_back_as_it_was_added_and_is_added_once(self, catalog: SqlCatalog) -> None:
         first = replace(job("train/a", JobKind.TRAIN, ptk_id=PTK), reservation="key", n_rows=7, partition=3)
         add(catalog, first, replace(first, n_rows=8))
@@ -272,23 +262,11 @@ class JobsContract:
             assert uow.subscriptions.dead_letters("sub") == (DeadLetter("sub", 1, "status-5xx", LATER),)
 
 
-class TestJobsOnSqlite(JobsContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestJobsOnSqlite(OnSqlite, JobsContract):
+    pass
 
 
-class TestJobsOnPostgresql(JobsContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
-
-    @pytest.fixture
-    def outsider(self, url: str) -> Iterator[Engine]:
-        engine = create_engine(url)
-        yield engine
-        engine.dispose()
-
+class TestJobsOnPostgresql(OnPostgresql, JobsContract):
     @pytest.mark.parametrize("wake_first", [True, False])
     def test_a_wake_is_never_lost_against_a_cursor_that_finishes(
         self, catalog: SqlCatalog, outsider: Engine, wake_first: bool

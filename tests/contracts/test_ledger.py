@@ -6,15 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
@@ -34,6 +32,7 @@ from tests.contracts.builders import (
     stream_named,
     with_blocks,
 )
+from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 ENTRY = {
     "stream": STREAM,
@@ -85,23 +84,9 @@ def refused(outsider: Engine, statement: str, values: dict[str, object], reason:
 
 
 class LedgerContract:
-    """Subclasses say where the database is; each test has a new one."""
-
     @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield with_blocks(catalog)
-
-    @pytest.fixture
-    def outsider(self, url: str) -> Iterator[Engine]:
-        """Somebody with SQL, none of our code and none of our connection settings."""
-        engine = create_engine(url)
-        yield engine
-        engine.dispose()
+    def catalog(self, catalog: SqlCatalog) -> SqlCatalog:
+        return with_blocks(catalog)
 
     # the charge protocol
 
@@ -333,11 +318,7 @@ class LedgerContract:
         assert committed(catalog) == {2: TENTH, 3: TENTH}
 
 
-class TestLedgerOnSqlite(LedgerContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
-
+class TestLedgerOnSqlite(OnSqlite, LedgerContract):
     def test_insert_or_replace_cannot_overwrite_an_entry(self, catalog: SqlCatalog, outsider: Engine) -> None:
         """SQLite deletes the old row of a REPLACE without telling a trigger on DELETE."""
         reserve(catalog, request("k0"))
@@ -355,11 +336,7 @@ class TestLedgerOnSqlite(LedgerContract):
         assert refused(outsider, insert, {**ENTRY, "epsilon_nano": 0.5})
 
 
-class TestLedgerOnPostgresql(LedgerContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
-
+class TestLedgerOnPostgresql(OnPostgresql, LedgerContract):
     def test_truncating_the_journal_is_refused(self, catalog: SqlCatalog, outsider: Engine) -> None:
         reserve(catalog, request("k0"))
         with pytest.raises(DBAPIError, match="append-only"), outsider.begin() as connection:
@@ -394,17 +371,3 @@ class TestLedgerOnPostgresql(LedgerContract):
         assert len(failed) == 1
         with catalog.begin() as uow:
             assert [e.key for e in uow.ledger.journal(STREAM)] == ["k0"]
-
-
-def until_somebody_waits(engine: Engine) -> None:
-    """Return once a connection of this database waits for a lock of another."""
-    query = text(
-        "SELECT count(*) FROM pg_stat_activity "
-        "WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    )
-    for _ in range(1000):
-        with engine.begin() as connection:
-            if connection.execute(query).scalar_one():
-                return
-        time.sleep(0.01)
-    raise AssertionError("nobody waits")

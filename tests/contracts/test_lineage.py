@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +11,12 @@ import pytest
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.trace_window import Descendant, trace_window
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.domain.snapshots import Provenance, Version, canonical_json
+from ptkstore.domain.snapshots import Lineage, Version, canonical_json
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import UnitOfWork
 from tests.contracts.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named
+from tests.contracts.databases import OnPostgresql, OnSqlite
 
 A, B, C, ELSEWHERE = "ads.a", "taxi.b", "zoo.c", "taxi.elsewhere"
 Key = tuple[str, int]
@@ -38,25 +37,20 @@ def version(key: Key, window: int, *made_from: Key) -> Version:
 
 class LineageContract:
     @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
+    def catalog(self, catalog: SqlCatalog) -> SqlCatalog:
         """Two streams with ten closed windows; three PTKs of the one, of three teams, and one of the other."""
-        with SqlCatalog(url) as catalog:
-            with catalog.begin() as uow:
-                for name in (STREAM, "bikes"):
-                    uow.streams.add(stream_named(name))
-                    for n in range(10):
-                        day = timedelta(days=1)
-                        span = (ORIGIN + n * day, ORIGIN + (n + 1) * day)
-                        uow.windows.add(Window(WindowId(name, n), *span, WindowState.EXPIRED))
-                for ptk_id in (C, B, A):
-                    uow.ptks.add(ptk_spec(ptk_id))
-                uow.ptks.add(replace(ptk_spec(ELSEWHERE), stream="bikes"))
-                uow.commit()
-            yield catalog
+        with catalog.begin() as uow:
+            for name in (STREAM, "bikes"):
+                uow.streams.add(stream_named(name))
+                for n in range(10):
+                    day = timedelta(days=1)
+                    span = (ORIGIN + n * day, ORIGIN + (n + 1) * day)
+                    uow.windows.add(Window(WindowId(name, n), *span, WindowState.EXPIRED))
+            for ptk_id in (C, B, A):
+                uow.ptks.add(ptk_spec(ptk_id))
+            uow.ptks.add(replace(ptk_spec(ELSEWHERE), stream="bikes"))
+            uow.commit()
+        return catalog
 
     def take_over(self, uow: UnitOfWork, *versions: Version) -> None:
         """Versions and the runs that made them, and no more."""
@@ -93,25 +87,23 @@ class LineageContract:
     def test_a_manifest_tells_where_its_state_comes_from(self, catalog: SqlCatalog) -> None:
         self.add(catalog, version((A, 1), 0), version((A, 2), 5, (A, 1), (B, 7)), version((A, 3), 4))
         with catalog.read() as uow:
-            assert uow.versions.provenance(A, WindowId(STREAM, 4)) == (
-                Provenance(A, 2, 5, "end of 5", "elected", ((A, 1), (B, 7))),
-                Provenance(A, 3, 4, "end of 4", "elected", ()),
+            assert uow.versions.lineage(A, WindowId(STREAM, 4)) == (
+                Lineage(A, 2, 5, "end of 5", "elected", ((A, 1), (B, 7))),
+                Lineage(A, 3, 4, "end of 4", "elected", ()),
             )
-            assert len(uow.versions.provenance(A, WindowId(STREAM, 0))) == 3
+            assert len(uow.versions.lineage(A, WindowId(STREAM, 0))) == 3
             for ptk_id, since in (
                 (A, WindowId(STREAM, 6)),
                 (B, WindowId(STREAM, 0)),
                 (A, WindowId("bikes", 0)),
             ):
-                assert uow.versions.provenance(ptk_id, since) == ()
+                assert uow.versions.lineage(ptk_id, since) == ()
 
     def test_a_manifest_from_before_origins_were_written_has_none(self, catalog: SqlCatalog) -> None:
         old = {"newest_contributing_window": {"end": "e"}, "release_decision": "elected"}
         self.add(catalog, replace(version((A, 1), 0), manifest=canonical_json(old)))
         with catalog.read() as uow:
-            assert uow.versions.provenance(A, WindowId(STREAM, 0)) == (
-                Provenance(A, 1, 0, "e", "elected", ()),
-            )
+            assert uow.versions.lineage(A, WindowId(STREAM, 0)) == (Lineage(A, 1, 0, "e", "elected", ()),)
 
     def test_states_are_followed_from_ptk_to_ptk(self, catalog: SqlCatalog) -> None:
         self.add(
@@ -236,14 +228,9 @@ class LineageContract:
             assert error.value.kind == kind
 
 
-class TestOnSqlite(LineageContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestOnSqlite(OnSqlite, LineageContract):
+    pass
 
 
-@pytest.mark.real
-class TestOnPostgresql(LineageContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+class TestOnPostgresql(OnPostgresql, LineageContract):
+    pass

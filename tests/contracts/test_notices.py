@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,20 +11,12 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.ports.catalog import Notice
 from tests.contracts.builders import NOW, PTK, add, job, version
+from tests.contracts.databases import OnPostgresql, OnSqlite
 
 DAY = timedelta(days=1)
 
 
 class NoticesContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     @pytest.fixture
     def words(self, catalog: SqlCatalog) -> list[Notice]:
         """Five words for a team, among as many for another."""
@@ -84,14 +74,9 @@ class NoticesContract:
             assert dict(made) == {"train/0": (1, NOW)}
 
 
-class TestOnSqlite(NoticesContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestOnSqlite(OnSqlite, NoticesContract):
+    pass
 
 
-@pytest.mark.real
-class TestOnPostgresql(NoticesContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+class TestOnPostgresql(OnPostgresql, NoticesContract):
+    pass

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -12,18 +9,10 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.errors import InvariantBroken, Unavailable
 from ptkstore.ports.catalog import Notice
 from tests.contracts.builders import NOW, PTK
+from tests.contracts.databases import OnPostgresql, OnSqlite
 
 
 class OneMomentContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     def test_what_is_committed_after_the_first_read_is_seen_by_the_next_transaction(
         self, catalog: SqlCatalog
     ) -> None:
@@ -43,18 +32,11 @@ class OneMomentContract:
             uow.notify_owner(Notice(NOW, "taxi", PTK, "failed"))
 
 
-class TestOneMomentOnSqlite(OneMomentContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestOneMomentOnSqlite(OnSqlite, OneMomentContract):
+    pass
 
 
-@pytest.mark.real
-class TestOneMomentOnPostgreSQL(OneMomentContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
-
+class TestOneMomentOnPostgreSQL(OnPostgresql, OneMomentContract):
     def test_the_connection_reads_what_is_committed_again_when_it_comes_back(
         self, catalog: SqlCatalog
     ) -> None:

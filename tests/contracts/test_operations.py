@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
 from sqlalchemy import event
 
 from ptkstore.adapters.sql import SqlCatalog
@@ -15,20 +12,12 @@ from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.ports.operations import Outbox, Waiting
 from tests.contracts.builders import LEASE, NOW, PTK, STREAM, add, claim, job, ptk_spec, stream_named, version
+from tests.contracts.databases import OnPostgresql, OnSqlite
 
 MINUTE = timedelta(minutes=1)
 
 
 class OperationsContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     def test_who_was_seen_lately_is_alive(self, catalog: SqlCatalog) -> None:
         with catalog.begin() as uow:
             assert uow.operations.last_seen(NOW) == {}
@@ -128,14 +117,9 @@ class OperationsContract:
         assert queries() == few
 
 
-class TestOnSqlite(OperationsContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestOnSqlite(OnSqlite, OperationsContract):
+    pass
 
 
-@pytest.mark.real
-class TestOnPostgresql(OperationsContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+class TestOnPostgresql(OnPostgresql, OperationsContract):
+    pass

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import IntegrityError
@@ -17,6 +15,7 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict
 from ptkstore.errors import LateWriter
 from tests.contracts.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
+from tests.contracts.databases import OnPostgresql, OnSqlite
 
 ASK = ProfileAsk(
     STREAM, "common", "f" * 64, 0.2, (0.1, 0.5), 1.0, 64, 256, 2.0, 4, (0.0, 1.0), "rows", 100, 0.95, 3, 1_000, (0, 1),
@@ -39,15 +38,6 @@ RENEWED = replace(
 
 
 class ProfilesContract:
-    @pytest.fixture
-    def url(self) -> str:
-        raise NotImplementedError
-
-    @pytest.fixture
-    def catalog(self, url: str) -> Iterator[SqlCatalog]:
-        with SqlCatalog(url) as catalog:
-            yield catalog
-
     def test_a_profile_comes_back_as_it_was_written(self, catalog: SqlCatalog) -> None:
         changed = replace(FIRST, drifted_at=9, code="timeout", tries=2, job_id="drift/a/9")
         with catalog.begin() as uow:
@@ -118,13 +108,9 @@ class ProfilesContract:
             assert uow.jobs.due(NOW, 10) == ("train/a", "drift/a", "profile/a")
 
 
-class TestSqlite(ProfilesContract):
-    @pytest.fixture
-    def url(self, tmp_path: Path) -> str:
-        return f"sqlite:///{tmp_path / 'catalog.db'}"
+class TestSqlite(OnSqlite, ProfilesContract):
+    pass
 
 
-class TestPostgres(ProfilesContract):
-    @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+class TestPostgres(OnPostgresql, ProfilesContract):
+    pass

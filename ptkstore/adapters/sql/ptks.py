@@ -33,7 +33,7 @@ from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Provenance, Version
+from ptkstore.domain.snapshots import Lineage, Version
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 
@@ -192,16 +192,16 @@ class SqlVersions:
             found.update((row.job_id, (row.number, row.elected_at)) for row in rows)
         return found
 
-    def provenance(self, ptk_id: str, since: WindowId) -> tuple[Provenance, ...]:
+    def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Read out of the manifests by the database: they grow with every block that is in a state."""
         query = (
-            _provenance(self._connection.dialect.name)
+            _lineage(self._connection.dialect.name)
             .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since.index)
             .where(exists().where(t.jobs.c.id == t.versions.c.job_id, t.jobs.c.stream == since.stream))
             .order_by(t.versions.c.number)
         )
         return tuple(
-            Provenance(
+            Lineage(
                 ptk_id,
                 row.number,
                 row.window_index,
@@ -222,7 +222,7 @@ class SqlVersions:
         return frozenset(self._connection.execute(select(t.versions.c.draft_id)).scalars())
 
 
-def _provenance(dialect: str) -> Select[Any]:
+def _lineage(dialect: str) -> Select[Any]:
     """Number and newest window of versions, and of each manifest the window's end, the decision and the origins."""
     manifest, names = t.versions.c.manifest, (t.versions.c.number, t.versions.c.window_index)
     if dialect == "sqlite":

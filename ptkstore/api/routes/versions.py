@@ -10,11 +10,12 @@ from fastapi.responses import Response, StreamingResponse
 
 from ptkstore.api.feed import Feed
 from ptkstore.api.guard import WhoAsks, token_text
-from ptkstore.api.pages import NUMBER_DIGITS, Cursor, Limit, cursor_at, number_at, page_of, place_in
+from ptkstore.api.pages import Cursor, Limit, cursor_at, number_at, page_of, place_in
 from ptkstore.api.resources import Resource
 from ptkstore.api.states import State, States
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
+from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents import version_document
 from ptkstore.sdk.evaluations import evaluation_document
@@ -48,9 +49,7 @@ def list_versions(
 )
 def trace_window(
     stream: Annotated[Name, Path(description="the stream's name")],
-    window: Annotated[
-        int, Path(ge=0, le=10**NUMBER_DIGITS - 1, description="counted from the stream's origin")
-    ],
+    window: Annotated[int, Path(ge=0, le=INDEX_MAX, description="counted from the stream's origin")],
     caller: WhoAsks,
     cursor: Cursor = None,
     limit: Limit = 100,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ptkstore import connect
 from ptkstore import errors as e
 from ptkstore.application.exchange_ptks import Admission
 from ptkstore.domain.identity import Role
@@ -21,26 +19,15 @@ from tests.team_code import Inspector, write_repository
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.identity.create_team("taxi")
-        api.world.stream(minimum_assurance=Assurance.ASSERTED)
-        api.world.stream("bikes")
-        yield api
+def api(api: Api) -> Api:
+    api.world.stream(minimum_assurance=Assurance.ASSERTED)
+    api.world.stream("bikes")
+    return api
 
 
 @pytest.fixture
-def world(api: Api) -> World:
-    return api.world
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
-    if request.param == "embedded":
-        yield Store(api.world.service)
-        return
-    with connect(api.url, token=api.token(Role.DEVELOPER)) as store:
-        yield store
+def roles() -> tuple[Role, ...]:
+    return (Role.DEVELOPER,)
 
 
 def leaves_after_asking(world: World, monkeypatch: pytest.MonkeyPatch, *ptk_ids: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,14 @@ FAILED = Finding("check_noise_is_drawn", "failed", "no noise is drawn")
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.identity.create_team("taxi")
-        api.world.stream(minimum_assurance=Assurance.ASSERTED)
-        yield api
+def api(api: Api) -> Api:
+    api.world.stream(minimum_assurance=Assurance.ASSERTED)
+    return api
 
 
 @pytest.fixture
-def world(api: Api) -> World:
-    return api.world
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
-    if request.param == "embedded":
-        yield Store(api.world.service)
-        return
-    with connect(api.url, token=api.token(Role.DEVELOPER)) as store:
-        yield store
+def roles() -> tuple[Role, ...]:
+    return (Role.DEVELOPER,)
 
 
 def speed(name: str, epsilon: float, stream: str = "taxi", every: str = "1d", column: str = "hour") -> PTK:

@@ -47,27 +47,6 @@ from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
 
 
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.identity.create_team("taxi")
-        yield api
-
-
-@pytest.fixture
-def world(api: Api) -> World:
-    return api.world
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
-    if request.param == "embedded":
-        yield Store(api.world.service)
-        return
-    with connect(api.url, token=api.token(*Role)) as store:
-        yield store
-
-
 def speeds(name: str = "speed", epsilon: Any = 0.1, **more: Any) -> PTK:
     estimator = HistoricalStatistics(
         keys=["hour"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ptkstore import TeamFunctions, connect, featurize
+from ptkstore import TeamFunctions, featurize
 from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
 from ptkstore.domain.bundles import bundle_path, unpack
-from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
 from ptkstore.sdk import PTK, Repository, Store, load_repository
@@ -55,25 +53,9 @@ fast = PTK(
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.identity.create_team("taxi")
-        api.world.stream(minimum_assurance=Assurance.ASSERTED)
-        yield api
-
-
-@pytest.fixture
-def world(api: Api) -> World:
-    return api.world
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
-    if request.param == "embedded":
-        yield Store(api.world.service)
-        return
-    with connect(api.url, token=api.token(*Role)) as store:
-        yield store
+def api(api: Api) -> Api:
+    api.world.stream(minimum_assurance=Assurance.ASSERTED)
+    return api
 
 
 def actions(changes: tuple[object, ...]) -> list[tuple[str, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -23,27 +21,10 @@ PTK = "taxi.speed"
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    with Api(tmp_path / "home") as api:
-        api.identity.create_team("taxi")
-        api.world.stream()
-        api.world.register()
-        yield api
-
-
-@pytest.fixture
-def world(api: Api) -> World:
-    return api.world
-
-
-@pytest.fixture(params=["embedded", "remote"])
-def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
-    """As whoever may see everything."""
-    if request.param == "embedded":
-        yield Store(api.world.service)
-        return
-    with connect(api.url, token=api.token(*Role)) as store:
-        yield store
+def api(api: Api) -> Api:
+    api.world.stream()
+    api.world.register()
+    return api
 
 
 def test_both_teams_hear_of_an_endpoint_that_was_disabled(

@@ -15,6 +15,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
 from ptkstore.errors import Unavailable
+from tests.waiting import until
 
 pytestmark = pytest.mark.real
 
@@ -127,12 +128,14 @@ def blocked(owner, as_reader, table: str) -> Iterator[None]:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 other.execute(rule)
 
+        def waits() -> bool:
+            assert not waiting.done()
+            return owner.execute(WAITING, (other.info.backend_pid,)).fetchone() == (1,)
+
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(wait)
-            while owner.execute(WAITING, (other.info.backend_pid,)).fetchone() != (1,):
-                assert not waiting.done()
-                threading.Event().wait(0.02)
             try:
+                until(waits, "the session that waits")
                 yield
             finally:
                 one.rollback()
