@@ -106,6 +106,34 @@ log_code("first", "-", "ok")
 """
 
 
+WHILE_NOTHING_CAN_BE_WRITTEN = """
+import os
+write = os.write
+def full(descriptor, data):
+    os.write = write  # its reader goes on
+    raise BlockingIOError("the pipe is full")
+os.write = full
+"""
+FAILING = {
+    "process": IN_A_LIBRARY.partition("try:")[0] + f'{{now}}\nraise KeyError("{CANARY}")',
+    "thread": IN_A_THREAD.replace("thread.start()", "{now}\nthread.start()"),
+    "destructor": IN_A_DESTRUCTOR.replace("\nFails()", "\n{now}\nFails()"),
+}
+AFTER_A_LIBRARY_SET_UP_THE_ROOT = f"""
+import logging
+from ptkstore.adapters.world import configure_logging, log_no_texts
+{{before}}
+configure_logging()
+log_no_texts()
+configure_logging()
+log_no_texts()  # as in a worker
+from absl import logging as absl
+absl.warning("what of {CANARY}")
+logging.basicConfig()
+logging.getLogger("a.library").error("what of {CANARY}")
+"""
+
+
 def last_words(tmp_path: Path, code: str, **settings: str) -> tuple[int, dict[str, Any]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PTK_HOME": str(tmp_path / "home"), **settings}
     status, [line] = all_words(code, env)
@@ -155,6 +183,21 @@ def test_what_a_library_logs_is_told_by_its_place(tmp_path: Path, how: str) -> N
     status, line = last_words(tmp_path, IN_A_LIBRARY.format(how=how))
     told = (status, line["logger"], line["level"], line["kind"], line["place"])
     assert told == (0, "a.library", "error", "KeyError", "<string>:9")
+
+
+@pytest.mark.parametrize("where", FAILING)
+def test_what_fails_while_nothing_can_be_written_says_nothing(where: str) -> None:
+    code = FAILING[where].replace("{now}", WHILE_NOTHING_CAN_BE_WRITTEN)
+    status, lines = all_words(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (status, lines) == (where == "process", [])
+
+
+@pytest.mark.parametrize("before", ["", "logging.basicConfig()"])
+def test_no_library_sets_up_what_prints_the_texts_of_all_others(before: str) -> None:
+    code = AFTER_A_LIBRARY_SET_UP_THE_ROOT.format(before=before)
+    status, lines = all_words(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    told = [(line["logger"], line["level"]) for line in map(json.loads, lines)]
+    assert (status, told) == (0, [("absl", "warning"), ("a.library", "error")])
 
 
 def test_an_interrupted_process_says_nothing_of_what_it_was_at() -> None:

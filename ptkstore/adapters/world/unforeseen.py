@@ -31,7 +31,11 @@ class _Records(logging.Handler):
     """Tells who logged what kind of error where, and nothing of the message."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
+        """One line, or none: whose log call this is expects no error."""
+        with suppress(Exception):
+            self._tell(record)
+
+    def _tell(self, record: logging.LogRecord) -> None:
         place = _below_path(f"{record.pathname}:{record.lineno}")
         said = {"logger": record.name, "place": place}
         given: object = record.exc_info  # typed as a triple; Celery hands over a number
@@ -39,10 +43,8 @@ class _Records(logging.Handler):
         if isinstance(error, BaseException):
             said |= {"kind": type(error).__name__, "raised_at": place_of(error)}
         log = structlog.get_logger("ptkstore")
-        with suppress(OSError):  # whose log call this is expects none
-            (log.error if record.levelno >= logging.ERROR else log.warning)(
-                "a library says something", **said
-            )
+        tell = log.error if record.levelno >= logging.ERROR else log.warning
+        tell("a library says something", **said)
 
 
 def log_no_texts() -> None:
@@ -58,20 +60,22 @@ def log_no_texts() -> None:
             _log("process", error)
 
     def of_thread(ended: threading.ExceptHookArgs) -> None:
-        if ended.exc_value is not None:
-            _log("thread", ended.exc_value)
+        _log("thread", ended.exc_value)
 
     def of_nobody(ignored: sys.UnraisableHookArgs) -> None:
-        if ignored.exc_value is not None:
-            _log("destructor or callback", ignored.exc_value)
+        _log("destructor or callback", ignored.exc_value)
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_nobody
-    logging.lastResort = _Records(logging.WARNING)
+    records = _Records(logging.WARNING)
+    # a root without handlers is what `logging.basicConfig` waits for, and absl calls it at its first line
+    logging.basicConfig(handlers=[records], force=True)
+    logging.lastResort = records  # of loggers that do not propagate
 
 
-def _log(what: str, error: BaseException) -> None:
-    log = structlog.get_logger("ptkstore")
-    if isinstance(error, PtkStoreError):  # our own words: names and codes
-        log.error(f"{what} ended", code=error.code, why=str(error))
-    else:
-        log.error(f"{what} failed unexpectedly", kind=type(error).__name__, place=place_of(error))
+def _log(what: str, error: BaseException | None) -> None:
+    with suppress(BaseException):  # Python prints the original where a hook fails
+        log = structlog.get_logger("ptkstore")
+        if isinstance(error, PtkStoreError):  # our own words: names and codes
+            log.error(f"{what} ended", code=error.code, why=str(error))
+        elif error is not None:
+            log.error(f"{what} failed unexpectedly", kind=type(error).__name__, place=place_of(error))
