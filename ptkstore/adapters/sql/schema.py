@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 
 from sqlalchemy import Connection, insert, inspect, select
-from sqlalchemy.exc import IntegrityError, ProgrammingError
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.errors import CatalogOutdated
+from ptkstore.errors import CatalogOutdated, Unavailable
 
 OLDEST = 3  # what came before was never released
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 def make_or_check(connection: Connection) -> None:
@@ -20,6 +21,8 @@ def make_or_check(connection: Connection) -> None:
     ------
     CatalogOutdated
         The catalog is of another schema.
+    Unavailable
+        An upgrade of it did not end while this waited.
     """
     if found_version(connection) is None:
         try:
@@ -29,7 +32,7 @@ def make_or_check(connection: Connection) -> None:
             connection.rollback()
             if found_version(connection) is None:
                 raise
-    check_schema(connection)
+    _check_found(_settled_version(connection))
 
 
 def lock_setup(connection: Connection) -> None:
@@ -56,7 +59,20 @@ def found_version(connection: Connection) -> str | None:
 
 def check_schema(connection: Connection) -> None:
     """Raise `CatalogOutdated` unless the catalog has the schema of this program."""
-    found = connection.execute(_VERSION).scalar_one_or_none()
+    _check_found(connection.execute(_VERSION).scalar_one_or_none())
+
+
+def _settled_version(connection: Connection) -> str | None:
+    """The catalog's schema once nobody changes it; SQLite, which knows no locks of rows, has the write lock already."""
+    try:
+        return connection.execute(_VERSION.with_for_update(read=True)).scalar_one_or_none()
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        raise Unavailable("the catalog is being upgraded: start again once that is done") from error.orig
+
+
+def _check_found(found: str | None) -> None:
     if found != str(t.SCHEMA_VERSION):
         raise CatalogOutdated(_advice(found))
 

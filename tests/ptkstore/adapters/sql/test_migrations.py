@@ -19,7 +19,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.catalog import open_engine
-from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences, newest_revision
+from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences
 from ptkstore.adapters.sql.schema import found_version, lock_setup
 from ptkstore.application.read_ledger import verify_ledger
 from ptkstore.errors import CatalogOutdated, Refused, Unavailable
@@ -79,8 +79,9 @@ def test_an_upgraded_catalog_is_like_one_made_anew(url: str, fresh: str) -> None
 
 
 def test_the_revisions_lead_to_the_tables_of_this_program(url: str) -> None:
-    assert newest_revision() == str(t.SCHEMA_VERSION)
-    SqlCatalogSchema(url).upgrade(backed_up=True)
+    schema = SqlCatalogSchema(url)
+    assert schema.state().pending[-1].startswith(f"{t.SCHEMA_VERSION}: ")
+    schema.upgrade(backed_up=True)
     with connected(url) as connection:
         assert differences(connection) == [], "the tables changed: write a migration"
 
@@ -171,6 +172,43 @@ def test_an_upgrade_does_not_wait_for_ever_for_whoever_holds_a_table(
         other.rollback()
     monkeypatch.undo()
     assert SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True).before.found == "3"
+
+
+@contextmanager
+def upgrading_to(url: str, version: str) -> Iterator[Connection]:
+    """The transaction of an upgrade, of which nobody knows yet how it ends."""
+    with connected(url) as connection:
+        lock_setup(connection)
+        connection.execute(text(f"UPDATE meta SET value = '{version}' WHERE name = 'schema_version'"))
+        yield connection
+
+
+@pytest.mark.parametrize("ends", ["committed", "rolled back"])
+def test_who_starts_beside_an_upgrade_waits_and_then_goes_by_what_it_left(fresh: str, ends: str) -> None:
+    with upgrading_to(fresh, "99") as connection, ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(SqlCatalog, fresh)
+        try:
+            with pytest.raises(TimeoutError):
+                starting.result(0.5)
+        finally:
+            connection.commit() if ends == "committed" else connection.rollback()
+        if ends == "committed":
+            with pytest.raises(CatalogOutdated, match="schema 99"):
+                starting.result(60)
+        else:
+            starting.result(60).close()
+
+
+def test_who_starts_beside_an_upgrade_that_does_not_end_hears_why_it_cannot(
+    fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with upgrading_to(fresh, "99"):
+        monkeypatch.setattr(catalog_module, "_PATIENCE_SECONDS", 1.0)
+        told = "is being upgraded" if fresh.startswith("postgresql") else "did not finish a statement"
+        with pytest.raises(Unavailable, match=told):
+            SqlCatalog(fresh)
+    monkeypatch.undo()
+    SqlCatalog(fresh).close()
 
 
 def test_an_upgrade_that_fails_changes_nothing(url: str) -> None:
