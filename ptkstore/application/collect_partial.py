@@ -9,12 +9,12 @@ from ptkstore.application.estimators import event_of
 from ptkstore.application.partials import discard, draft_id_of, locked_partials_of
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.blocks import rows_behind
-from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobState, Outcome
+from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.runs import hopeless
 from ptkstore.domain.streams import Stream
-from ptkstore.domain.windows import WindowState
 from ptkstore.errors import LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -113,15 +113,10 @@ def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging
 
 
 def _hopeless(uow: UnitOfWork, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
-    if spec is None:
-        return Outcome.WITHDRAWN
-    if uow.windows.get(held.window).state is not WindowState.PREPARED:
-        return Outcome.EXPIRED
-    if held.state is JobState.OPENED and held.attempt > MAX_ATTEMPTS:
-        return Outcome.FAILED
-    if event_of(spec.estimator, spend.loss) != dict(spend.event):  # another trainer than the one paid for
-        return Outcome.FAILED
-    return None
+    outcome = hopeless(held, spec, uow.windows.get(held.window).state)
+    if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != dict(spend.event):
+        return Outcome.FAILED  # another trainer than the one paid for
+    return outcome
 
 
 def _end(job: Job, begin: Begin) -> bool:

@@ -12,14 +12,14 @@ from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
 from ptkstore.domain.blocks import Rows, evaluation_blocks, groups_where, rows_behind
 from ptkstore.domain.evaluations import Evaluation, LossMass, evaluation_epsilon
-from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobState, Outcome
+from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.journal import BudgetRequest, Entry
 from ptkstore.domain.ledger import Denied
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.runs import hopeless
 from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Assurance, Stream
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.streams import Stream
 from ptkstore.errors import LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.evaluating import EvaluateRequest, Evaluator
@@ -99,7 +99,8 @@ def _spend(job: Job, version: Version, begin: Begin, clock: Clock) -> Opened | N
         stream = uow.streams.lock(job.stream)
         spec = uow.ptks.lock(str(job.ptk_id))
         held = uow.jobs.held(job)
-        outcome, code = _hopeless(held, spec, uow.windows.get(job.window).state), None
+        asked = None if spec is None or evaluation_epsilon(spec.config) is None else spec
+        outcome, code = hopeless(held, asked, uow.windows.get(job.window).state), None
         spent: Entry | None = None
         if outcome is None and spec is not None:
             spent = uow.ledger.history(job.id)[-1] if held.state is JobState.OPENED else None
@@ -114,17 +115,6 @@ def _spend(job: Job, version: Version, begin: Begin, clock: Clock) -> Opened | N
         uow.commit()
     policy = stream.policy
     return Opened(spent, rows_behind(policy, spent.blocks, policy.rows_per_window))
-
-
-def _hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:
-    if spec is None or evaluation_epsilon(spec.config) is None:
-        return Outcome.WITHDRAWN
-    if window is not WindowState.PREPARED:
-        return Outcome.EXPIRED
-    rerun = job.state is JobState.OPENED
-    if rerun and (spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS):
-        return Outcome.FAILED
-    return None
 
 
 def _charged(uow: UnitOfWork, job: Job, spec: PtkSpec, version: Version, stream: Stream) -> Entry | None:

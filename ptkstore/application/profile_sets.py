@@ -14,16 +14,14 @@ from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.profiles import Paid, ProfileAsk, ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Assurance, Policy
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.runs import hopeless
+from ptkstore.domain.streams import Policy
 from ptkstore.errors import WindowGone
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.profiling import ProfileSet
 from ptkstore.ports.world import Clock, Steps
-
-MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent
 
 Price = Callable[[PtkSpec, ProfileAsk, ProfileRecord, Policy], Attempt | Watch | None]
 
@@ -98,7 +96,7 @@ def _spend(
         price = None
         if spec is not None and ask is not None and record is not None and ask.key == record.key:
             price = price_of(spec, ask, record, policy)
-        outcome = _hopeless(held, spec, uow.windows.get(job.window).state)
+        outcome = hopeless(held, spec, uow.windows.get(job.window).state)
         if price is None or not history[0].charge.covers(price.charge):
             outcome = outcome or Outcome.WITHDRAWN
         if outcome is not None or spec is None or ask is None or record is None or price is None:
@@ -115,17 +113,6 @@ def _spend(
             uow.profiles.save(record)
         uow.commit()
     return spec, ask, record, price, spent, policy
-
-
-def _hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:
-    if spec is None:
-        return Outcome.WITHDRAWN
-    if window is not WindowState.PREPARED:
-        return Outcome.EXPIRED
-    rerun = job.state is JobState.OPENED
-    if rerun and (spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS):
-        return Outcome.FAILED
-    return None
 
 
 def failed(record: ProfileRecord, ask: ProfileAsk, code: str) -> ProfileRecord:

@@ -1,0 +1,24 @@
+"""Runs that open rows: when one may not begin, or not begin again."""
+
+from __future__ import annotations
+
+from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobState, Outcome
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Assurance
+from ptkstore.domain.windows import WindowState
+
+
+def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:
+    """How the job ends without opening rows now; None if it may open them.
+
+    A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost; what
+    repeats by its own choice selects among its outputs (differences.md F3).
+    """
+    if spec is None:
+        return Outcome.WITHDRAWN
+    if window is not WindowState.PREPARED:
+        return Outcome.EXPIRED
+    rerun = job.state is JobState.OPENED
+    if rerun and (spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS):
+        return Outcome.FAILED
+    return None
