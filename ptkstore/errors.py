@@ -10,7 +10,6 @@
     │   ├── Unauthenticated    no valid token came with the request
     │   ├── NotAllowed         the token's roles do not allow this
     │   ├── PtkRejected        the PTK cannot be served beside the others
-    │   ├── BudgetDenied       a block has no room for the loss
     │   ├── NoSandbox          team code cannot be run apart here, so it is not run
     │   └── WindowGone         the window has left its retention
     ├── Conflict           refresh and redo
@@ -94,12 +93,6 @@ class PtkRejected(Refused):
     """The PTK cannot be served beside those registered before it."""
 
     code = "ptk-rejected"
-
-
-class BudgetDenied(Refused):
-    """At least one block has no room for the loss."""
-
-    code = "budget-denied"
 
 
 class NoSandbox(Refused):

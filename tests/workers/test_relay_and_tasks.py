@@ -14,7 +14,7 @@ from celery import Celery
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
-from ptkstore.errors import BudgetDenied, LeaseLost, Unavailable
+from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from workers import process, relay, schedule
@@ -120,7 +120,7 @@ def written(
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (BudgetDenied(f"block 7 of {CANARY}"), "budget-denied"),
+        (PtkRejected(f"block 7 of {CANARY}"), "ptk-rejected"),
         (LeaseLost(CANARY), "lease-lost"),
         (ValueError(CANARY), "ValueError"),
         (KeyError(CANARY), "KeyError"),
@@ -191,13 +191,13 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
     class Streams:
         def close_windows(self, stream: str) -> None:
             if stream == "bad":
-                raise BudgetDenied(CANARY)
+                raise PtkRejected(CANARY)
             closed.append(stream)
 
     for name in ("a", "bad", "c"):
         schedule.close_due(Streams(), name)  # type: ignore[arg-type]
     assert closed == ["a", "c"]
-    assert "budget-denied" in written()
+    assert "ptk-rejected" in written()
     assert CANARY not in written()
 
 

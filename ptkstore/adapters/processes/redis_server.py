@@ -68,11 +68,6 @@ class RedisServer:
         """For the Python client `redis`."""
         return f"unix://{self._socket}"
 
-    @property
-    def feast_connection_string(self) -> str:
-        """For Feast's online store."""
-        return f"localhost:0,unix_socket_path={self._socket}"
-
     def start(self) -> Self:
         """Start the server; back when it answers.
 

@@ -96,11 +96,6 @@ def _told(change: Sequence[Any]) -> str:
     return " ".join([kind, *(name for name in names if name)])
 
 
-def newest_revision() -> str:
-    """The schema to which the revisions lead."""
-    return str(_scripts().get_current_head())
-
-
 @contextmanager
 def _alone(url: str) -> Iterator[tuple[Engine, Connection]]:
     """A transaction in which nobody else changes the schema; rolled back unless committed."""

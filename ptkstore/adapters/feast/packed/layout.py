@@ -130,11 +130,6 @@ class Layout:
             raise ValueError
 
 
-def micros_of(row: bytes) -> int:
-    """The event time of a row."""
-    return int(_MICROSECONDS.unpack_from(row, HEAD)[0])
-
-
 def content_of(kind: str, value: Any) -> bytes:
     """The bytes of a value that is no number."""
     if kind == "s":

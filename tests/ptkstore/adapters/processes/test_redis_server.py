@@ -15,6 +15,7 @@ import pytest
 import redis
 from kombu.connection import Connection
 
+from ptkstore.adapters.feast.repo import RedisOnline
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.private_paths import Lock, private_directory, socket_directory
 from ptkstore.errors import Conflict, Refused, Unavailable
@@ -67,7 +68,9 @@ def test_one_server_is_reached_by_the_urls_for_clients_celery_and_feast(home: Pa
             assert connection.default_channel.client.get("greeting") == b"hello"
         from feast.infra.online_stores.redis import RedisOnlineStore, RedisOnlineStoreConfig
 
-        config = RedisOnlineStoreConfig(connection_string=server.feast_connection_string)
+        config = RedisOnlineStoreConfig(
+            connection_string=RedisOnline.from_url(server.celery_url).connection_string
+        )
         assert RedisOnlineStore()._get_client(config).get("greeting") == b"hello"
 
 
