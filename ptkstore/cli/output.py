@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ptkstore.errors import InvalidRequest, PtkStoreError
 from ptkstore.sdk import Store, connect
@@ -27,10 +28,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
-# piped, a table is as wide as it needs to be; a name such as `a:key:b` is no picture of a key
-console = Console(emoji=False) if sys.stdout.isatty() else Console(width=200, emoji=False)
-said = Console(stderr=True, emoji=False)  # progress and errors
 _P = ParamSpec("_P")
+
+
+class _Terminal(Console):
+    """Prints texts and nothing that steers a terminal, whoever wrote it: descriptions, codes, addresses, names."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Every text comes by here, of cells and titles too; its lines stay."""
+        return super().render_str("\n".join(map(_printable, text.split("\n"))), **how)
+
+
+# piped, a table is as wide as it needs to be; a name such as `a:key:b` is no picture of a key
+console = _Terminal(emoji=False) if sys.stdout.isatty() else _Terminal(width=200, emoji=False)
+said = _Terminal(stderr=True, emoji=False)  # progress and errors
 
 
 def answers(command: Callable[_P, None]) -> Callable[_P, None]:
@@ -98,6 +109,11 @@ def spoken(span: timedelta) -> str:
     return " ".join(told[:2]) or "0 seconds"
 
 
+def one_line(value: object) -> str:
+    """A text that somebody else may have written, as one line without markup: none of it passes for another line."""
+    return escape(_printable(str(value)))
+
+
 def print_json(value: object) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=str) + "\n")
@@ -114,7 +130,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str, 
     table = Table(title=title, title_justify="left", header_style="bold")
     for column in rows[0]:
         table.add_column(
-            column, overflow="fold", justify="left" if isinstance(rows[0][column], str) else "right"
+            one_line(column), overflow="fold", justify="left" if isinstance(rows[0][column], str) else "right"
         )
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
@@ -122,4 +138,9 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str, 
 
 
 def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else escape(str(value))
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else one_line(value)
+
+
+def _printable(text: str) -> str:
+    """Without controls, overrides of the writing direction and what has no character."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import read_table
 from ptkstore.domain.names import split_ptk_id
@@ -71,10 +70,11 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     detail.pop("profile")
     tables = {name: detail.pop(name) for name in ("trainings", "evaluations", "notices")}
     for key, value in detail.items():
-        console.print(f"[bold]{key}[/]: {escape(str(value))}", highlight=False)
+        console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
     if newest:
         console.print(
-            f"[bold]newest version[/]: {newest['version']}, guarantee {newest['guarantee']}", highlight=False
+            f"[bold]newest version[/]: {newest['version']}, guarantee {one_line(newest['guarantee'])}",
+            highlight=False,
         )
     print_profile(profile)
     for name, rows in tables.items():
@@ -149,7 +149,7 @@ def featurize(
     if as_json:
         print_json({"output": str(output), "columns": table.column_names})
     else:
-        console.print(escape(f"{output}: {', '.join(table.column_names)}"))
+        console.print(one_line(f"{output}: {', '.join(table.column_names)}"))
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

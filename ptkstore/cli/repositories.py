@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import REFUSED, URL, AsJson, Home, answers, console, opened, print_json, said
+from ptkstore.cli.output import (
+    REFUSED,
+    URL,
+    AsJson,
+    Home,
+    answers,
+    console,
+    one_line,
+    opened,
+    print_json,
+    said,
+)
 from ptkstore.sdk import Repository, Store, connect, load_repository
 from ptkstore.sdk.repositories import Change
 
@@ -102,11 +113,13 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
         print_json([vars(change) for change in changes])
         return
     for change in changes:
-        console.print(f"{_MARKS[change.action]} {change.ptk_id}  {_reserved(change)}", highlight=False)
+        console.print(
+            f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
+        )
         if change.refused is not None:
-            console.print(f"    [bold red]refused[/], {change.refused}", highlight=False)
+            console.print(f"    [bold red]refused[/], {one_line(change.refused)}", highlight=False)
         elif about := [text for text in (_whose(change), _checked(change)) if text]:
-            console.print(f"    {': '.join(about)}", highlight=False)
+            console.print(f"    {one_line(': '.join(about))}", highlight=False)
         if change.reason:
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
     if not changes:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.domain.streams import Policy, Stream
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
         return
     for key, value in detail.items():
         if key not in ("windows", "exposure", "notices"):
-            console.print(f"[bold]{key}[/]: {escape(str(value))}", highlight=False)
+            console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
     print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
     if notices:
         print_rows(detail["notices"], as_json=False, title="Notices", nothing="")

@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 
 Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
 
@@ -57,7 +56,7 @@ def deliveries(subscription_id: Subscription, home: Home = None, as_json: AsJson
     letters = found.pop("dead_letters")
     for name, value in found.items():
         if value is not None:
-            console.print(f"[bold]{name}[/]: {escape(str(value))}", highlight=False)
+            console.print(f"[bold]{name}[/]: {one_line(value)}", highlight=False)
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
 
 

@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.errors import InvalidRequest
 
 
@@ -33,12 +32,12 @@ def diff(
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
     for table in found.tables:
         console.print(
-            f"{escape(table.table)}: {table.n_added} rows added, {table.n_dropped} dropped, {table.n_kept} kept",
+            f"{one_line(table.table)}: {table.n_added} rows added, {table.n_dropped} dropped, {table.n_kept} kept",
             highlight=False,
         )
         for names, word in ((table.columns_added, "new"), (table.columns_dropped, "dropped")):
             if names:
-                console.print(f"  {word} columns: {escape(', '.join(names))}", highlight=False)
+                console.print(f"  {word} columns: {one_line(', '.join(names))}", highlight=False)
         rows = [asdict(column) for column in table.columns]
         print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
 
