@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
-from ptkstore.cli.output import console
+from ptkstore.cli.output import console, one_line
 from ptkstore.domain.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.journal import EntryKind
@@ -182,7 +182,9 @@ def _block(block: Any, policy: Any) -> BlockBudget:
 
 def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> None:
     """Print the report's main lines."""
-    console.print(f"\n[bold]{made.source}[/]: {made.windows_closed} windows closed in {made.seconds:g} s")
+    console.print(
+        f"\n[bold]{one_line(made.source)}[/]: {made.windows_closed} windows closed in {made.seconds:g} s"
+    )
     table = Table(
         title="What a consumer reads through Feast, beside the truth (never published)", title_justify="left"
     )
@@ -191,7 +193,7 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
     for column in ("value", "true value"):
         table.add_column(column, justify="right")
     for row in made.lookups:
-        entity = ", ".join(f"{k}={v}" for k, v in row.entity.items())
+        entity = one_line(", ".join(f"{k}={v}" for k, v in row.entity.items()))
         table.add_row(row.view, entity, row.feature, _number(row.value), _number(row.true_value))
     console.print(table)
     versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g} in all)" for p in made.ptks)

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from ptkstore.cli.demo import report as reports
+from ptkstore.cli.demo.collect import tell
 from ptkstore.cli.demo.records import (
     WARNING,
     BlockBudget,
@@ -20,6 +21,7 @@ from ptkstore.cli.demo.records import (
     VersionPoint,
 )
 from ptkstore.errors import InvalidRequest
+from ptkstore.settings import Settings
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 STARTED = datetime(2026, 2, 1, 10, tzinfo=UTC)
@@ -170,6 +172,15 @@ def test_names_cannot_inject_markup(tmp_path):
     _, page = written(tmp_path, sample(source=hostile, lookups=lookups, versions=versions, ptks=ptks))
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
+
+
+def test_a_file_is_told_by_the_very_name_it_has(tmp_path, capsys):
+    lookups = (Lookup("taxi.speed", "taxi__speed", {"zone": "[/b]"}, "speed_mph_mean", 1.0, 2.0),)
+    paths = (tmp_path / "out[/b].json", tmp_path / "out[/b].html")
+    tell(sample(source="trips[/b].parquet", lookups=lookups), paths, Settings(home=tmp_path / "home"))
+    told = capsys.readouterr().out
+    assert "trips[/b].parquet: 2 windows closed" in told
+    assert "zone=[/b]" in told
 
 
 def test_page_marks_what_must_never_happen(tmp_path):
