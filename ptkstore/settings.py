@@ -50,7 +50,7 @@ class Settings(BaseSettings):
         (), description="private networks that webhooks may reach, comma separated, for example 127.0.0.0/8"
     )
     publish_tick_seconds: float = Field(
-        2.0, ge=0.001, le=600, description="states leave on multiples of this (F6)"
+        2.0, ge=0.001, le=600, description="states leave on multiples of this, so that durations do not show"
     )
     lease_seconds: float = Field(60.0, ge=2, le=3600, description="how long a silent worker keeps a job")
     train_timeout_seconds: float = Field(600.0, gt=0, le=86_400, description="the longest training")

@@ -90,7 +90,7 @@ class Deliverer:
         except PtkStoreError as error:
             log_code("deliveries wait", "-", error.code)
             self._stop.wait(1.0)
-        except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+        except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
             log_code("deliveries failed unexpectedly", "-", type(error).__name__)
             self._stop.wait(1.0)
 
@@ -125,7 +125,7 @@ class Hinter:
             except (Unavailable, OutcomeUnknown, OSError) as error:
                 log_code("hints wait", "-", type(error).__name__)
                 self._stop.wait(1.0)
-            except Exception as error:  # noqa: BLE001 - the text of any other error may hold anything (PAPERS F9)
+            except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
                 if self._stop.is_set():  # what it works with is being closed beside it
                     return
                 log_code("hints failed unexpectedly", "-", type(error).__name__)

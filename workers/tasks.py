@@ -16,5 +16,5 @@ def run_job(job_id: str) -> None:
         process.service().work_on(job_id)
     except PtkStoreError as error:
         log_code("job put off", job_id, error.code)
-    except Exception as error:  # noqa: BLE001 - Celery would write the text of any other error to its log (PAPERS F9)
+    except Exception as error:  # noqa: BLE001 - Celery would log the text of any other error (differences.md F9)
         log_code("job failed unexpectedly", job_id, type(error).__name__)

@@ -31,7 +31,7 @@ class Envelope:
     """The outermost layer.
 
     Logs and counts carry ids, route templates, statuses and codes: no path as it was sent, no header, no body, no
-    text of an exception (PAPERS F9).
+    text of an exception (differences.md F9).
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, traces: Traces) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ptkstore.wiring import Service
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# How long these take tells of rows (PAPERS F6).
+# How long these take tells of rows (differences.md F6).
 UNTIMED = frozenset({"/v1/streams/{stream}/ingest", "/v1/streams/{stream}/forget"})
 KEPT_SECONDS = 5.0
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

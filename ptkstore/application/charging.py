@@ -1,4 +1,4 @@
-"""The charge protocol inside one transaction that holds the stream's lock (PAPERS F3)."""
+"""The charge protocol inside one transaction that holds the stream's lock (differences.md F3)."""
 
 from __future__ import annotations
 

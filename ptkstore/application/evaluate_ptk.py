@@ -1,4 +1,4 @@
-"""Evaluate one version on its window's test set: spend, open the set, estimate apart, keep the estimate (PAPERS P6)."""
+"""Evaluate a version on its window's test set: spend, open it, estimate apart, keep the figure (differences.md P6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Let a window go: no run may open it, its key and its files are destroyed (PAPERS F5, F14)."""
+"""Let a window go: no run may open it, its key and its files are destroyed (differences.md F5, F14)."""
 
 from __future__ import annotations
 

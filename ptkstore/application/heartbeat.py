@@ -15,7 +15,7 @@ from ptkstore.ports.world import Clock
 
 
 class Heartbeat:
-    """Extends a lease from a thread of its own, every third of it: finer times would show durations (PAPERS F6).
+    """Extends a lease from a thread of its own, each third of it: finer times would show durations (differences.md F6).
 
     A worker that is killed or frozen stops extending, and another takes the job. A worker that hangs stops after
     `at_most_seconds`.

@@ -52,7 +52,7 @@ def odometers_on(books: Books, blocks: Sequence[BlockRecord]) -> Odometers:
 
 
 def tight_epsilon(releases: Releases, delta: float) -> float:
-    """The figure of privacy loss distributions for a list of releases (PAPERS F1: for reports, never to admit)."""
+    """The figure of privacy loss distributions for a list of releases (differences.md F1: for reports alone)."""
     losses = [
         PrivacyLoss(loss.epsilon, loss.delta, json.loads(event))
         for (event, loss), count in releases.items()

@@ -27,7 +27,7 @@ def prepare_window(
     ticks: Ticks,
     steps: Steps,
 ) -> None:
-    """Let a short-lived process write the parts, and plan the allocation: no row is ever read here (PAPERS F10).
+    """Let a short-lived process write the parts, and plan the allocation: no row is read here (differences.md F10).
 
     A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
     """

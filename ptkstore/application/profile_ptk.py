@@ -1,4 +1,4 @@
-"""Profile one PTK on a window's profile set: spend, open the set, profile apart, keep the answers (PAPERS P2-P7)."""
+"""Profile one PTK on a window's profile set: spend, open it, profile apart, keep the answers (differences.md P2-P7)."""
 
 from __future__ import annotations
 

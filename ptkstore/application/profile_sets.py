@@ -1,4 +1,4 @@
-"""Open a window's profile set against a spend, for a profile or a drift test (PAPERS F2, F3, F5)."""
+"""Open a window's profile set against a spend, for a profile or a drift test (differences.md F2, F3, F5)."""
 
 from __future__ import annotations
 

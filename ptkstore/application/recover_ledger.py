@@ -1,4 +1,4 @@
-"""Recover a catalog that is behind what was spent: retire what is in doubt, then open windows again (PAPERS F3b)."""
+"""Recover a catalog that is behind what was spent: retire what is in doubt, then open windows (differences.md F3b)."""
 
 from __future__ import annotations
 

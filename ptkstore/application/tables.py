@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Why rows were refused, with counts; for their producer only (PAPERS F6)."""
+    """Why rows were refused, with counts; for their producer only (differences.md F6)."""
 
     counts: dict[str, int]
 

@@ -1,4 +1,4 @@
-"""Accountants: in which coordinates a stream adds its losses up, and how much of each a block may lose (PAPERS F1).
+"""Accountants: in which coordinates losses are added up, and how much of each a block may lose (differences.md F1).
 
 Every accountant is the same filter over another list of coordinates. A charge has one amount per coordinate and a
 delta beside them; a block has one cap per coordinate. A charge is admitted when, at *some* coordinate, what is

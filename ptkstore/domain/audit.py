@@ -20,7 +20,7 @@ _SUBJECT = re.compile(r"[a-z0-9_.*-]{1,200}(/[a-z0-9_.*-]{1,200}){0,3}")
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the trail: ids and fixed codes, never a row, a value or a count (PAPERS F6).
+    """One line of the trail: ids and fixed codes, never a row, a value or a count (differences.md F6).
 
     An action leaves two, `started` before and its end after, so that nothing is done without a trace; both carry the
     `request_id`. `number` is the place in the trail, 0 before it has one. `subject` is `<kind>/<id>`.

@@ -56,7 +56,7 @@ def neighbours(policy: Policy) -> str:
 
 
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:
-    """What `loss` of one block means for a record, a user in a window and a user in `windows` windows (PAPERS S11)."""
+    """What `loss` of one block means for a record, a user in a window and in `windows` windows (differences.md S11)."""
     record = Protected("one record", loss, "the loss of one block")
     in_one, in_all = "one user in one window", f"one user in {windows} windows"
     match policy.privacy_unit:

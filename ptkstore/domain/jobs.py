@@ -1,4 +1,4 @@
-"""Jobs: SQL holds them; a lease and a fence decide who may work, never a message (PAPERS F8)."""
+"""Jobs: SQL holds them; a lease and a fence decide who may work, never a message (differences.md F8)."""
 
 from __future__ import annotations
 
@@ -145,6 +145,6 @@ def backoff(attempt: int, *, first: timedelta, most: timedelta) -> timedelta:
 
 
 def next_tick(now: datetime, tick: timedelta) -> datetime:
-    """The next multiple of `tick` on the clock: results leave on ticks, so that durations do not show (PAPERS F6)."""
+    """The next multiple of `tick` on the clock: results leave on ticks, which hide durations (differences.md F6)."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return epoch + -(-(now - epoch) // tick) * tick

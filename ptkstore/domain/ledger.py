@@ -49,7 +49,7 @@ def decide_all(filters: Filters, requests: Sequence[BudgetRequest]) -> list[Gran
 
 
 def outcome_of(request: BudgetRequest, history: Sequence[Entry]) -> Granted | Denied | None:
-    """The stored answer of a key, None for a new one; other content under the same key is a `Conflict` (PAPERS F3)."""
+    """The stored answer of a key, None for a new one; other content under it is a `Conflict` (differences.md F3)."""
     if not history:
         return None
     if history[0].request != request:

@@ -1,4 +1,4 @@
-"""Integer privacy losses: charges rounded up, capacities rounded down (PAPERS F4)."""
+"""Integer privacy losses: charges rounded up, capacities rounded down (differences.md F4)."""
 
 from __future__ import annotations
 

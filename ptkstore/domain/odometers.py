@@ -2,7 +2,7 @@
 
 Three figures stand beside each other. `guarantee` is what the stream's filter adds up and holds whatever was asked in
 the light of what. `basic` are the sums of the declared losses. `tight` is the best figure for the list of releases as
-it stands; it would hold for a list that was fixed beforehand (PAPERS F1).
+it stands; it would hold for a list that was fixed beforehand (differences.md F1).
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def odometers_of(
 ) -> Odometers:
     """Read all odometers of `blocks` off the journal; what it says of other blocks is left out.
 
-    `in_doubt` are blocks of which spends may have been forgotten (PAPERS F3b): their capacity counts as spent, and what
-    PTKs and teams spent on them is known from the journal alone.
+    `in_doubt` are blocks of which spends may have been forgotten (differences.md F3b): their capacity counts as
+    spent, and what PTKs and teams spent on them is known from the journal alone.
     """
     journal = tuple(entries)
     ended = {entry.key for entry in journal if entry.kind is not EntryKind.RESERVE}

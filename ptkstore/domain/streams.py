@@ -64,13 +64,13 @@ class PrivacyUnit(StrEnum):
 
 
 class Relation(StrEnum):
-    """Which datasets are neighbours; parallel composition over blocks holds for this one (PAPERS S10)."""
+    """Which datasets are neighbours; parallel composition over blocks holds for this one (differences.md S10)."""
 
     ADD_REMOVE = "add_remove"
 
 
 class Assurance(StrEnum):
-    """Why a PTK's epsilon is believed (PAPERS F7), weakest first."""
+    """Why a PTK's epsilon is believed (differences.md F7), weakest first."""
 
     ASSERTED = "asserted"
     COMPOSED = "composed"

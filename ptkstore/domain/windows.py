@@ -1,4 +1,4 @@
-"""Tumbling windows of event time: half-open, closed in order, expired by retention (PAPERS F5)."""
+"""Tumbling windows of event time: half-open, closed in order, expired by retention (differences.md F5)."""
 
 from __future__ import annotations
 

@@ -94,5 +94,5 @@ def training_of(document: Mapping[str, Any]) -> Training:
 
 
 def _second(at: datetime) -> str:
-    """What lies within a second tells of the machine, and is nobody's business (PAPERS F6)."""
+    """What lies within a second tells of the machine, and is nobody's business (differences.md F6)."""
     return at.replace(microsecond=0).isoformat()

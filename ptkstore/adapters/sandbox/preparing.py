@@ -24,7 +24,7 @@ _AT_ONCE = 1 << 16
 
 
 def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> None:
-    """Write one file per part and group; a privacy unit lies in exactly one, by its keyed hash and its own rows (P7).
+    """Write one file per part and group; a privacy unit lies in one, by its keyed hash (differences.md P7).
 
     A repeated or concurrent run keeps the same rows of each unit and puts them into the same files.
     """

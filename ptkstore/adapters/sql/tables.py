@@ -1,4 +1,4 @@
-"""Tables of the catalog; the constraints here are the belt under the ledger's rules (PAPERS F2-F4)."""
+"""Tables of the catalog; the constraints here are the belt under the ledger's rules (differences.md F2-F4)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Recommendation:
     """What a stream's PTKs need.
 
     `n_rows` is N, the rows of all partitions together, and `window` the least T whose train rows are expected to be
-    that many; both None where `refusal` says that no plan exists. Only public numbers go in (PAPERS P8).
+    that many; both None where `refusal` says that no plan exists. Only public numbers go in (differences.md P8).
     """
 
     n_rows: int | None

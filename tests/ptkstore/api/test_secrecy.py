@@ -1,4 +1,4 @@
-"""Nothing that was sent comes back in a problem, or stands in a log (PAPERS F9)."""
+"""Nothing that was sent comes back in a problem, or stands in a log (differences.md F9)."""
 
 from __future__ import annotations
 
