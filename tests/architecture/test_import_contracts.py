@@ -7,9 +7,11 @@ found even while the project itself has no fault.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,18 @@ def test_the_project_keeps_its_import_rules():
     result = lint(REPOSITORY)
 
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_decision_record_lists_every_room_in_the_order_of_the_rules():
+    rules = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = {one["id"]: one.get("layers") for one in rules["tool"]["importlinter"]["contracts"]}
+    record = (REPOSITORY / "docs/adr/0001-rooms-and-import-rules.md").read_text(encoding="utf-8")
+    for root in ("service", "library"):
+        listed = re.search(rf"^- {root}: `([^`]+)`", record, re.MULTILINE)
+        assert listed is not None
+        assert " ".join(listed[1].split()).split(" > ") == [
+            room.replace("(", "").replace(")", "") for room in layers[root]
+        ]
 
 
 def test_imports_that_point_down_are_kept(tree: Path):
