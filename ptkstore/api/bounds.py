@@ -21,8 +21,9 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 class Bounds:
     """Refuses bodies that are too large, too slow or encoded, and does not wait for ever for an answer.
 
-    The length is counted as it comes, whatever the header says. Work that outlives the deadline goes on: its thread
-    cannot be stopped, and the caller is told that the outcome is not known.
+    The length is counted as it comes, whatever the header says; a body that may be long holds up others, and has a
+    least rate. Work that outlives the deadline goes on: its thread cannot be stopped, and the caller is told that the
+    outcome is not known, in the words that the request's state has as `late`.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
@@ -56,11 +57,10 @@ class Bounds:
             self._late.add(task)
             task.add_done_callback(self._ended)
             reads = scope["method"] in _SAFE
+            late = "there was no answer in time; look whether it was done before asking again"
             problem = plain_problem(
                 503 if reads else 504,
-                "there was no answer in time"
-                if reads
-                else "there was no answer in time; look whether it was done before asking again",
+                "there was no answer in time" if reads else scope["state"].get("late", late),
                 scope["state"]["request_id"],
             )
             scope["state"]["code"] = problem.code
@@ -84,13 +84,17 @@ class Bounds:
             task.exception()  # nobody is left to be told
 
     def _measured(self, receive: Receive, most: int) -> Receive:
-        seen, until = 0, time.monotonic() + self._limits.body_within
+        seen, begun, limits = 0, 0.0, self._limits
 
         async def measured() -> Message:
-            nonlocal seen
+            nonlocal seen, begun
             if seen < 0:  # the body has ended; what comes is the client going away
                 return await receive()
-            wait = min(self._limits.chunk_within, until - time.monotonic())
+            begun = begun or time.monotonic()  # its sender may have waited for a place
+            within = limits.body_within
+            if most > limits.json_body:
+                within = min(within, limits.chunk_within + seen / limits.bytes_per_second)
+            wait = min(limits.chunk_within, begun + within - time.monotonic())
             try:
                 message = await asyncio.wait_for(receive(), max(wait, 0.001))
             except TimeoutError:

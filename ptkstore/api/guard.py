@@ -92,9 +92,9 @@ class Guard:
             yield caller
             self._check(caller)
 
-    def check(self, request: Request) -> None:
-        """Raise unless the request may be made; nothing is recorded but a refusal."""
-        self._admitted(request)
+    def check(self, request: Request) -> Principal:
+        """Who makes the request, or raise unless it may be made; nothing is recorded but a refusal."""
+        return self._admitted(request).principal
 
     def refuse(self, request: Request, error: Exception) -> Never:
         """Raise `error` for a request that is not as it should be, to those alone who may send it."""
@@ -114,13 +114,11 @@ class Guard:
                 principal = identity.authorize(text, self.action, named)
             except (NotAllowed, UnknownName) as error:
                 principal = identity.identify(text)
-                _tell(request, principal)
-                state.rates.take(principal)
+                _count(request, principal)
                 if isinstance(error, NotAllowed):
                     identity.record(self.action, subject, request.state.request_id, principal, error.code)
                 raise
-        _tell(request, principal)
-        state.rates.take(principal)
+        _count(request, principal)
         return Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
 
     def _check(self, caller: Caller) -> None:
@@ -162,8 +160,12 @@ def _checked(path_params: dict[str, Any]) -> dict[str, str]:
     return {key: value for key, value in path_params.items() if key in _NAMED}
 
 
-def _tell(request: Request, principal: Principal) -> None:
+def _count(request: Request, principal: Principal) -> None:
+    """Know from now on whose request it is, and count it once, however often it is asked whether it may be made."""
     request.state.team, request.state.token_id = principal.team, principal.token_id
+    if not getattr(request.state, "counted", False):
+        request.app.state.rates.take(principal)
+        request.state.counted = True
 
 
 async def _caller(request: Request) -> Caller:

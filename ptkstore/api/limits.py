@@ -25,6 +25,7 @@ class Limits:
     answer_within: float = 60.0
     body_within: float = 60.0  # all of it
     chunk_within: float = 10.0  # the next part of it
+    bytes_per_second: float = 65_536.0  # of a body that may be long, after its first `chunk_within`
     requests_per_second: float = 300.0  # of one token; of a team twice as many
     event_streams: int = 200
     event_streams_per_team: int = 50

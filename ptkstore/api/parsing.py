@@ -57,12 +57,13 @@ class LazyRoute(APIRoute):
             if guard is None or not large or not _is_long(request):
                 return await handle(lazy)
             # Before so much of it is read; the endpoint asks again.
-            await request.app.state.turns.run(partial(guard.check, request))
+            principal = await request.app.state.turns.run(partial(guard.check, request))
             slots: Slots = request.app.state.large
-            async with slots.reading():
+            async with slots.reading(principal) as place:
                 await body_of(lazy)
-                async with slots.working():
-                    return await handle(lazy)
+                await place.work()
+                lazy.state.place = place
+                return await handle(lazy)
 
         async def strictly(request: Request) -> Response:
             try:

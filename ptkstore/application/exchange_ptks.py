@@ -24,6 +24,7 @@ from ptkstore.application.registering import (
 from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.audit import subject_of
+from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
@@ -106,11 +107,12 @@ def exchange_ptks(
     features: FeatureStore,
     bundles: Bundles,
     sandbox: Sandbox,
+    before_code: Callable[[], None] = lambda: None,
 ) -> None:
     """Register and change what is wanted and deregister `leaving`, all of it or nothing; repeatable.
 
     A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone. All reads of `read` have to see
-    one moment, as those of `admit_ptks`.
+    one moment, as those of `admit_ptks`. Examining team code takes minutes, and `before_code` is called before it.
 
     Raises
     ------
@@ -133,6 +135,8 @@ def exchange_ptks(
         if before is not None and before.estimator == spec.estimator:
             admitted[spec.ptk_id] = uploaded_bundle(spec.ptk_id, spec.estimator, bundles)
         else:
+            if bundle_of(spec.estimator) is not None:
+                before_code()
             admitted[spec.ptk_id] = admit_team_code(
                 spec.ptk_id, spec.estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox
             )

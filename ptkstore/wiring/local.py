@@ -76,12 +76,20 @@ class LocalService(Service):
         return done
 
     def exchange_ptks(
-        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+        self,
+        *,
+        team: str,
+        stream: str,
+        wanted: Sequence[WantedPtk],
+        leaving: Sequence[str] = (),
+        before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`; each PTK has a line of its own."""
         with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as trace:
             trace.parts = exchanged(team, wanted, leaving)
-            super().exchange_ptks(team=team, stream=stream, wanted=wanted, leaving=leaving)
+            super().exchange_ptks(
+                team=team, stream=stream, wanted=wanted, leaving=leaving, before_code=before_code
+            )
 
     def recorded(self, action: Action, subject: str) -> AbstractContextManager[record_action.Trace]:
         """See `application.record_action`."""

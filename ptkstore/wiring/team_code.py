@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptkstore.application import exchange_ptks, team_code
@@ -38,6 +38,7 @@ class TeamCoding(Adapters):
         stream: str,
         wanted: Sequence[exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
+        before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`."""
         exchange_ptks.exchange_ptks(
@@ -51,6 +52,7 @@ class TeamCoding(Adapters):
             features=self.features,
             bundles=self.bundles,
             sandbox=self.sandbox,
+            before_code=before_code,
         )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:

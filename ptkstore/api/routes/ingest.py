@@ -65,11 +65,13 @@ async def ingest(
     all. The counts are for the producer alone and are kept nowhere.
     """
     slots: Slots = request.app.state.slots
-    async with slots.reading():
+    key = key or secrets.token_hex(16)
+    request.state.late = str(may_be_stored(key))
+    async with slots.reading(caller.principal) as place:
         body = await body_of(request)
-        async with slots.working():
-            media_type = request.headers.get("content-type", "")
-            reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
+        await place.work()
+        media_type = request.headers.get("content-type", "")
+        reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
     return {
         "batch_id": reply.batch_id,
         "accepted": reply.accepted,
@@ -78,11 +80,11 @@ async def ingest(
     }
 
 
-def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str | None) -> IngestReply:
+def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str) -> IngestReply:
     with caller.service.read() as uow:
         declared = uow.streams.get(stream)
     table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
-    team, key = caller.principal.team, key or secrets.token_hex(16)
+    team = caller.principal.team
     batch_id = key if team == declared.team else _batch_of(team, key)
     try:
         reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
 from fastapi.responses import JSONResponse
 
 from ptkstore.api.guard import WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in, page_of
 from ptkstore.api.resources import Resource
+from ptkstore.api.slots import leave_place
 from ptkstore.application.authorize import Named
 from ptkstore.application.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
@@ -104,14 +106,20 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
 @resource.route(
     "POST", "/streams/{stream}/exchange", Action.PTK_EXCHANGE, response_model=Exchanged, large=True
 )
-def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[str, Any]:
+def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request: Request) -> dict[str, Any]:
     """Register, change and deregister PTKs of the caller's team on a stream: all of it, or nothing.
 
     Repeating it changes nothing. A team's own code that is new is examined before.
     """
     team, wanted = caller.principal.team, _wanted(body)
     caller.trace.parts = exchanged(team, wanted, body.deregister)
-    caller.service.exchange_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
+    caller.service.exchange_ptks(
+        team=team,
+        stream=stream,
+        wanted=wanted,
+        leaving=body.deregister,
+        before_code=partial(leave_place, request),
+    )
     return {"stream": stream}
 
 

@@ -6,7 +6,9 @@ import io
 import json
 import socket
 import struct
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkStoreError, SchemaMismatch, TooLarge, UnknownFormat
 from tests.ptkstore.api.server import Api, arrow, ingest, problem
 from tests.ptkstore.application.world import SCHEMA, STREAM, trips, unheard_batch
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 LIMITS = Limits()
 SMALL = Limits(ingest_rows=100, ingest_decoded=100_000)
@@ -107,6 +109,33 @@ def test_a_batch_that_nobody_answered_for_is_named_as_its_sender_can_send_it_aga
     again = ingest(client, body, **{"Idempotency-Key": named}).json()
     assert (again["batch_id"], again["repeated"]) == (named, True)
     assert stored(api) == 1
+
+
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "mine"}])
+def test_a_batch_that_is_stored_too_late_to_be_answered_is_named_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: dict[str, str]
+) -> None:
+    release = threading.Event()
+    with Api(tmp_path / "home", Limits(answer_within=1.0, body_within=1.0)) as api:
+        api.world.stream()
+        api.grant("ads", STREAM, Role.PRODUCER)
+        client, body = api.acting(Role.PRODUCER, team="ads"), arrow(trips([0.1]))
+        store = api.world.service.ingest
+
+        def slow(*given: Any) -> Any:
+            assert release.wait(PATIENCE_SECONDS)
+            return store(*given)
+
+        monkeypatch.setattr(api.world.service, "ingest", slow)
+        late = ingest(client, body, **key)
+        release.set()
+        assert problem(late) == (504, "outcome-unknown")
+        named = late.json()["detail"].split("'")[1]
+        assert named == key.get("Idempotency-Key", named)
+        until(lambda: stored(api) == 1, "the batch to be stored")
+    with Api(tmp_path / "home") as api:
+        again = ingest(api.acting(Role.PRODUCER, team="ads"), body, **{"Idempotency-Key": named}).json()
+        assert (again["repeated"], stored(api)) == (True, 1)
 
 
 def test_a_batch_without_a_key_is_named_as_it_can_be_sent_again(api: Api) -> None:

@@ -113,6 +113,23 @@ def test_nothing_of_a_long_document_is_read_from_who_may_not_send_it(
     assert answered(api.token(Role.DEVELOPER, team="strangers")) == (404, "unknown-name")
 
 
+def test_a_long_document_counts_as_one_request_and_nothing_is_read_of_one_too_many(tmp_path: Path) -> None:
+    with Api(tmp_path / "home", Limits(json_body=ORDINARY, requests_per_second=1.0)) as api:
+        api.world.stream()
+        api.app.state.rates._clock = lambda: 0.0
+        token = api.token(Role.DEVELOPER)
+        assert [post(api.client(token), "admission", padded(LARGE)).status_code for _ in range(2)] == [
+            200
+        ] * 2
+        request = (
+            f"POST /v1/streams/taxi/admission HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {LARGE}\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", api.port), timeout=PATIENCE_SECONDS) as connection:
+            connection.sendall(request.encode())  # and nothing of the body
+            assert connection.recv(65_536).split()[1] == b"429"
+
+
 def test_a_refused_long_exchange_is_on_record_once_and_a_done_one_as_any_other(api: Api) -> None:
     post(api.acting(Role.CONSUMER), "exchange", padded(LARGE))
     post(api.acting(Role.DEVELOPER), "exchange", padded(LARGE))
@@ -147,7 +164,8 @@ def test_one_long_document_is_worked_on_at_once_and_short_ones_pass_by(
         try:
             reply = pool.submit(post, client, "admission", held)
             until(lambda: len(begun) == 1)
-            assert problem(post(client, "admission", padded(LARGE))) == (503, "unavailable")
+            other = api.acting(Role.DEVELOPER)
+            assert problem(post(other, "admission", padded(LARGE))) == (503, "unavailable")
             assert post(client, "admission", padded(ORDINARY)).status_code == 200
         finally:
             release.set()
