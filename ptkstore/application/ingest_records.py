@@ -11,7 +11,7 @@ import pyarrow as pa
 from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
-from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, WindowGone
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
@@ -22,7 +22,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class IngestReply:
-    """What became of a batch. The counts are private: they are for its producer and kept nowhere (PAPERS F6)."""
+    """What became of a batch. The counts are private: for its producer, and kept nowhere (differences.md F6)."""
 
     batch_id: str
     accepted: int
@@ -103,7 +103,15 @@ def may_be_stored(batch_id: str) -> OutcomeUnknown:
     )
 
 
+def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
+    """What is told of a batch that went in parts, once one of them is stored and another was not taken."""
+    return OutcomeUnknown(
+        f"send the same rows again as batch {batch_id!r}, which stores none twice: a part of them is stored, and the "
+        f"next was not taken: {error}"
+    )
+
+
 def _row_ids(count: int) -> pa.Array:
-    """Random 128-bit ids: the privacy unit 'record' is hashed by them (PAPERS P7)."""
+    """Random 128-bit ids: the privacy unit 'record' is hashed by them (differences.md P7)."""
     entropy = pa.py_buffer(secrets.token_bytes(16 * count))
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, entropy])

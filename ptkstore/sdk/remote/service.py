@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ptkstore.application.diff_versions import VersionDiff, difference
 from ptkstore.application.export_ledger import Export
-from ptkstore.application.ingest_records import IngestReply, may_be_stored
+from ptkstore.application.ingest_records import IngestReply, may_be_stored, partly_stored
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
@@ -23,7 +23,7 @@ from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import CorruptObject, InvalidRequest, OutcomeUnknown
+from ptkstore.errors import CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
 from ptkstore.sdk.documents import (
     asked_document,
     block_of,
@@ -43,6 +43,7 @@ ARROW_STREAM = "application/vnd.apache.arrow.stream"
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
 ENTITIES_MAX = 10_000
+_BATCH_ID_MAX = 200
 
 
 def is_url(target: object) -> bool:
@@ -106,17 +107,29 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         return tuple(self._http.pages(path_of("streams"), stream_of))
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
-        """Store rows; a large table goes in parts, each of which is stored as a whole or not at all."""
+        """Store rows; a large table goes in parts, each of which is stored as a whole or not at all.
+
+        Raises
+        ------
+        OutcomeUnknown
+            Some of them, or all, may be stored; the error names the batch id to send the same table with.
+        """
         batch_id = secrets.token_hex(16) if batch_id is None else batch_id
         table = _without_dictionaries(table)
         rows = max(1, min(PART_ROWS, int(PART_BYTES * table.num_rows / max(table.nbytes, 1))))
+        starts = range(0, max(table.num_rows, 1), rows)
+        part_ids = [batch_id, *(f"{batch_id}.{number}" for number in range(1, len(starts)))]
+        _check_ids(batch_id, longest=part_ids[-1])
         accepted, refused, repeated = 0, dict[str, int](), True
-        for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
-            part_id = batch_id if number == 0 else f"{batch_id}.{number}"
+        for part_id, start in zip(part_ids, starts, strict=True):
             try:
                 reply = self._ingest(stream, table.slice(start, rows), part_id)
             except OutcomeUnknown:
                 raise may_be_stored(batch_id) from None
+            except PtkStoreError as error:
+                if start == 0:
+                    raise
+                raise partly_stored(batch_id, error) from error
             accepted += reply.accepted
             repeated &= reply.repeated
             for reason, count in reply.refused.items():
@@ -124,8 +137,6 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         return IngestReply(batch_id, accepted, refused, repeated)
 
     def _ingest(self, stream: str, table: pa.Table, batch_id: str) -> IngestReply:
-        if not 1 <= len(batch_id) <= 200 or not all("!" <= c <= "~" for c in batch_id):
-            raise InvalidRequest("over HTTP a batch id has 1 to 200 printable ASCII characters, no space")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -294,6 +305,16 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
     def close(self) -> None:
         """Give connections back."""
         self._http.close()
+
+
+def _check_ids(batch_id: str, *, longest: str) -> None:
+    """Refuse an id that the server would refuse, be it that of the last part alone, before anything is sent."""
+    if not batch_id or len(longest) > _BATCH_ID_MAX or not all("!" <= c <= "~" for c in batch_id):
+        most = _BATCH_ID_MAX - (len(longest) - len(batch_id))
+        parts = "" if longest == batch_id else ", for a table that goes in so many parts"
+        raise InvalidRequest(
+            f"over HTTP a batch id has 1 to {most} printable ASCII characters, no space{parts}"
+        )
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:

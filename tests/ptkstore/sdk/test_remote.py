@@ -23,6 +23,7 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
+from ptkstore.application.ingest_records import IngestReply
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.accountants import Accountant
@@ -468,6 +469,53 @@ def test_a_large_table_whose_last_part_nobody_answered_for_is_named_whole(
     assert named == (name or named)
     again = remote.ingest(STREAM, table, named)
     assert (again.accepted, again.repeated) == (0, True)
+
+
+@pytest.mark.parametrize("name", [None, "b"])
+@pytest.mark.parametrize("kind", [e.Unavailable, e.TooManyRequests, e.InvalidRequest])
+def test_a_large_table_whose_second_part_is_refused_is_named_so_that_it_is_stored_once(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None, kind: type[Exception]
+) -> None:
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
+    monkeypatch.setattr(transport, "TRIES", 1)
+    world.stream()
+    table, store, seen = trips([0.1] * 8), world.service.ingest, list[str]()
+
+    def ingest(stream: str, rows: Any, batch_id: str) -> IngestReply:
+        seen.append(batch_id)
+        if len(seen) == 2:
+            raise kind("not now")
+        return store(stream, rows, batch_id)
+
+    monkeypatch.setattr(world.service, "ingest", ingest)
+    with pytest.raises(e.OutcomeUnknown, match="the next was not taken: not now") as told:
+        remote.ingest(STREAM, table, name)
+    assert type(told.value.__cause__) is kind
+    named = str(told.value).split("'")[1]
+    assert named == (name or seen[0])
+    assert remote.ingest(STREAM, table, named).accepted == 5
+    assert remote.ingest(STREAM, table, named).repeated
+
+
+def test_a_large_table_whose_first_part_is_refused_is_not_stored(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
+    with pytest.raises(e.UnknownName):
+        remote.ingest(STREAM, trips([0.1] * 8))
+
+
+def test_the_id_of_the_last_part_is_looked_at_before_the_first_is_sent(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.stream()
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 1)
+    with pytest.raises(e.InvalidRequest, match="1 to 197 printable ASCII characters"):
+        remote.ingest(STREAM, trips([0.1] * 11), "b" * 198)
+    with world.service.begin() as uow:
+        assert not uow.streams.knows_batch(STREAM, "b" * 198)
+    assert remote.ingest(STREAM, trips([0.1] * 11), "b" * 197).accepted == 11
+    assert remote.ingest(STREAM, trips([0.1]), "b" * 200).accepted == 1
 
 
 def test_a_remote_store_is_worked_on_by_others(remote: Store) -> None:
