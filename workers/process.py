@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import threading
@@ -11,6 +12,8 @@ from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
 
 _made: tuple[int, Service] | None = None
+# Shared with every process that is forked off; it needs no lock, so a signal may write to it.
+_told = mmap.mmap(-1, 1)
 
 
 def service() -> Service:
@@ -29,7 +32,17 @@ def close() -> None:
 
 def make_service() -> Service:
     """A service from the environment's settings."""
-    return Service(load_settings(), steps=LoggedSteps())
+    return Service(load_settings(), steps=LoggedSteps(), told_to_stop=told_to_stop)
+
+
+def leave_off() -> None:
+    """Tell this process, and those forked off it, to wait for nothing any more."""
+    _told[0] = 1
+
+
+def told_to_stop() -> bool:
+    """Whether this process, or the one that forked it off, was told to stop."""
+    return _told[0] == 1
 
 
 def stop_event() -> threading.Event:

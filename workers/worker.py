@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from celery.signals import setup_logging, worker_process_init, worker_process_shutdown
+from celery.signals import setup_logging, worker_process_init, worker_process_shutdown, worker_shutting_down
 
 from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.signs_of_life import ProcessRole
@@ -18,7 +18,7 @@ from workers.life import Life
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
 def _own_logging(**_: object) -> None:
-    """Keep Celery from installing handlers that print arguments and tracebacks (PAPERS F9)."""
+    """Keep Celery from installing handlers that print arguments and tracebacks (differences.md F9)."""
     configure_logging()
     log_no_texts()
 
@@ -33,6 +33,12 @@ def _live(**_: object) -> None:
 def _end(**_: object) -> None:
     """Send the spans that are left."""
     process.close()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def _leave_off(**_: object) -> None:
+    """Celery waits for jobs that are under way: one that waits for the catalog leaves off."""
+    process.leave_off()
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Wait for the clock's next tick, so that no duration shows how many rows there were (PAPERS F6)."""
+"""Wait for the clock's next tick, so that no duration shows how many rows there were (differences.md F6)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ class Ticks:
     every: timedelta
     pause: Callable[[float], None]
 
-    def wait(self) -> datetime:
-        """Return at the next tick, and which it is: nothing logged or stored afterwards tells more."""
+    def wait(self, after: datetime | None = None) -> datetime:
+        """Return at the next tick, and which it is: nothing logged or stored afterwards tells more.
+
+        Who acted at the tick `after` waits for another one, though no time has passed since.
+        """
         now = self.clock.now()
         tick = next_tick(now, self.every)
+        if tick == after:
+            tick += self.every
         self.pause((tick - now).total_seconds())
         return tick

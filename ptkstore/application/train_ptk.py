@@ -13,6 +13,7 @@ from ptkstore.application.estimators import condenses, event_of
 from ptkstore.application.evaluation_plans import queue_evaluation
 from ptkstore.application.group_commit import GroupCommit
 from ptkstore.application.partials import add_partials, discard, ended_partials_of, n_partials, staged
+from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
 from ptkstore.domain.blocks import BlockRange, groups_behind, rows_behind
@@ -24,15 +25,13 @@ from ptkstore.domain.ptks import PtkSpec, same_model
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Assurance, Policy, Stream
 from ptkstore.domain.windows import Window, WindowState, start_of
-from ptkstore.errors import LateWriter, LeaseLost, Unavailable, WindowGone
+from ptkstore.errors import CatalogBehind, LateWriter, LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
 from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.world import Clock, Steps
-
-_LATER_TICKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,7 @@ def train_ptk(
     rows_per_partial: int,
     keep_alive: Callable[[], None],
     ticks: Ticks,
+    patience: Patience,
     steps: Steps,
 ) -> None:
     """Train one PTK on one window; at most one output of its reservation is ever elected.
@@ -134,11 +134,14 @@ def train_ptk(
         result = trainer.train(request, keep_alive)
         leaves_at = ticks.wait()
         if isinstance(result, TrainFailed):
-            _end(opened, Outcome.FAILED, begin, clock, result.code)
+            code = result.code
+            patience.outlast(lambda _: _end(opened, Outcome.FAILED, begin, clock, code), leaves_at)
             elected = False
         else:
             steps.reached("trained", job.id)
-            elected = _elected(opened, result, leaves_at, begin, clock, ticks)
+            draft = result
+            # Its loss is spent, and no run of team code follows.
+            elected = patience.outlast(lambda tick: _elect(opened, draft, tick, begin, clock), leaves_at)
             if elected:
                 steps.reached("elected", job.id)
         discard(opened.partials, keys, staging)
@@ -247,24 +250,22 @@ def _finish(uow: UnitOfWork, job: Job, outcome: Outcome, now: datetime, code: st
     uow.notify_owner(Notice(now, team, f"{job.ptk_id} window {job.window_index}", code or outcome.value))
 
 
-def _elected(
-    opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, clock: Clock, ticks: Ticks
-) -> bool:
-    """Elect the draft, at a later tick if the catalog is away: its loss is spent, and no run of team code follows."""
-    for _ in range(_LATER_TICKS):
-        try:
-            return _elect(opened, draft, leaves_at, begin, clock)
-        except Unavailable:  # nothing was done
-            leaves_at = ticks.wait()
-    return _elect(opened, draft, leaves_at, begin, clock)
-
-
 def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, clock: Clock) -> bool:
-    """Make the draft the PTK's next version, in one fenced transaction; False if the PTK was withdrawn meanwhile."""
+    """Make the draft the PTK's next version, in one fenced transaction; False if the PTK was withdrawn meanwhile.
+
+    Repeatable: `LeaseLost` means that this draft is no version and never will be.
+    """
     job = opened.job
     with begin() as uow:
-        spec = uow.ptks.lock(str(job.ptk_id))
-        held = uow.jobs.held(job)
+        spec = uow.ptks.lock(str(job.ptk_id))  # waits for an election that nobody answered
+        try:
+            held = uow.jobs.held(job)
+        except LeaseLost:
+            if _was_elected(uow, job, draft):
+                return True
+            raise
+        if [entry.digest for entry in uow.ledger.history(str(job.reservation))][-1:] != [opened.spend.digest]:
+            raise CatalogBehind(f"the catalog does not hold the spend of {job.id}: it was restored or copied")
         if spec is None:
             _finish(uow, held, Outcome.WITHDRAWN, clock.now(), None)
             uow.commit()
@@ -281,6 +282,11 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), leaves_at)
         uow.commit()
     return True
+
+
+def _was_elected(uow: UnitOfWork, job: Job, draft: Draft) -> bool:
+    made = uow.versions.of_jobs([job.id]).get(job.id)
+    return made is not None and uow.versions.get(str(job.ptk_id), made[0]).draft_id == draft.draft_id
 
 
 def _manifest(opened: Opened, draft: Draft, number: int, leaves_at: datetime) -> str:

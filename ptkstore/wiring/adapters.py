@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +41,21 @@ class Adapters:
     """What use cases are bound to.
 
     Adapters are made at first use, so that a process pays only for what it does. Not shared between processes: after a
-    fork, make new ones.
+    fork, make new ones. Work that waits for the catalog leaves off once its process was `told_to_stop`.
     """
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None, steps: Steps | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        steps: Steps | None = None,
+        told_to_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.steps: Steps = steps or SilentSteps()
+        self.told_to_stop = told_to_stop
 
     @cached_property
     def catalog(self) -> SqlCatalog:

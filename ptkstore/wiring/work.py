@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypedDict
 
 from ptkstore.application import (
@@ -19,6 +20,7 @@ from ptkstore.application import (
     profile_ptk,
     train_ptk,
 )
+from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
@@ -47,11 +49,11 @@ class _OpensRows(_LeavesOnTicks):
 
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
-    clock, steps = adapters.clock, adapters.traced_steps
+    clock, steps, settings = adapters.clock, adapters.traced_steps, adapters.settings
     always = _Always(begin=adapters.begin, clock=clock, keys=adapters.keys, steps=steps)
-    on_ticks = _LeavesOnTicks(
-        **always, keep_alive=keep_alive, ticks=Ticks(clock, adapters.settings.tick, time.sleep)
-    )
+    ticks = Ticks(clock, settings.tick, time.sleep)
+    on_ticks = _LeavesOnTicks(**always, keep_alive=keep_alive, ticks=ticks)
+    longest = timedelta(seconds=max(settings.lease_seconds, settings.train_timeout_seconds))
 
     def opens_rows() -> _OpensRows:  # made for the job that needs it, as all adapters are
         return _OpensRows(**on_ticks, journal=adapters.catalog.journal_view(), raw=adapters.raw)
@@ -75,7 +77,8 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             trainer=adapters.trainer,
             bundles=adapters.bundles,
             sandbox=adapters.sandbox,
-            rows_per_partial=adapters.settings.rows_per_partial,
+            rows_per_partial=settings.rows_per_partial,
+            patience=Patience(ticks, longest, adapters.told_to_stop),
         ),
         JobKind.PARTIAL: lambda: collect_partial.collect_partial(
             job, **opens_rows(), staging=adapters.staging, trainer=adapters.trainer

@@ -1,0 +1,45 @@
+"""Write down what was paid for, however often the catalog does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from ptkstore.application.ticks import Ticks
+from ptkstore.errors import OutcomeUnknown, Unavailable
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a run whose loss is spent waits for the catalog: `at_most` so long, or until its process is to stop.
+
+    It may be longer than the lease. While the catalog is away nobody can take the job, and once it is back the fence
+    tells whether somebody did.
+    """
+
+    ticks: Ticks
+    at_most: timedelta
+    told_to_stop: Callable[[], bool]
+
+    def outlast(self, act: Callable[[datetime], _T], at: datetime) -> _T:
+        """What `act` returns at this tick, or at the first one after it at which the catalog answers.
+
+        `act` must find out by itself whether it was done before: a commit that nobody answered may have been.
+
+        Raises
+        ------
+        Unavailable, OutcomeUnknown
+            Of the last try, after all that patience.
+        """
+        until = at + self.at_most
+        while True:
+            try:
+                return act(at)
+            except (Unavailable, OutcomeUnknown):
+                if at >= until or self.told_to_stop():
+                    raise
+            at = self.ticks.wait(after=at)
