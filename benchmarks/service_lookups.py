@@ -25,6 +25,7 @@ from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
 KEYS, MANY_KEYS, STOCK_KEYS = 1_000, 100_000, 10_000
+VERSIONS = 40
 FEATURES = [f"f{n}" for n in range(10)]
 VIEW, PTK = "bench__counts", "bench.counts"
 REFERENCES = [f"{VIEW}:{name}" for name in FEATURES]
@@ -253,7 +254,7 @@ def writes(setup: Setup) -> list[Row]:
                 taken.append(time.perf_counter() - start)
         rates[name] = n_keys / statistics.median(taken)
     seen = []
-    for version in range(1, 7):
+    for version in range(1, VERSIONS + 1):
         published = state(version, MANY_KEYS)
         start = time.perf_counter()
         packed.stage(published)
@@ -275,9 +276,10 @@ def writes(setup: Setup) -> list[Row]:
         ),
         measured(
             "service-publish-to-lookup",
-            "a version of 100,000 keys from its tables to the first lookup that sees it (slowest of versions 1 to 6)",
+            "a version of 100,000 keys from its tables to the first lookup that sees it, packed store "
+            f"(slowest of versions 2 to {VERSIONS}; the first imports Feast)",
             unit="s",
-            ours=max(seen),
+            ours=max(seen[1:]),
             goal=2.0,
             direction="min",
         ),

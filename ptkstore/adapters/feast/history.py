@@ -1,40 +1,45 @@
-"""One cumulative Parquet file per version: what `get_historical_features` joins against, point in time.
+"""One cumulative Parquet folder per version: what `get_historical_features` joins against, point in time.
 
-A file holds the rows of its version and of all versions before it, each at the event time of its version.
+A folder holds the rows of its version and of all versions before it, each at the event time of its version.
 Two kinds of rows without values make Feast's as-of join right: a *tombstone* at the version that dropped a
 key, or the key would keep its last value for ever; and a *floor* in 1970 for every key, or Feast drops entity
 rows older than the key's first value instead of answering null.
+
+What earlier versions wrote is linked, not written again, so a publication costs what its own version holds. Small
+parts are put together, so that a folder has few of them.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
+import secrets
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ptkstore.adapters.feast.files import replace_file
+from ptkstore.adapters.feast.files import sync_folder
 from ptkstore.adapters.feast.names import AS_OF_COLUMN, PUBLISHED_COLUMN, VERSION_FEATURE, is_view_of
+from ptkstore.adapters.feast.parts import Part, parts_of, read_rows, read_schema, write_parts
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.errors import CorruptObject
 
 _KEYS = b"ptk.keys"
 _FLOOR = datetime(1970, 1, 1, tzinfo=UTC)
+_SMALL_ROWS = 65_536
+_ABANDONED_SECONDS = 3_600.0  # of a process that was killed
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The files of one repository, `history/<view>/v00000001.parquet`; Feast gets relative paths."""
+    """The folders of one repository, `history/<view>/v00000001.parquet`; Feast gets relative paths."""
 
     repo: Path
 
@@ -43,77 +48,62 @@ class History:
         return f"history/{view}/v{version:08d}.parquet"
 
     def path(self, view: str, version: int) -> Path:
-        """Where the file of a version lies."""
+        """Where a version lies: a folder of parts, or one file, as stores before this one wrote."""
         return self.repo / self.relative_path(view, version)
 
     def versions(self, view: str) -> list[int]:
-        """The versions that have a file, oldest first: every version with rows online is among them."""
+        """The versions that have a history, oldest first: every version with rows online is among them."""
         return sorted(int(path.stem[1:]) for path in (self.repo / "history" / view).glob("v*.parquet"))
 
     def views(self, base: str) -> list[str]:
-        """The views with files that belong to the PTK whose first view name is `base`."""
+        """The views with a history that belong to the PTK whose first view name is `base`."""
         folders = (self.repo / "history").glob(f"{base}*")
         return sorted(f.name for f in folders if is_view_of(base, f.name))
 
     def write(
         self, table: ViewTable, version: int, *, as_of: datetime, published_at: datetime, after: int | None
     ) -> None:
-        """Write the file of a version on top of that of version `after`; repeatable; durable on return."""
+        """Write the history of a version on top of that of version `after`; repeatable; durable on return."""
         rows = dated(table.rows, as_of, published_at)
         earlier = self._earlier(table, rows.schema, after)
-        if earlier is None:
-            merged = pa.concat_tables([rows, without_values(rows, table.keys, _FLOOR, _FLOOR)])
+        if not earlier:
+            own = pa.concat_tables([rows, without_values(rows, table.keys, _FLOOR, _FLOOR)])
         else:
-            # At one event time the newest version counts; Feast's sort does not keep equal times in order.
-            kept = earlier.filter(pc.not_equal(earlier[AS_OF_COLUMN], pa.scalar(as_of, TIMESTAMP)))
-            known = earlier.select(list(table.keys)).group_by(list(table.keys)).aggregate([])
-            dropped = known.join(rows.select(list(table.keys)), list(table.keys), join_type="left anti")
-            new = rows.join(known, list(table.keys), join_type="left anti").select(rows.column_names)
-            merged = pa.concat_tables(
+            # The newest part has a row of every key there ever was: a value, or a tombstone.
+            keys = list(table.keys)
+            known = read_rows(earlier[-1].path, keys).group_by(keys).aggregate([])
+            dropped = known.join(rows.select(keys), keys, join_type="left anti")
+            new = rows.select(keys).join(known, keys, join_type="left anti")
+            own = pa.concat_tables(
                 [
-                    kept,
                     rows,
                     without_values(_widened(dropped, rows.schema), table.keys, as_of, published_at),
-                    without_values(new, table.keys, _FLOOR, _FLOOR),
+                    without_values(_widened(new, rows.schema), table.keys, _FLOOR, _FLOOR),
                 ]
             )
-        metadata = {_KEYS: json.dumps(table.keys).encode()}
-        buffer = io.BytesIO()
-        pq.write_table(
-            merged.replace_schema_metadata(metadata),
-            buffer,
-            compression="lz4",
-            use_dictionary=_repetitive(merged.schema),
-            use_compliant_nested_type=False,  # or a list comes back as another type than it went
-        )
-        target = self.path(table.view, version)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, buffer.getvalue(), mode=0o644)
+        self._put(table, version, _kept(earlier, own, as_of))
 
     def columns(self, view: str, version: int) -> ViewTable:
         """Keys and columns of a version, without rows."""
-        with self._readable(view, version):
-            schema = pq.read_schema(self.path(view, version))
+        schema = read_schema(self._newest(view, version))
         plain = [field for field in schema if field.name not in {AS_OF_COLUMN, PUBLISHED_COLUMN}]
         return ViewTable(view, _keys_of(schema, view), pa.schema(plain).empty_table())
 
     def ends(self, view: str, version: int) -> dict[int, datetime]:
         """The event time of each version that a join in time can answer from."""
-        with self._readable(view, version):
-            rows = pq.read_table(self.path(view, version), columns=[VERSION_FEATURE, AS_OF_COLUMN])
-        found = rows.group_by(VERSION_FEATURE).aggregate([(AS_OF_COLUMN, "max")]).to_pylist()
-        return {row[VERSION_FEATURE]: row[f"{AS_OF_COLUMN}_max"] for row in found if row[VERSION_FEATURE]}
+        parts = parts_of(self.path(view, version))
+        return {number: end for part in parts for number, end in part.ends.items()}
 
     def read_version(self, view: str, version: int) -> ViewTable:
         """The rows of one version alone, as they lie online."""
-        table = self._read(view, version)
+        table = read_rows(self._newest(view, version))
         keys = _keys_of(table.schema, view)
         rows = table.filter(pc.equal(table[VERSION_FEATURE], version))
         return ViewTable(view, keys, rows.drop_columns([AS_OF_COLUMN, PUBLISHED_COLUMN]))
 
     def delete(self, view: str, version: int) -> None:
-        """Delete the file of a version; repeatable."""
-        self.path(view, version).unlink(missing_ok=True)
+        """Delete the history of a version, not what later ones took over; repeatable."""
+        _remove(self.path(view, version))
 
     def mark_forgotten(self, view: str, version: int) -> None:
         """Note that nobody can resolve a version from now on."""
@@ -125,34 +115,69 @@ class History:
         return time.time() - self.path(view, version).stat().st_mtime
 
     def delete_view(self, view: str) -> None:
-        """Delete all files of a view; repeatable."""
+        """Delete all of a view; repeatable."""
         shutil.rmtree(self.repo / "history" / view, ignore_errors=True)
 
-    def _earlier(self, table: ViewTable, schema: pa.Schema, after: int | None) -> pa.Table | None:
+    def _newest(self, view: str, version: int) -> Path:
+        return parts_of(self.path(view, version))[-1].path
+
+    def _earlier(self, table: ViewTable, schema: pa.Schema, after: int | None) -> list[Part]:
+        """The parts of an earlier version; none if rows under other keys cannot be joined with these."""
         if after is None or not self.path(table.view, after).exists():
-            return None
-        earlier = self._read(table.view, after)
-        if _keys_of(earlier.schema, table.view) != table.keys:
-            return None  # rows under other keys cannot be joined with these
-        for key in table.keys:
-            if earlier.schema.field(key).type != schema.field(key).type:
-                return None
-        return _widened(earlier, schema)
+            return []
+        parts = parts_of(self.path(table.view, after))
+        earlier = read_schema(parts[-1].path)
+        same = _keys_of(earlier, table.view) == table.keys
+        same = same and all(earlier.field(key).type == schema.field(key).type for key in table.keys)
+        return parts if same else []
 
-    def _read(self, view: str, version: int) -> pa.Table:
-        with self._readable(view, version):
-            return pq.read_table(io.BytesIO(self.path(view, version).read_bytes()))
+    def _put(self, table: ViewTable, version: int, parts: Iterable[Part | pa.Table]) -> None:
+        target = self.path(table.view, version)
+        for left in target.parent.glob(".v*"):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+        made = _hidden(target)
+        made.mkdir(parents=True)
+        write_parts(made, parts, {_KEYS: json.dumps(table.keys).encode()})
+        sync_folder(made)
+        _remove(target)
+        made.rename(target)
+        sync_folder(target.parent)
 
-    @contextmanager
-    def _readable(self, view: str, version: int) -> Iterator[None]:
-        try:
-            yield
-        except pa.ArrowInvalid:
-            damaged = True
-        else:
-            damaged = False
-        if damaged:  # outside, for Arrow's message quotes the file
-            raise CorruptObject(f"the history of {view} v{version} is no Parquet file any more")
+
+def _kept(earlier: list[Part], own: pa.Table, as_of: datetime) -> Iterator[Part | pa.Table]:
+    """The earlier parts, as they are where that is right, and the version's own rows."""
+    same_columns = (
+        bool(earlier) and read_schema(earlier[-1].path).remove_metadata() == own.schema.remove_metadata()
+    )
+    small: pa.Table | None = None
+    for n, part in enumerate(earlier):
+        joined = n == len(earlier) - 1 and part.rows + own.num_rows <= _SMALL_ROWS
+        if same_columns and as_of not in part.times and not joined:
+            yield part
+            continue
+        rows = _widened(read_rows(part.path), own.schema)
+        # At one event time the newest version counts; Feast's sort does not keep equal times in order.
+        rows = rows.filter(pc.not_equal(rows[AS_OF_COLUMN], pa.scalar(as_of, TIMESTAMP)))
+        if joined:
+            small = rows
+        elif rows.num_rows:
+            yield rows
+    yield own if small is None else pa.concat_tables([small, own])
+
+
+def _hidden(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def _remove(path: Path) -> None:
+    """Take a version away in one step; repeatable."""
+    if path.is_file():
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        gone = _hidden(path)
+        path.rename(gone)
+        shutil.rmtree(gone)
 
 
 def _keys_of(schema: pa.Schema, view: str) -> tuple[str, ...]:
@@ -160,15 +185,6 @@ def _keys_of(schema: pa.Schema, view: str) -> tuple[str, ...]:
     if _KEYS not in metadata:
         raise CorruptObject(f"the history of {view} does not name its keys")
     return tuple(json.loads(metadata[_KEYS]))
-
-
-def _repetitive(schema: pa.Schema) -> list[str]:
-    """Columns that a dictionary makes smaller; noisy numbers it only makes slower."""
-    return [
-        field.name
-        for field in schema
-        if not (pa.types.is_floating(field.type) or pa.types.is_list(field.type))
-    ]
 
 
 def dated(rows: pa.Table, as_of: datetime, published_at: datetime) -> pa.Table:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import traceback
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -100,7 +99,7 @@ def test_a_damaged_registry_is_unavailable(light_repo, light_store, make):
 
 def test_a_damaged_history_is_told(light_repo, light_store, make):
     light_store.stage(make.state(1))
-    (light_repo / "history" / VIEW / "v00000001.parquet").write_bytes(b"x")
+    (light_repo / "history" / VIEW / "v00000001.parquet" / "part-00000.parquet").write_bytes(b"x")
     with pytest.raises(CorruptObject, match=f"{VIEW} v1"):
         light_store.flip(make.state(1))
 
@@ -143,5 +142,7 @@ def test_a_reader_of_a_read_only_copy_of_sqlite_is_served(tmp_path, light_repo, 
 
 def test_history_files_are_whole_or_absent(light_repo, light_store, make):
     make.publish(light_store, *(make.state(version) for version in (1, 2)))
-    names = {path.name for path in Path(light_repo / "history").rglob("*") if path.is_file()}
-    assert names == {"v00000000.parquet", "v00000001.parquet", "v00000002.parquet"}
+    history = light_repo / "history"
+    names = {str(path.relative_to(history)) for path in history.rglob("*") if path.is_file()}
+    parts = {f"{VIEW}/v0000000{version}.parquet/part-00000.parquet" for version in (1, 2)}
+    assert names == {"ptk_state/v00000000.parquet", *parts}

@@ -63,9 +63,9 @@ def test_a_staged_version_is_invisible_until_the_flip(repo, store, make, consume
 
 def test_repeating_and_late_duplicates_change_nothing(repo, store, make):
     make.publish(store, make.state(1), make.state(2))
-    history = (repo / "history" / VIEW / "v00000002.parquet").read_bytes()
+    history = pq.read_table(repo / "history" / VIEW / "v00000002.parquet")
     make.publish(store, make.state(2), make.state(1))
-    assert (repo / "history" / VIEW / "v00000002.parquet").read_bytes() == history
+    assert pq.read_table(repo / "history" / VIEW / "v00000002.parquet") == history
     assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 2.0, "ptk_version": 2}]
     assert store.look_up([f"{VIEW}@v1:value"], [{"hour": 8}]) == [{"value": 1.0}]
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 2}]

@@ -61,6 +61,33 @@ def test_every_served_type_comes_back_exactly(light_repo, light_store, make, con
 
 
 @pytest.mark.real
+def test_every_served_type_has_later_versions_and_a_history(light_repo, light_store, make, consumer):
+    tables = {version: {"k": ["a", "b"] if version == 1 else ["a", "c"], **COLUMNS} for version in (1, 2, 3)}
+    make.publish(
+        light_store,
+        *(
+            make.state(version, tables={"t": pa.table(columns)}, keys={"t": ("k",)})
+            for version, columns in tables.items()
+        ),
+    )
+    refs = [f"{VIEW}:{name}" for name in COLUMNS]
+    assert light_store.look_up(refs, [{"k": "a"}]) == [FIRST]
+    assert light_store.look_up([f"{VIEW}:counts"], [{"k": "b"}, {"k": "c"}]) == [
+        {"counts": None},
+        {"counts": []},
+    ]
+    vectors = ["vector", "counts", "text"]
+    moments = [{"k": "a", "event_timestamp": make.day(day).isoformat()} for day in (0.5, 1.5, 3.5)]
+    told = consumer(
+        "historical", repo=str(light_repo), features=[f"{VIEW}:{name}" for name in vectors], rows=moments
+    )
+    assert [[row[name] for name in vectors] for row in told] == [
+        [None] * 3,
+        *[[FIRST[name] for name in vectors]] * 2,
+    ]
+
+
+@pytest.mark.real
 def test_keys_may_be_several_and_numbers_texts_or_truths(light_repo, light_store, make, consumer):
     columns = {"n": pa.array([1, 1], pa.int16()), "s": ["x", "y"], "b": [True, False], "v": [0.5, 1.5]}
     make.publish(light_store, one_table(make, columns, ("n", "s", "b")))
@@ -180,15 +207,18 @@ def test_lookups_say_what_is_unknown_or_malformed(light_store, make):
     assert light_store.look_up([f"{VIEW}:value"], []) == []
 
 
-def test_names_of_views_are_unambiguous():
+def test_names_of_views_are_unambiguous(light_store):
     assert view_name("taxi.speed", "statistics", 1) == "taxi__speed"
     assert view_name("taxi.speed", "statistics", 2) == "taxi__speed__statistics"
     assert is_view_of("a__b", "a__b")
     assert is_view_of("a__b", "a__b__t")
     assert not is_view_of("a__b", "a__b_c")
     assert not is_view_of("a__b", "a__b___t")  # table t of a.b_
-    for table in ("../x", "filled", "computed"):  # the last two would be views of another kind
-        with pytest.raises(SchemaMismatch, match="neither 'filled' nor 'computed'"):
+    for table in ("../x", "filled"):  # the last would be a view of another kind
+        with pytest.raises(SchemaMismatch, match="not be 'filled'"):
             view_name("taxi.speed", table, 2)
+    with pytest.raises(SchemaMismatch, match="none may be named 'computed'"):  # and so would this
+        light_store.check_names("taxi.speed", {"computed": (), "other": ()})
+    light_store.check_names("taxi.speed", {"computed": ("value",)})
     with pytest.raises(InvalidRequest):
         view_name("taxi/../speed", "t", 1)
