@@ -54,13 +54,42 @@ def test_every_command_of_the_readme_exists_with_the_options_it_shows(readme: st
             assert option in shown.output, f"{command}: {option}"
 
 
-def test_every_file_the_docs_link_to_is_there(repository: Path) -> None:
+def anchors(page: Path) -> set[str]:
+    """What a link may name in a page: its headings, as GitHub writes them."""
+    headings = re.findall(r"^#+ +(.+?) *$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def leads_nowhere(page: Path, link: str) -> bool:
+    file, _, anchor = link.partition("#")
+    target = page.parent / file if file else page
+    return not target.exists() or (target.suffix == ".md" and anchor != "" and anchor not in anchors(target))
+
+
+def test_every_file_and_heading_the_docs_link_to_is_there(repository: Path) -> None:
     pages = [repository / "README.md", *sorted((repository / "docs").rglob("*.md"))]
     links = [
         (page, link)
         for page in pages
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text())
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
         if "://" not in link
     ]
-    assert links
-    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+    assert any("#" in link for _, link in links)
+    assert [f"{page.name}: {link}" for page, link in links if leads_nowhere(page, link)] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "nowhere"),
+    [
+        ("b.md", False),
+        ("c.md", True),
+        ("b.md#what-ptk-is-not", False),
+        ("b.md#other", True),
+        ("#here", False),
+        ("#there", True),
+    ],
+)
+def test_links_that_lead_nowhere_are_seen(tmp_path: Path, link: str, nowhere: bool) -> None:
+    (tmp_path / "a.md").write_text("# Here\n")
+    (tmp_path / "b.md").write_text("## What `ptk` is (not)\n")
+    assert leads_nowhere(tmp_path / "a.md", link) is nowhere
