@@ -226,7 +226,8 @@ def _described(
         config=one.config,
         description=one.description,
     )
-    features.check_names(ptk_id, columns_of(spec))
+    if before is None or columns_of(before) != columns_of(spec):
+        features.check_names(ptk_id, columns_of(spec))
     check_columns_are_stored(uow, spec, owner)
     if before is None:
         check_is_free(uow, ptk_id, owner)

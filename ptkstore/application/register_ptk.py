@@ -68,11 +68,11 @@ def register_ptk(
             config=config or {},
             description=description,
         )
-        features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
+            features.check_names(ptk_id, columns_of(spec))
             _add(uow, spec, others, owner, clock)
             uow.commit()
     keep_bundle(ptk_id, bundle, bundles)
@@ -136,7 +136,8 @@ def update_ptk(
             config=known.config if config is None else config,
             description=known.description if description is None else description,
         )
-        features.check_names(ptk_id, columns_of(spec))
+        if columns_of(spec) != columns_of(known):  # else its names stay, whatever is asked of new ones
+            features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)

@@ -30,10 +30,7 @@ def is_computed(view: str) -> bool:
 
 
 def serve(session: Session, base: str, state: PublishedState) -> None:
-    """Make the view compute with a version, or take it away; needs the session's write lock; repeatable."""
-    if not state.computed:
-        withdraw(session, base)
-        return
+    """Make the view compute with a version; needs the session's write lock; repeatable."""
     from feast.feature_view import DUMMY_ENTITY  # every on-demand view has it
 
     flips.declare(session, [DUMMY_ENTITY])

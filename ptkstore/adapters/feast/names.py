@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.serving import COMPUTED, FILLED
+from ptkstore.domain.serving import FILLED
 from ptkstore.errors import InvalidRequest, SchemaMismatch
 
 PROJECT = "ptk"
@@ -30,10 +30,9 @@ def view_name(ptk_id: str, table: str, n_tables: int) -> str:
     base = f"{team}__{name}"
     if n_tables == 1:
         return base
-    if not _TABLE.fullmatch(table) or "__" in table or table in {FILLED, COMPUTED}:
+    if not _TABLE.fullmatch(table) or "__" in table or table == FILLED:
         raise SchemaMismatch(
-            f"table name {table!r} must match [a-z][a-z0-9_]* without '__', and be neither {FILLED!r} nor "
-            f"{COMPUTED!r}, to be served"
+            f"table name {table!r} must match [a-z][a-z0-9_]* without '__', and not be {FILLED!r}, to be served"
         )
     return f"{base}__{table}"
 

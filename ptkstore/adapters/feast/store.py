@@ -14,8 +14,8 @@ from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
-from ptkstore.domain.serving import Serving
-from ptkstore.errors import Conflict, InvalidRequest
+from ptkstore.domain.serving import COMPUTED, Serving
+from ptkstore.errors import Conflict, InvalidRequest, SchemaMismatch
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ class FeastFeatureStore:
         self._direct: DirectReads | None = None
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
-        """`SchemaMismatch` for a table or column that no reference could name."""
+        """`SchemaMismatch` for a table or column that no reference could name, or that no new PTK may have."""
+        if len(columns) > 1 and COMPUTED in columns:  # PTKs of before this rule are served with theirs
+            raise SchemaMismatch(
+                f"of several tables none may be named {COMPUTED!r}: another view has that name"
+            )
         for table, names in columns.items():
             view = view_name(ptk_id, table, len(columns))
             for name in names:
@@ -141,10 +145,14 @@ class FeastFeatureStore:
             filled.stage(session, table, state.version, serving, state.as_of, self._history)
 
     def _flip(self, session: Session, state: PublishedState, views: Sequence[str]) -> None:
+        base = view_name(state.ptk_id, "", 1)
         told = self._state.version(session, state.ptk_id)
         served = {view: flips.served_version(session, view) or 0 for view in views}
         if max([told or 0, *served.values()]) > state.version:
             return
+        computes = bool(state.computed) and computed.computed_name(base) not in views
+        if not computes:
+            computed.withdraw(session, base)  # a table may have its name
         for view in views:
             if served[view] < state.version:
                 if not self._history.path(view, state.version).exists():
@@ -156,13 +164,14 @@ class FeastFeatureStore:
             else:
                 columns = self._history.columns(view, state.version)
                 filled.serve(session, columns, state.version, serving, self._history)
-        computed.serve(session, view_name(state.ptk_id, "", 1), state)
-        # Views of tables that this version no longer has would go on serving an old version.
+        # Views of tables that this version no longer has would go on serving an old version, or keep a name.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
+        if computes:
+            computed.serve(session, base, state)
         flips.serve_together(
             session,
-            view_name(state.ptk_id, "", 1),
+            base,
             [self._view(view, state) for view in views],
             f"All of {state.ptk_id} at its newest version.",
         )

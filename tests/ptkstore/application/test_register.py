@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptklib import CountFeaturizer
+from ptkstore.application.exchange_ptks import WantedPtk
 from ptkstore.application.planning import plan_window
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.streams import Assurance
-from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, UnknownName
+from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, SchemaMismatch, UnknownName
 from tests.ptkstore.application.world import CHAIN, STREAM, World, speed
 
 NANO_TENTH = 10**8
@@ -301,3 +303,32 @@ def test_the_least_epsilon_there_is_can_be_trained(world: World) -> None:
     world.work(*CHAIN)
     assert world.train_block(0) == (0, 1_000)
     assert len(world.service.versions("taxi.speed")) == 1
+
+
+def test_names_that_new_ptks_may_not_have_are_kept_by_those_that_have_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.stream()
+    ptk_id = world.register()
+
+    def check_names(*_: object) -> None:
+        raise SchemaMismatch("of several tables none may be named so")
+
+    monkeypatch.setattr(world.service.features, "check_names", check_names)
+    assert world.register() == ptk_id
+    world.service.update_ptk(ptk_id, target=0.2, description="hours")
+    same = WantedPtk("speed", speed(0.05), 0.2, "1d")
+    world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=[same])
+    other = params(statistics=["count"])
+    for change in (
+        lambda: world.register("other"),
+        lambda: world.service.update_ptk(ptk_id, estimator=other),
+        lambda: world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=[replace(same, name="other")]),
+        lambda: world.service.exchange_ptks(
+            team="taxi", stream=STREAM, wanted=[replace(same, estimator=other)]
+        ),
+    ):
+        with pytest.raises(SchemaMismatch):
+            change()
+    (spec,) = world.service.ptks()
+    assert (spec.ptk_id, spec.target, spec.description) == (ptk_id, 0.2, "")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from ptklib import Clustering, CovarianceMatrix, HistoricalStatistics, TreeFeaturizer
@@ -382,3 +383,29 @@ def test_a_number_of_a_state_is_written_exactly(make):
     )
     found = run(replace(make.state(1), computed=(part,)), pd.DataFrame({"a": [1.0]}))
     assert found[list(names)].to_numpy().tolist() == [odd]
+
+
+def test_a_table_of_that_name_is_served_on_and_gives_it_up_and_takes_it_back(
+    light_store, make, state, fitted
+):
+    """PTKs may have it that were registered when any name would do."""
+
+    def with_table(version):
+        rows = pa.table({"hour": pa.array([8], pa.int64()), "value": [float(version)]})
+        both = {"computed": rows, "other": rows}
+        return make.state(version, tables=both, keys=dict.fromkeys(both, ("hour",)))
+
+    def value(of):
+        return light_store.look_up([f"{of}:value"], [{"hour": 8}])
+
+    make.publish(light_store, with_table(1), with_table(2))
+    assert value(COMPUTED) == value(f"{VIEW}__other") == [{"value": 2.0}]
+    make.publish(light_store, state(3))
+    zone = int(fitted[3].predict(pd.DataFrame([ROW]))[0])
+    assert light_store.look_up(asked("zone"), [ROW]) == [{"zone": zone}]
+    # a rollback, of a PTK that declares it now
+    make.publish(light_store, replace(with_table(4), computed=state(3).computed))
+    assert value(COMPUTED) == value(f"{VIEW}__other") == [{"value": 4.0}]
+    light_store.withdraw(PTK)
+    with pytest.raises(UnknownName):
+        value(COMPUTED)
