@@ -1,4 +1,4 @@
-"""Run one training: spend, open the rows, train apart, elect the output (PAPERS F2, F3, F3a)."""
+"""Run one training: spend, open the rows, train apart, elect the output (differences.md F2, F3, F3a)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of requests: ids, route templates, statuses and fixed codes, nothing that was sent (PAPERS F9)."""
+"""The log of requests: ids, route templates, statuses and fixed codes, nothing that was sent (differences.md F9)."""
 
 from __future__ import annotations
 

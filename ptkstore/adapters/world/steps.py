@@ -1,4 +1,4 @@
-"""Structured logs: ids, steps and fixed codes, nothing else (PAPERS F6, F9)."""
+"""Structured logs: ids, steps and fixed codes, nothing else (differences.md F6, F9)."""
 
 from __future__ import annotations
 
