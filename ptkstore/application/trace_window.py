@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ptkstore.domain.snapshots import Lineage
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams import Policy
+from ptkstore.domain.windows import WindowId, start_of
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 
@@ -22,7 +23,8 @@ class Descendant:
     """A published version that a window's rows went into.
 
     `made_from` are the versions whose states went into it directly, as `<ptk_id> v<number>`. `newest` says that its PTK
-    has no later version in the lake.
+    has no later version in the lake. With the decision `unreadable`, its manifest cannot be read: nobody knows what
+    went into it, and it is told for that.
     """
 
     ptk_id: str
@@ -48,21 +50,21 @@ def trace_window(
         No such stream, or it has closed no such window and no version is made from one.
     """
     with begin() as uow:
-        uow.streams.get(stream)
+        policy = uow.streams.get(stream).policy
         asked = WindowId(stream, window)
-        _check_is_known(uow, asked)
-        return tuple(islice(_descendants(uow, asked, after or _FIRST), limit))
+        _check_is_known(uow, asked, policy)
+        return tuple(islice(_descendants(uow, asked, policy, after or _FIRST), limit))
 
 
-def _check_is_known(uow: UnitOfWork, asked: WindowId) -> None:
+def _check_is_known(uow: UnitOfWork, asked: WindowId, policy: Policy) -> None:
     try:
         uow.windows.get(asked)
     except UnknownName:
-        if next(_descendants(uow, asked, _FIRST), None) is None:
+        if next(_descendants(uow, asked, policy, _FIRST), None) is None:
             raise
 
 
-def _descendants(uow: UnitOfWork, asked: WindowId, after: Key) -> Iterator[Descendant]:
+def _descendants(uow: UnitOfWork, asked: WindowId, policy: Policy, after: Key) -> Iterator[Descendant]:
     placed = uow.jobs.placed()
     search = _Search(uow, asked)
     for ptk_id in uow.ptks.ids_on(asked.stream):
@@ -74,7 +76,7 @@ def _descendants(uow: UnitOfWork, asked: WindowId, after: Key) -> Iterator[Desce
                 yield Descendant(
                     ptk_id,
                     number,
-                    one.window_end,
+                    one.window_end or start_of(policy, one.window_index + 1).isoformat(),
                     one.release_decision,
                     tuple(f"{origin} v{of}" for origin, of in one.made_from),
                     number == newest,
@@ -107,12 +109,12 @@ class _Search:
         return self._candidates[ptk_id]
 
     def reaches(self, key: Key) -> bool:
-        """Whether a version was trained on the window, or made from one that was."""
+        """Whether a version was trained on the window, or made from one that was; or may be, for all that is known."""
         path, entered = [key], set[Key]()
         while path:
             ptk_id, number = path[-1]
             version = self.candidates(ptk_id).get(number)
-            if version is None or version.window_index == self._asked.index:
+            if version is None or version.window_index == self._asked.index or not version.readable:
                 self._reaches[path.pop()] = version is not None
                 continue
             unknown = [one for one in version.made_from if not (one in self._reaches or one in entered)]

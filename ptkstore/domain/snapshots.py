@@ -11,6 +11,9 @@ from typing import Any
 
 FORMAT_VERSION = 1
 
+UNREADABLE = "unreadable"
+"""Told in the place of the decision of a version whose manifest cannot be read."""
+
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
@@ -65,22 +68,30 @@ class Lineage:
     """Where a version comes from, as its manifest says, without the rest of it.
 
     `window_index` and `window_end` are of the newest window in the state, `made_from` the PTKs and numbers of the
-    versions whose states went into it directly.
+    versions whose states went into it directly. One whose manifest cannot be read has no more than its number and
+    window.
     """
 
     ptk_id: str
     number: int
     window_index: int
-    window_end: str
-    release_decision: str
-    made_from: tuple[tuple[str, int], ...]
+    window_end: str = ""
+    release_decision: str = UNREADABLE
+    made_from: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether its manifest says where it comes from."""
+        return self.release_decision != UNREADABLE
 
 
 PTKS = "ptks"
 """The folder of all PTKs, below the lake's root."""
 
 PROBE = "probe"
-"""An empty file in the lake's root, written to see whether it can be."""
+"""A file that is written to see whether one can be; nobody reads it."""
+PROBE_BYTES = 64 * 1024
+"""How much of it: a full disk takes an empty file."""
 
 
 def version_path(ptk_id: str, number: int) -> str:

@@ -203,7 +203,12 @@ class DescendantOut(Wire):
     ptk_id: str
     version: int
     window_end: Annotated[Instant, Field(description="of the newest window in its state, ISO 8601 in UTC")]
-    release_decision: str
+    release_decision: Annotated[
+        str,
+        Field(
+            description="`unreadable` where nobody can tell what else went into it: its manifest is damaged"
+        ),
+    ]
     made_from: Annotated[
         list[str],
         Field(description="the versions whose states went into it directly, as `<ptk_id> v<number>`"),

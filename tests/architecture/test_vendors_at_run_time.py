@@ -51,7 +51,7 @@ ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.keys": ARRAYS | {"cryptography"},
     "ptkstore.adapters.objects": TABLES | {"fsspec"},
     "ptkstore.adapters.sandbox": TABLES,
-    "ptkstore.adapters.sql": TABLES | {"sqlalchemy"},
+    "ptkstore.adapters.sql": TABLES | {"orjson", "sqlalchemy"},
     "ptkstore.adapters.tracing": {"opentelemetry"},
     "ptkstore.adapters.webhooks": HTTP | {"sniffio", "ssrfguard", "standardwebhooks"},
     "ptkstore.adapters.world": LOGS,
@@ -114,8 +114,8 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.adapters.sandbox.team_examining": ESTIMATORS
     | {"rich"},  # both are loaded inside the sandbox alone
     "ptkstore.adapters.sandbox.team_loading": ESTIMATORS,
-    "ptkstore.adapters.sql.migrating": TABLES | {"alembic", "sqlalchemy"},  # only for an upgrade
-    "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "sqlalchemy"},
+    "ptkstore.adapters.sql.migrating": TABLES | {"alembic", "orjson", "sqlalchemy"},  # only for an upgrade
+    "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "orjson", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,
     "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
     "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's

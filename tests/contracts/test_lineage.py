@@ -105,6 +105,56 @@ class LineageContract:
         with catalog.read() as uow:
             assert uow.versions.lineage(A, WindowId(STREAM, 0)) == (Lineage(A, 1, 0, "e", "elected", ()),)
 
+    def test_a_text_that_postgresql_cannot_hold_takes_away_no_answer(self, catalog: SqlCatalog) -> None:
+        odd = version((A, 1), 1)
+        domains = {"state": {"params": {"domains": {"zone": ["a\0b"]}}}}
+        self.add(
+            catalog,
+            replace(odd, manifest=canonical_json({**odd.content, **domains})),
+            version((A, 2), 2, (A, 1)),
+            version((B, 1), 3),
+        )
+        with catalog.read() as uow:
+            assert uow.versions.lineage(A, WindowId(STREAM, 1))[0] == Lineage(
+                A, 1, 1, "end of 1", "elected", ()
+            )
+        assert self.trace(catalog, 1) == [(A, 1), (A, 2)]
+
+    @pytest.mark.parametrize(
+        "damaged",
+        [
+            "",
+            "{",
+            "[]",
+            "3",
+            "{}",
+            '{"newest_contributing_window":{"end":"e"},"release_decision":null}',
+            '{"newest_contributing_window":{"end":3},"release_decision":"elected"}',
+            '{"newest_contributing_window":{"end":"e"},"release_decision":"elected","made_from":[3]}',
+            '{"newest_contributing_window":{"end":"e"},"release_decision":"elected",'
+            '"made_from":[{"ptk_id":"ads.a","version":"1"}]}',
+            '{"newest_contributing_window":{"end":"e"},"release_decision":"elected","x":"\\ud800"}',
+        ],
+    )
+    def test_a_version_that_cannot_be_read_is_told_as_that_and_takes_away_no_answer(
+        self, catalog: SqlCatalog, damaged: str
+    ) -> None:
+        self.add(
+            catalog,
+            replace(version((A, 1), 3), manifest=damaged),
+            version((A, 2), 4, (A, 1)),
+            version((B, 1), 2),
+            version((B, 2), 4),
+        )
+        with catalog.read() as uow:
+            assert uow.versions.lineage(A, WindowId(STREAM, 2))[0] == Lineage(A, 1, 3)
+        assert trace_window(STREAM, 2, begin=catalog.read) == (
+            Descendant(A, 1, (ORIGIN + timedelta(days=4)).isoformat(), "unreadable", (), newest=False),
+            Descendant(A, 2, "end of 4", "elected", (f"{A} v1",), newest=True),
+            Descendant(B, 1, "end of 2", "elected", (), newest=False),
+        )
+        assert self.trace(catalog, 4) == [(A, 2), (B, 2)]
+
     def test_states_are_followed_from_ptk_to_ptk(self, catalog: SqlCatalog) -> None:
         self.add(
             catalog,

@@ -7,28 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Connection,
-    Row,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    column,
-    exists,
-    func,
-    insert,
-    select,
-    true,
-    type_coerce,
-    union,
-    update,
-)
+from sqlalchemy import Connection, Row, bindparam, insert, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
+from ptkstore.adapters.sql.lineage import lineage_since
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.profiles import usable
@@ -178,10 +162,15 @@ class SqlVersions:
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _version(row)
 
-    def of(self, ptk_id: str) -> tuple[Version, ...]:
-        """By number."""
-        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id).order_by(t.versions.c.number)
-        return tuple(map(_version, self._connection.execute(query)))
+    def of(
+        self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
+    ) -> tuple[Version, ...]:
+        """Those above `after` and up to `until`, by number."""
+        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id, t.versions.c.number > after)
+        if until is not None:
+            query = query.where(t.versions.c.number <= until)
+        rows = self._connection.execute(query.order_by(t.versions.c.number).limit(limit))
+        return tuple(map(_version, rows))
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Number and time of election, without the manifests."""
@@ -193,24 +182,8 @@ class SqlVersions:
         return found
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
-        """Read out of the manifests by the database: they grow with every block that is in a state."""
-        query = (
-            _lineage(self._connection.dialect.name)
-            .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since.index)
-            .where(exists().where(t.jobs.c.id == t.versions.c.job_id, t.jobs.c.stream == since.stream))
-            .order_by(t.versions.c.number)
-        )
-        return tuple(
-            Lineage(
-                ptk_id,
-                row.number,
-                row.window_index,
-                row.window_end,
-                row.release_decision,
-                tuple((one["ptk_id"], one["version"]) for one in row.made_from or ()),
-            )
-            for row in self._connection.execute(query)
-        )
+        """One whose manifest cannot be read is among them."""
+        return lineage_since(self._connection, ptk_id, since)
 
     def all(self) -> Iterator[Version]:
         """Of all PTKs, one by one."""
@@ -220,35 +193,6 @@ class SqlVersions:
     def draft_ids(self) -> frozenset[str]:
         """Drafts that were elected."""
         return frozenset(self._connection.execute(select(t.versions.c.draft_id)).scalars())
-
-
-def _lineage(dialect: str) -> Select[Any]:
-    """Number and newest window of versions, and of each manifest the window's end, the decision and the origins."""
-    manifest, names = t.versions.c.manifest, (t.versions.c.number, t.versions.c.window_index)
-    if dialect == "sqlite":
-        end, decision, made_from = (
-            func.json_extract(manifest, f"$.{path}")
-            for path in ("newest_contributing_window.end", "release_decision", "made_from")
-        )
-        return select(
-            *names,
-            end.label("window_end"),
-            decision.label("release_decision"),
-            type_coerce(made_from, JSON()).label("made_from"),
-        )
-    said = (  # once: every expression of its own would fetch and parse the manifest anew
-        func.json_to_record(cast(manifest, JSON()))
-        .table_valued(
-            column("newest_contributing_window", JSON()),
-            column("release_decision", Text()),
-            column("made_from", JSON()),
-        )
-        .render_derived(with_types=True)
-    )
-    end = said.c.newest_contributing_window["end"].as_string()
-    return select(*names, end.label("window_end"), said.c.release_decision, said.c.made_from).select_from(
-        t.versions.join(said, true())
-    )
 
 
 def _version(row: Row[Any]) -> Version:

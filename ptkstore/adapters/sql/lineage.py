@@ -1,0 +1,48 @@
+"""Where versions come from, read out of their manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, exists, select
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.domain.snapshots import Lineage
+from ptkstore.domain.windows import WindowId
+
+_AT_ONCE = 100  # manifests grow with every block that is in a state
+
+
+def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
+    """Of the versions of a PTK whose newest window is this one or a later one of its stream, by number.
+
+    PostgreSQL parses no JSON here: one text of a manifest that it cannot hold would end the query for all rows.
+    """
+    query = (
+        select(t.versions.c.number, t.versions.c.window_index, t.versions.c.manifest)
+        .where(t.versions.c.ptk_id == ptk_id, t.versions.c.window_index >= since.index)
+        .where(exists().where(t.jobs.c.id == t.versions.c.job_id, t.jobs.c.stream == since.stream))
+        .order_by(t.versions.c.number)
+        .execution_options(yield_per=_AT_ONCE)
+    )
+    return tuple(
+        _lineage(ptk_id, number, index, manifest) for number, index, manifest in connection.execute(query)
+    )
+
+
+def _lineage(ptk_id: str, number: int, window_index: int, manifest: str) -> Lineage:
+    try:
+        end, decision, made_from = _said(orjson.loads(manifest))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return Lineage(ptk_id, number, window_index)  # others are told nevertheless
+    return Lineage(ptk_id, number, window_index, end, decision, made_from)
+
+
+def _said(content: Any) -> tuple[str, str, tuple[tuple[str, int], ...]]:
+    end, decision = content["newest_contributing_window"]["end"], content["release_decision"]
+    made_from = tuple((one["ptk_id"], one["version"]) for one in content.get("made_from") or ())
+    texts = [end, decision, *(ptk_id for ptk_id, _ in made_from)]
+    if not all(type(one) is str for one in texts) or not all(type(number) is int for _, number in made_from):
+        raise TypeError
+    return end, decision, made_from
