@@ -1,4 +1,4 @@
-"""Every route's rule: who asks, whether it may, and the trace it leaves."""
+"""Every route's rule: who asks, whether it may, and what the trail says of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.concurrency import contextmanager_in_threadpool
 
 from ptkstore.api.limits import Limits
 from ptkstore.application.authorize import Named
-from ptkstore.application.record_action import Trace
+from ptkstore.application.record_action import Recorded
 from ptkstore.application.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
@@ -42,11 +42,11 @@ class Caller:
     limits: Limits
     action: Action
     permitted: list[Named]
-    trace: Trace
+    recorded: Recorded
 
     def about(self, kind: str, name: str) -> None:
         """Say what the action is about, for the trail, where the path does not."""
-        self.trace.subject = subject_of(kind, name)
+        self.recorded.subject = subject_of(kind, name)
 
     def permit(self, *named: Named) -> None:
         """Hold the table of roles against what a body names."""
@@ -76,19 +76,19 @@ class Guard:
     def admitted(self, request: Request) -> Iterator[Caller]:
         """Whoever may; what changes anything is recorded before and after, and else what is refused."""
         caller = self._admitted(request)
-        request_id, subject = request.state.request_id, caller.trace.subject
+        request_id, subject = request.state.request_id, caller.recorded.subject
         if self.action in UNTRACED:
             try:
                 yield caller
             except NotAllowed as error:  # by what the body names
                 caller.identity.record(
-                    self.action, caller.trace.subject, request_id, caller.principal, error.code
+                    self.action, caller.recorded.subject, request_id, caller.principal, error.code
                 )
                 raise
             self._check(caller)
             return
-        with caller.identity.recorded(self.action, subject, request_id, caller.principal) as trace:
-            caller = replace(caller, trace=trace)
+        with caller.identity.recorded(self.action, subject, request_id, caller.principal) as recorded:
+            caller = replace(caller, recorded=recorded)
             yield caller
             self._check(caller)
 
@@ -119,7 +119,7 @@ class Guard:
                     identity.record(self.action, subject, request.state.request_id, principal, error.code)
                 raise
         _count(request, principal)
-        return Caller(principal, state.service, identity, state.limits, self.action, [], Trace(subject))
+        return Caller(principal, state.service, identity, state.limits, self.action, [], Recorded(subject))
 
     def _check(self, caller: Caller) -> None:
         if self.by_body and not caller.permitted:

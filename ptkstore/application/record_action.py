@@ -1,4 +1,4 @@
-"""Leave a trace of an action: one line before it, one after."""
+"""Record an action in the trail: one line before it, one after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READS = frozenset({Action.AUDIT_READ, Action.LEDGER_EXPORT})
 
 
 @dataclass(slots=True)
-class Trace:
+class Recorded:
     """What the second line will say the action was about: the first may not know it yet.
 
     Each of `parts` that it may have changed as well has a line like it.
@@ -31,7 +31,7 @@ class Trace:
 @contextmanager
 def recorded(
     action: Action, subject: str, request_id: str, principal: Principal | None, *, begin: Begin, clock: Clock
-) -> Iterator[Trace]:
+) -> Iterator[Recorded]:
     """Record the action that runs in this block; None is whoever works in the store's home.
 
     The first line is durable before the block begins: what cannot be recorded is not done. A first line without a
@@ -43,9 +43,9 @@ def recorded(
         Something may have been changed, and the second line could not be written.
     """
     record(action, subject, request_id, principal, STARTED, begin=begin, clock=clock)
-    outcome, trace = FAILED, Trace(subject)
+    outcome, about = FAILED, Recorded(subject)
     try:
-        yield trace
+        yield about
         outcome = DONE
     except PtkStoreError as error:
         outcome = error.code
@@ -53,8 +53,8 @@ def recorded(
     finally:
         try:
             may_be_done = outcome in (DONE, FAILED, OutcomeUnknown.code)
-            for about in (*(trace.parts if may_be_done else ()), trace.subject):
-                record(action, about, request_id, principal, outcome, begin=begin, clock=clock)
+            for one in (*(about.parts if may_be_done else ()), about.subject):
+                record(action, one, request_id, principal, outcome, begin=begin, clock=clock)
         except Unavailable:
             if action in _READS or outcome not in (DONE, FAILED, OutcomeUnknown.code):
                 raise

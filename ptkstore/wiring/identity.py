@@ -124,7 +124,7 @@ class Identity:
 
     def recorded(
         self, action: Action, subject: str, request_id: str, principal: Principal | None
-    ) -> AbstractContextManager[record_action.Trace]:
+    ) -> AbstractContextManager[record_action.Recorded]:
         """See `application.record_action`."""
         return record_action.recorded(
             action, subject, request_id, principal, begin=self._begin, clock=self._clock

@@ -58,7 +58,7 @@ RECORDED: Mapping[str, tuple[Action, _Subject]] = {
 
 
 class LocalService(Service):
-    """Every use case, with a trace of those in `RECORDED`: whom the file system lets in is `local` there."""
+    """Every use case, those in `RECORDED` with lines in the trail: whom the file system lets in is `local` there."""
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
         """See `application.upgrade_catalog`; recorded afterwards, as the trail is part of what is upgraded."""
@@ -85,13 +85,13 @@ class LocalService(Service):
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`; each PTK has a line of its own."""
-        with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as trace:
-            trace.parts = exchanged(team, wanted, leaving)
+        with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as about:
+            about.parts = exchanged(team, wanted, leaving)
             super().exchange_ptks(
                 team=team, stream=stream, wanted=wanted, leaving=leaving, before_code=before_code
             )
 
-    def recorded(self, action: Action, subject: str) -> AbstractContextManager[record_action.Trace]:
+    def recorded(self, action: Action, subject: str) -> AbstractContextManager[record_action.Recorded]:
         """See `application.record_action`."""
         return record_action.recorded(
             action, subject, secrets.token_hex(8), None, begin=self.begin, clock=self.clock

@@ -205,8 +205,8 @@ class IdentityContract:
     ) -> None:
         with recorded(Action.STREAM_INGEST, "stream/taxi", "r1", WHO, **world), catalog.begin() as uow:
             assert [e.outcome for e in uow.audit.after(0, 10)] == ["started"]  # before anything is done
-        with pytest.raises(Unavailable), recorded(Action.PTK_REGISTER, "store", "r2", WHO, **world) as trace:
-            trace.subject = "ptk/taxi.speed"
+        with pytest.raises(Unavailable), recorded(Action.PTK_REGISTER, "store", "r2", WHO, **world) as about:
+            about.subject = "ptk/taxi.speed"
             raise Unavailable("no")
         with (
             pytest.raises(ZeroDivisionError),

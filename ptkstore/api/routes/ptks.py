@@ -112,7 +112,7 @@ def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request
     Repeating it changes nothing. A team's own code that is new is examined before.
     """
     team, wanted = caller.principal.team, _wanted(body)
-    caller.trace.parts = exchanged(team, wanted, body.deregister)
+    caller.recorded.parts = exchanged(team, wanted, body.deregister)
     caller.service.exchange_ptks(
         team=team,
         stream=stream,
