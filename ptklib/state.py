@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +23,7 @@ FORMAT_VERSION = 1
 STATE_FILE = "state.json"
 TABLE_SUFFIX = ".parquet"
 _TYPES = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+_COMPONENT = re.compile(r"\w{1,200}", re.ASCII)
 _FIELDS = frozenset(
     {
         "format_version",
@@ -91,6 +93,7 @@ class ReleasedState:
     def __post_init__(self) -> None:
         meta = _checked_meta(self.meta)
         described = {name: TableSchema.from_json(entry) for name, entry in meta["tables"].items()}
+        _check_declared(meta, described)
         if set(self.tables) != set(described):
             raise CorruptStateError("the tables are not the ones the state describes")
         tables = {
@@ -207,6 +210,16 @@ def _checked_numbers(meta: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
             raise CorruptStateError("noise_std, noise_variance and defaults map names to finite numbers")
     return meta
+
+
+def _check_declared(meta: Mapping[str, Any], described: Mapping[str, TableSchema]) -> None:
+    columns = {name: set(form.schema.names) for name, form in described.items()}
+    for group in ("noise_std", "defaults"):
+        for table, values in meta[group].items():
+            if not set(values) <= columns.get(table, set()) or table not in columns:
+                raise CorruptStateError(f"{group} names a table or column that the state does not have")
+    if not all(_COMPONENT.fullmatch(name) for name in meta["noise_variance"]):
+        raise CorruptStateError("noise_variance names components by letters, digits and underscores")
 
 
 def _thaw(value: Any) -> Any:

@@ -24,6 +24,7 @@ from ptkstore.domain.ptks import (
     settled_config,
 )
 from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
+from ptkstore.domain.texts import check_texts
 from ptkstore.errors import InvalidRequest
 
 
@@ -48,6 +49,8 @@ def spec_of(
     """
     if isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < float("inf"):
         raise InvalidRequest("the target tau must be a positive, finite number")
+    for what, said in (("estimator", estimator), ("config", config), ("description", description)):
+        check_texts(f"PTK {ptk_id}, {what}", said)
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()

@@ -72,6 +72,24 @@ def test_a_wrong_registration_is_refused_with_what_would_be_right(
         assert uow.jobs.find() == ()
 
 
+@pytest.mark.parametrize("odd", ["\0", "\x1b", "\x7f", "\x9b", "\ud800"], ids=ascii)
+def test_a_text_that_cannot_be_stored_or_shown_is_refused(world: World, odd: str) -> None:
+    texts = {"domains": {"zone": ["z", f"a{odd}b"]}, "keys": ["zone"]}
+    for wrong in (
+        {"estimator": params(**texts)},
+        {"estimator": params(domains={f"a{odd}": [1]})},
+        {"config": {"serve": [{"as": odd}]}},
+        {"description": f"speed{odd}"},
+    ):
+        with pytest.raises(InvalidRequest, match=rf"U\+{ord(odd):04X}") as refusal:
+            world.register(**wrong)
+        assert str(refusal.value).isprintable()
+    assert world.service.ptks() == ()
+    world.register(description="of taxis,\n\tby the hour \N{TAXI}")
+    with pytest.raises(InvalidRequest, match=r"U\+"):
+        world.service.update_ptk("taxi.speed", description=odd)
+
+
 def test_a_refused_ptk_leaves_everybodys_plan_as_it_was_and_the_streams_owner_is_told(world: World) -> None:
     for name, epsilon in (("a", 0.2), ("b", 0.3), ("c", 0.4)):
         world.register(name=name, epsilon=epsilon)

@@ -496,6 +496,10 @@ WRONG: dict[str, bytes] = {
     "less than announced": answer()[:-1],
     "noise that is a text": answer(noise_std={"zones": {"rows": "x"}}),
     "noise that is a list": answer(noise_variance=[]),
+    "noise of a column that is not declared": answer(noise_std={"zones": {"a\0b": 1.0}}),
+    "noise of a table that is not declared": answer(noise_std={"a\0b": {}}),
+    "noise of a component that is no word": answer(noise_variance={"a\0b": 1.0}),
+    "a default of a column that is not declared": answer(defaults={"zones": {"\ud800": 1.0}}),
 }
 
 
