@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json
+from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json, said
 
 feast_app = typer.Typer(no_args_is_help=True, help="What consumers need to read features by plain Feast.")
 
@@ -25,12 +25,21 @@ def grant(
     """
     from ptkstore.wiring.consumers import registry_grants_of
 
-    statements = registry_grants_of(check_home(home), role)
+    statements, left_open = registry_grants_of(check_home(home), role)
     if as_json:
-        print_json({"role": role, "statements": list(statements)})
+        print_json({"role": role, "statements": list(statements), "left_open": list(left_open)})
         return
     for statement in statements:
         console.print(f"{statement};", markup=False, highlight=False, soft_wrap=True)
+    if left_open:
+        said.print(
+            "warning: the role can fill the server's lock table, and every write fails while it does. As a superuser "
+            "of that database, run:",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for statement in left_open:
+            said.print(f"  {statement};", markup=False, highlight=False, soft_wrap=True)
 
 
 @feast_app.command("export")

@@ -5,16 +5,25 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from ptkstore.adapters.feast import RedisOnline, SqliteOnline, registry_grants, write_consumer_repo
+from ptkstore.adapters.feast import (
+    RedisOnline,
+    SqliteOnline,
+    registry_grants,
+    registry_left_open,
+    write_consumer_repo,
+)
 from ptkstore.errors import InvalidRequest
 from ptkstore.settings import Settings
 from ptkstore.wiring.adapters import Adapters
 
 
-def registry_grants_of(settings: Settings, role: str) -> tuple[str, ...]:
-    """SQL after which a role reads Feast's registry, and nothing else of the schema it shares with the catalog."""
+def registry_grants_of(settings: Settings, role: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """SQL after which a role reads Feast's registry, and nothing else of the schema it shares with the catalog.
+
+    Beside it what a superuser has yet to run, so that the role cannot stop every write of the server.
+    """
     with closing(Adapters(settings)) as adapters:
-        return registry_grants(adapters.feast_repo, role)
+        return registry_grants(adapters.feast_repo, role), registry_left_open(adapters.feast_repo)
 
 
 def export_consumer_repo(

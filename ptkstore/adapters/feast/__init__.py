@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptkstore.adapters.feast.consumers import registry_grants, write_consumer_repo
+from ptkstore.adapters.feast.consumers import registry_grants, registry_left_open, write_consumer_repo
 from ptkstore.adapters.feast.repo import RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.store import FeastFeatureStore
 
@@ -11,6 +11,7 @@ __all__ = [
     "RedisOnline",
     "SqliteOnline",
     "registry_grants",
+    "registry_left_open",
     "write_consumer_repo",
     "write_repo",
 ]

@@ -9,7 +9,7 @@ import fcntl
 import os
 import sqlite3
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,13 @@ _MAKE = (
 _HOLDERS_STAY = text(
     "SELECT set_config(name, '0', true) FROM pg_settings"
     " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+# Whoever may call these fills the lock table of the server, and holds it full.
+_LOCKING = text(
+    "SELECT string_agg(CAST(oid AS regprocedure)::text, ', ' ORDER BY CAST(oid AS regprocedure)::text) FROM pg_proc"
+    " WHERE pronamespace = CAST('pg_catalog' AS regnamespace)"
+    " AND proname ~ '^(pg_(try_)?advisory_(xact_)?lock(_shared)?|lo_creat|lo_create|lo_from_bytea)$'"
+    " AND has_function_privilege('public', oid, 'EXECUTE')"
 )
 _LOCK_NOT_AVAILABLE = "55P03"
 _UNDEFINED_TABLE = "42P01"
@@ -137,8 +144,6 @@ class RegistryDatabase:
         """
         if self.engine.dialect.name != "postgresql":
             raise InvalidRequest("the registry is a file: who reads it is a matter of the file's mode")
-        from sqlalchemy.dialects.postgresql.base import PGDialect
-
         with self.engine.connect() as connection:
             row = connection.execute(
                 text(
@@ -146,9 +151,7 @@ class RegistryDatabase:
                     " has_schema_privilege('public', current_schema(), 'CREATE')"
                 )
             ).one()
-        # This form of the dialect leaves a `%` alone: nothing is bound into these texts.
-        dialect: Any = PGDialect
-        quoted = dialect(paramstyle="named").identifier_preparer.quote_identifier
+        quoted = _quoting()
         database, schema, consumer = quoted(row[0]), quoted(row[1]), quoted(role)
         if role in row[2:4]:
             raise InvalidRequest("that is the service's own role: make the consumer one of their own")
@@ -168,6 +171,31 @@ class RegistryDatabase:
             f"GRANT SELECT ON TABLE {tables} TO {consumer}",
             "COMMIT",
         )
+
+    def left_open(self) -> tuple[str, ...]:
+        """The statements that take from everybody what fills the lock table of a PostgreSQL; none if that is done."""
+        if self.engine.dialect.name != "postgresql":
+            return ()
+        with self.engine.connect() as connection:
+            functions = connection.execute(_LOCKING).scalar_one()
+            database, temporary = connection.execute(
+                text(
+                    "SELECT current_database(), has_database_privilege('public', current_database(), 'TEMPORARY')"
+                )
+            ).one()
+        return (
+            *((f"REVOKE TEMPORARY ON DATABASE {_quoting()(database)} FROM PUBLIC",) if temporary else ()),
+            *((f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC",) if functions else ()),
+        )
+
+
+def _quoting() -> Callable[[str], str]:
+    """Quotes a name for PostgreSQL; this form of the dialect leaves a `%` alone, as nothing is bound into the texts."""
+    from sqlalchemy.dialects.postgresql.base import PGDialect
+
+    dialect: Any = PGDialect
+    quote: Callable[[str], str] = dialect(paramstyle="named").identifier_preparer.quote_identifier
+    return quote
 
 
 def exchange(client: Any, command: tuple[Any, ...]) -> Any:

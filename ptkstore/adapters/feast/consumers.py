@@ -41,6 +41,16 @@ def registry_grants(repo: Path, role: str) -> tuple[str, ...]:
         sessions.close()
 
 
+def registry_left_open(repo: Path) -> tuple[str, ...]:
+    """The SQL statements of a superuser without which any role of the registry's server stops all of its writes."""
+    sessions = Sessions(repo)
+    try:
+        with sessions.use() as session:
+            return session.database.left_open()
+    finally:
+        sessions.close()
+
+
 def write_consumer_repo(
     folder: Path,
     *,

@@ -1,5 +1,7 @@
 """What a role that may only read can hold up: nothing for long, whatever it holds itself."""
 
+import json
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,12 +10,21 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from psycopg import sql
+from typer.testing import CliRunner
 
-from ptkstore.adapters.feast import FeastFeatureStore, SqliteOnline, backends, registry_grants, write_repo
+from ptkstore.adapters.feast import (
+    FeastFeatureStore,
+    SqliteOnline,
+    backends,
+    registry_grants,
+    registry_left_open,
+    write_repo,
+)
 from ptkstore.adapters.feast.backends import RegistryDatabase
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
+from ptkstore.cli.main import app
 from ptkstore.errors import Unavailable
 from tests.waiting import until
 
@@ -115,6 +126,75 @@ def test_the_role_can_neither_lock_nor_see_the_row_of_the_write_lock(owner, as_r
     ):
         with as_reader() as reader, pytest.raises(psycopg.errors.InsufficientPrivilege):
             reader.execute(statement)
+
+
+FILLING = (  # each fills the table of all locks of the server, with more of them
+    "SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 9) i",
+    "SELECT pg_advisory_lock_shared(1, 2)",
+    "SELECT pg_advisory_xact_lock(1)",
+    "SELECT pg_advisory_xact_lock_shared(1)",
+    "SELECT pg_try_advisory_lock(1, 2)",
+    "SELECT pg_try_advisory_xact_lock_shared(1)",
+    "CREATE TEMP TABLE mine (a int)",
+    "SELECT lo_create(0)",
+    "SELECT lo_creat(0)",
+    "SELECT lo_from_bytea(0, '')",
+)
+
+
+def can(as_reader, statement: str) -> bool:
+    with as_reader() as reader:
+        try:
+            reader.execute(statement)
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        finally:
+            reader.rollback()
+    return True
+
+
+def of_guide(owner, repository) -> list[str]:
+    """The statements of the guide, for the database of the test."""
+    guide = (repository / "docs" / "guide" / "feast.md").read_text()
+    (shown,) = re.findall(r"example: locks, tested as it stands -->\n```sql\n(.*?)```", guide, re.DOTALL)
+    database = sql.Identifier(owner.execute("SELECT current_database()").fetchone()[0]).as_string(owner)
+    assert "DATABASE ptk " in shown
+    return [shown.replace("DATABASE ptk ", f"DATABASE {database} ")]
+
+
+@pytest.mark.parametrize("by", ["guide", "what is told"])
+def test_what_fills_the_lock_table_is_told_and_taken_from_everybody(
+    by, repo, owner, as_reader, make, repository, fresh_postgres_url
+):
+    assert all(can(as_reader, statement) for statement in FILLING)
+    left = registry_left_open(repo)
+    assert [statement.split()[1] for statement in left] == ["TEMPORARY", "EXECUTE"]
+    for statement in of_guide(owner, repository) if by == "guide" else left:
+        owner.execute(statement)
+    assert [statement for statement in FILLING if can(as_reader, statement)] == []
+    assert registry_left_open(repo) == ()
+    store = FeastFeatureStore(repo)
+    make.publish(store, make.state(1))
+    SqlCatalog(fresh_postgres_url).close()
+    assert store.look_up([f"{VIEW}:value"], [{"hour": 8}]) == [{"value": 1.0}]
+    store.close()
+
+
+def test_who_prints_grants_is_warned_of_what_is_left_open(granted, owner, tmp_path, fresh_postgres_url):
+    def asked(*more: str):
+        env = {"PTK_HOME": str(tmp_path / "home"), "PTK_DATABASE_URL": fresh_postgres_url}
+        return CliRunner().invoke(app, ["feast", "grant", granted, *more], env=env)
+
+    warned = asked()
+    assert warned.exit_code == 0
+    assert "TEMPORARY" not in warned.stdout  # that goes to psql, as the service's role
+    first, *statements = warned.stderr.splitlines()
+    assert first.startswith("warning: the role can fill the server's lock table")
+    assert json.loads(asked("--json").stdout)["left_open"] == [one.strip(" ;") for one in statements]
+    for statement in statements:
+        owner.execute(statement)
+    assert asked().stderr == ""
+    assert json.loads(asked("--json").stdout)["left_open"] == []
 
 
 @contextmanager

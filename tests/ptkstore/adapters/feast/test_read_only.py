@@ -178,10 +178,12 @@ def test_a_redis_user_that_only_reads_is_served_and_writes_nothing(
     names = service.keys()
     assert names
     service.hset("unacked", "tag", "a message of the broker")
+    service.rpush("ptk", "a job")
     for command in (
         *((word, name) for name in names for word in ("DEL", "HGETALL", "HKEYS", "TYPE", "DUMP")),
         *(("HSET", name, "a", "b") for name in names),
         ("HMGET", "unacked", "tag"),
+        ("HMGET", "ptk", "tag"),
         ("XRANGE", names[0], "-", "+"),
         ("SET", "new", "1"),
         ("FLUSHALL",),
