@@ -18,6 +18,7 @@ from ptkstore.wiring import Service
 
 BEGIN, END = "<!-- made from the program: begin -->\n", "<!-- end -->\n"
 ANYBODY = "anybody, without a token"
+_UNFORESEEN = 500, "internal-error", "Something that nobody foresaw; the operator finds it by the request id."
 OPEN = {"/metrics": "administrator, officer for all streams, or `PTK_METRICS_TOKEN`"}
 
 
@@ -54,7 +55,8 @@ def _problems() -> str:
     rows = sorted(
         (status, kind.code, (kind.__doc__ or "").splitlines()[0]) for kind, status in STATUS.items()
     )
-    lines = [f"| {status} | `{code}` | {meaning} |" for status, code, meaning in rows if code != "error"]
+    rows = sorted([*(row for row in rows if row[1] != "error"), _UNFORESEEN])
+    lines = [f"| {status} | `{code}` | {meaning} |" for status, code, meaning in rows]
     head = "### Problems\n\n| status | code | meaning |\n|---|---|---|\n"
     return (
         head

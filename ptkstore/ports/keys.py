@@ -27,14 +27,17 @@ class JournalView(Protocol):
 
 
 class KeyStore(Protocol):
-    """Every key is a file of its own, never in SQL or in backups; destroying it is final (PAPERS F10, F14)."""
+    """Every key is a file of its own, never in SQL or in backups; destroying it is final (differences.md F10, F14).
+
+    A store that fails is `Unavailable`, and `OutcomeUnknown` where what was asked for may be done.
+    """
 
     def create_stream(self, stream: str) -> None:
         """Make the stream's split key, once; a repeated call changes nothing."""
         ...
 
     def split_key(self, stream: str) -> bytes:
-        """The stream's 32-byte key of the hash that assigns privacy units to parts, for the stream's life (PAPERS P7).
+        """The stream's 32-byte key of the hash that assigns privacy units to parts, for life (differences.md P7).
 
         Raises `UnknownName` for a stream that was never created.
         """
@@ -53,8 +56,8 @@ class KeyStore(Protocol):
         """The window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
 
         Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
-        the journal does not contain the head remembered last or has another id (PAPERS F3b), `WindowGone` when the
-        key was destroyed.
+        the journal does not contain the head remembered last or has another id (differences.md F3b), `WindowGone`
+        when the key was destroyed.
         """
         ...
 
@@ -134,4 +137,8 @@ class KeyStore(Protocol):
 
     def destroy_secret(self, subscription_id: str) -> None:
         """Destroy all signing secrets of a subscription; repeatable."""
+        ...
+
+    def check_writable(self) -> None:
+        """Write what nobody reads and delete it; raises `Unavailable` if that cannot be done."""
         ...

@@ -57,7 +57,7 @@ class RawZone(Protocol):
         ...
 
     def check_writable(self) -> None:
-        """Write what nobody reads; raises `Unavailable` if that cannot be done."""
+        """Write what nobody reads, enough to tell a full disk; raises `Unavailable` if that cannot be done."""
         ...
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
@@ -120,7 +120,7 @@ class Lake(Protocol):
         ...
 
     def check_writable(self) -> None:
-        """Raise what a store raises that takes no files now."""
+        """Write as to the raw zone; raises what a store raises that takes no files now."""
         ...
 
     def ptk_ids(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -9,12 +10,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 
 _NEW = ".new"
 _POLL_SECONDS = 0.05
 
 
+class Held(Unavailable):
+    """Somebody else has held a lock for too long."""
+
+
+@contextmanager
+def storage_errors(*, may_be_done: bool = False) -> Iterator[None]:
+    """A file system that fails is `Unavailable`, and `OutcomeUnknown` where what was asked for may be done."""
+    try:
+        yield
+    except OSError as error:
+        why = errno.errorcode.get(error.errno or 0, "?")
+        if may_be_done:
+            raise OutcomeUnknown(
+                f"the file system of the key store failed at its work ({why}); look before acting"
+            ) from None
+        raise Unavailable(f"the file system of the key store refuses to work ({why})") from None
+
+
+@storage_errors()
 def make_private(directory: Path) -> None:
     """Make a directory for this user alone, durable; refuse one that others may enter."""
     if not directory.is_dir():
@@ -31,15 +51,17 @@ def make_private(directory: Path) -> None:
 def locked(path: Path, *, shared: bool = False, at_most_seconds: float | None = None) -> Iterator[None]:
     """Hold the lock file `path` against other threads and processes; a dead holder holds nothing.
 
-    Those who share it hold it together. Waits for ever, or raises `Unavailable` after `at_most_seconds`.
+    Those who share it hold it together. Waits for ever, or raises `Held` after `at_most_seconds`.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with storage_errors():
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        if at_most_seconds is None:
-            fcntl.flock(descriptor, kind)
-        else:
-            _lock_within(descriptor, kind, at_most_seconds)
+        with storage_errors():
+            if at_most_seconds is None:
+                fcntl.flock(descriptor, kind)
+            else:
+                _lock_within(descriptor, kind, at_most_seconds)
         yield
     finally:
         os.close(descriptor)
@@ -53,7 +75,7 @@ def _lock_within(descriptor: int, kind: int, seconds: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise Unavailable("somebody else has held this for too long; wait and retry") from None
+                raise Held("somebody else has held this for too long; wait and retry") from None
             time.sleep(_POLL_SECONDS)
 
 
@@ -63,16 +85,30 @@ def create(path: Path, content: bytes) -> None:
     The name appears only after the content is on disk. A crash may leave a twin of the file behind: the next
     `create`, `replace` or `destroy` of this name removes it.
     """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "a key is made once")
     twin = _written(path, content)
-    os.link(twin, path)
-    twin.unlink()
-    sync(path.parent)
+    with storage_errors(), _gone_if_refused(twin):
+        os.link(twin, path)
+    with storage_errors(may_be_done=True):
+        twin.unlink()
+        sync(path.parent)
 
 
 def replace(path: Path, content: bytes) -> None:
     """Put new content in the place of a file, all of it or nothing, synced."""
-    os.replace(_written(path, content), path)
-    sync(path.parent)
+    twin = _written(path, content)
+    with storage_errors(), _gone_if_refused(twin):
+        os.replace(twin, path)
+    with storage_errors(may_be_done=True):
+        sync(path.parent)
+
+
+def probe(path: Path, content: bytes) -> None:
+    """Write and delete a file that nobody reads, under a lock of its own."""
+    twin = _written(path, content)
+    with storage_errors():
+        twin.unlink()
 
 
 def destroy(path: Path) -> None:
@@ -80,11 +116,12 @@ def destroy(path: Path) -> None:
 
     Overwriting reaches the old bytes on storage that writes in place; elsewhere unlinking is what counts.
     """
-    for victim in (path, _twin(path)):
-        with suppress(FileNotFoundError):
-            _overwrite(victim)
-            victim.unlink()
-    sync(path.parent)
+    with storage_errors(may_be_done=True):
+        for victim in (path, _twin(path)):
+            with suppress(FileNotFoundError):
+                _overwrite(victim)
+                victim.unlink()
+        sync(path.parent)
 
 
 def sync(directory: Path) -> None:
@@ -101,10 +138,23 @@ def _twin(path: Path) -> Path:
 
 
 def _written(path: Path, content: bytes) -> Path:
+    """The twin with this content, synced; none at all if that fails."""
     twin = _twin(path)
-    twin.unlink(missing_ok=True)
-    _write(twin, content, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with storage_errors(), _gone_if_refused(twin):
+        twin.unlink(missing_ok=True)
+        _write(twin, content, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     return twin
+
+
+@contextmanager
+def _gone_if_refused(twin: Path) -> Iterator[None]:
+    """Leave no half-written key behind."""
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            twin.unlink()
+        raise
 
 
 def _overwrite(path: Path) -> None:

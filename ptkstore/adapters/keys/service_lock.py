@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ptkstore.adapters.keys import files
-from ptkstore.errors import CatalogBehind, Refused, Unavailable
+from ptkstore.errors import CatalogBehind, Refused
 
 
 class ServiceLock:
@@ -24,11 +24,7 @@ class ServiceLock:
     def working(self, ledger_id: str) -> Iterator[None]:
         """Work for this ledger; `Unavailable` during a recovery, `CatalogBehind` if another ledger was accepted."""
         with files.locked(self._lock, shared=True, at_most_seconds=0):
-            if not self._identity.exists():
-                with files.locked(self._lock.with_name("ledger")):
-                    if not self._identity.exists():
-                        files.create(self._identity, ledger_id.encode())
-            if self._identity.read_text() != ledger_id:
+            if self._accepted(ledger_id) != ledger_id:
                 raise CatalogBehind(
                     "the key store works for another ledger than this catalog's; if this is the right catalog: "
                     "ptk ledger recover"
@@ -41,10 +37,19 @@ class ServiceLock:
         with ExitStack() as stack:
             try:
                 stack.enter_context(files.locked(self._lock, at_most_seconds=0))
-            except Unavailable:
+            except files.Held:
                 raise Refused("jobs are being worked on; stop all workers, then try again") from None
             yield
 
     def accept(self, ledger_id: str) -> None:
         """Jobs work for this ledger from now on; the caller recovers."""
         files.replace(self._identity, ledger_id.encode())
+
+    @files.storage_errors()
+    def _accepted(self, first: str) -> str:
+        """The ledger accepted last; this one if there was none."""
+        if not self._identity.exists():
+            with files.locked(self._lock.with_name("ledger")):
+                if not self._identity.exists():
+                    files.create(self._identity, first.encode())
+        return self._identity.read_text()

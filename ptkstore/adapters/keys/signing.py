@@ -37,7 +37,7 @@ class FileSigner:
         room = self._root / "signing"
         files.make_private(room)
         path = room / "report.key"
-        with files.locked(room / "report.lock"):
+        with files.locked(room / "report.lock"), files.storage_errors():
             if not path.exists():
                 files.create(path, Ed25519PrivateKey.generate().private_bytes_raw())
             content = path.read_bytes()

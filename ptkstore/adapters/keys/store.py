@@ -15,6 +15,7 @@ from ptkstore.adapters.keys.aead import KEY_BYTES
 from ptkstore.adapters.keys.marks import UNSEEN, Mark, advanced, read_mark, write_mark
 from ptkstore.adapters.keys.service_lock import ServiceLock
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.snapshots import PROBE, PROBE_BYTES
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import (
     CatalogBehind,
@@ -31,6 +32,7 @@ from ptkstore.ports.keys import JournalView
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _ROW_LOCKS = 64  # files, whatever the number of windows; windows that share one wait for each other
 _SECRETS_AT_ONCE = 4  # one message is signed with all of them
+_PROBE_SECONDS = 2.0
 _ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "locks")
 
 
@@ -43,7 +45,7 @@ class FileKeyStore:
     Parameters
     ----------
     root : Path
-        Made with mode 0700 when missing. Keep it out of backups and off storage with versions (PAPERS F14).
+        Made with mode 0700 when missing. Keep it out of backups and off storage with versions (differences.md F14).
     patience_seconds : float
         How long `hold_rows` waits for its turn.
     """
@@ -69,6 +71,7 @@ class FileKeyStore:
             write_mark(mark, UNSEEN)
             files.create(split, secrets.token_bytes(KEY_BYTES))
 
+    @files.storage_errors()
     def split_key(self, stream: str) -> bytes:
         """The stream's own key, for its life."""
         return _read_key(self._known(stream))
@@ -156,6 +159,7 @@ class FileKeyStore:
         with files.locked(path, shared=not alone, at_most_seconds=self._patience_seconds):
             yield
 
+    @files.storage_errors()
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows that have a key."""
         found = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
@@ -172,15 +176,16 @@ class FileKeyStore:
     def draft_key(self, draft_id: str) -> bytes:
         """The draft's key; made at first use."""
         path = self._draft_path(draft_id)
-        with files.locked(self._root / "locks" / "drafts"):
+        with self._locked("drafts"):
             return _key_made_once(path, f"draft {draft_id}")
 
     def destroy_draft(self, draft_id: str) -> None:
         """Destroy a draft's key for ever."""
         path = self._draft_path(draft_id)
-        with files.locked(self._root / "locks" / "drafts"):
+        with self._locked("drafts"):
             _destroy_key(path)
 
+    @files.storage_errors()
     def draft_ids(self) -> tuple[str, ...]:
         """The drafts that have a key."""
         return tuple(sorted(path.stem for path in (self._root / "drafts").glob("*.key")))
@@ -188,7 +193,7 @@ class FileKeyStore:
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a signing secret; the same one again changes nothing, another one is `NameTaken`."""
         path = self._secret_path(subscription_id)
-        with files.locked(self._root / "locks" / "webhooks"):
+        with self._locked("webhooks"):
             if not path.exists():
                 files.create(path, secret.encode())
             elif not secrets.compare_digest(path.read_bytes(), secret.encode()):
@@ -203,7 +208,7 @@ class FileKeyStore:
     def rotate_secret(self, subscription_id: str, secret: str, now: datetime, old_until: datetime) -> None:
         """Sign with this secret from now on, and with those that sign now until `old_until` at most."""
         path = self._secret_path(subscription_id)
-        with files.locked(self._root / "locks" / "webhooks"):
+        with self._locked("webhooks"):
             known = self._secrets(subscription_id)
             old = [(one, min(until or old_until, old_until)) for one, until in known]
             live = [f"{one} {until.isoformat()}" for one, until in old if now < until]
@@ -217,9 +222,15 @@ class FileKeyStore:
     def destroy_secret(self, subscription_id: str) -> None:
         """Destroy all signing secrets of a subscription."""
         path = self._secret_path(subscription_id)
-        with files.locked(self._root / "locks" / "webhooks"):
+        with self._locked("webhooks"):
             files.destroy(path)
 
+    def check_writable(self) -> None:
+        """Write a file that is no key, and delete it."""
+        with files.locked(self._root / "locks" / PROBE, at_most_seconds=_PROBE_SECONDS):
+            files.probe(self._root / PROBE, secrets.token_bytes(PROBE_BYTES))
+
+    @files.storage_errors()
     def _secrets(self, subscription_id: str) -> list[tuple[str, datetime | None]]:
         """Each with the end of its use; a line per secret, the newest without an end."""
         try:
@@ -236,7 +247,12 @@ class FileKeyStore:
 
     @contextmanager
     def _stream_lock(self, stream: str) -> Iterator[None]:
-        with files.locked(self._root / "locks" / f"stream-{checked_name('stream', stream)}"):
+        with self._locked(f"stream-{checked_name('stream', stream)}"):
+            yield
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        with files.locked(self._root / "locks" / name), files.storage_errors():
             yield
 
     def _known(self, stream: str) -> Path:

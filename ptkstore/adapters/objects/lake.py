@@ -78,8 +78,8 @@ class FsspecLake:
         return tuple(found)
 
     def check_writable(self) -> None:
-        """Write an empty file that nobody reads; raises what a failing store raises."""
-        self._place.replace(PROBE, b"")
+        """Write a file that nobody reads; raises what a failing store raises."""
+        self._place.probe(PROBE)
 
     def ages(self) -> dict[str, float]:
         """All files of the lake and their ages in seconds."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from ptkstore.adapters.objects.names import UNFINISHED
+from ptkstore.domain.snapshots import PROBE_BYTES
 from ptkstore.errors import InvalidRequest, Unavailable
 
 _TRIES = 100
@@ -49,6 +50,11 @@ class LocalPlace:
     def replace(self, path: str, content: bytes) -> None:
         """Rename a synced temporary file over a name."""
         self._place(path, content, _rename)
+
+    def probe(self, path: str) -> None:
+        """Write and delete a temporary file of a size that a full disk does not take; its name never appears."""
+        self.clean(path.rpartition("/")[0])
+        self._place(path, secrets.token_bytes(PROBE_BYTES), _drop)
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
@@ -182,6 +188,10 @@ def _link(temporary: Path, target: Path) -> bool:
 
 def _rename(temporary: Path, target: Path) -> bool:
     os.replace(temporary, target)
+    return True
+
+
+def _drop(temporary: Path, target: Path) -> bool:
     return True
 
 

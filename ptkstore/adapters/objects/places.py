@@ -36,6 +36,10 @@ class Place(Protocol):
         """Write a file whole and durably, in place of what was there."""
         ...
 
+    def probe(self, path: str) -> None:
+        """Write what shows that files can be written, under a name of its own or beside it."""
+        ...
+
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
         ...

@@ -95,8 +95,8 @@ class FsspecRawZone:
             raise CorruptObject("a file of rows is not what was written under its name and key")
 
     def check_writable(self) -> None:
-        """Write an empty file that nobody reads; raises what a failing store raises."""
-        self._place.replace(f"{STAGING}/{PROBE}", b"")
+        """Write a file that nobody reads; raises what a failing store raises."""
+        self._place.probe(f"{STAGING}/{PROBE}")
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows of which any file exists."""

@@ -69,6 +69,10 @@ class RemotePlace:
         with self._errors(writing=True):
             self._fs.pipe_file(self._full(path), content)
 
+    def probe(self, path: str) -> None:
+        """Put a small object: a store counts requests, and says itself that it is full."""
+        self.replace(path, b"probe")
+
     def read(self, path: str) -> bytes:
         """All bytes of an object."""
         with self._errors():

@@ -24,6 +24,7 @@ from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.operations import SqlOperations
+from ptkstore.adapters.sql.probing import takes_writes
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.projections import Projections
 from ptkstore.adapters.sql.ptks import SqlPtks, SqlVersions
@@ -168,6 +169,10 @@ class SqlCatalog:
     def journal_view(self) -> SqlJournalView:
         """The journal, read afresh at each call."""
         return SqlJournalView(self)
+
+    def takes_writes(self, at_most_seconds: float) -> bool:
+        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
+        return takes_writes(self._engine, at_most_seconds, _PATIENCE_SECONDS)
 
     def close(self) -> None:
         """Give all connections back."""

@@ -26,7 +26,9 @@ from ptkstore.wiring.identity import Identity
 router = APIRouter(tags=["operations"], redirect_slashes=False)
 KEPT_SECONDS = 1.0
 SLOW_SECONDS = 5.0  # a part that takes longer fails, and whoever asks meanwhile is told so at once
-WRITTEN_SECONDS = 60.0  # anybody may ask, and files of object stores cost
+WRITTEN_SECONDS = 60.0  # anybody may ask, and what is written costs
+BUSY_SECONDS = 120.0  # a catalog that others hold for longer fails: requests wait for a minute
+LOCK_SECONDS = 1.0
 
 
 class Parts:
@@ -94,10 +96,19 @@ class Parts:
         self._service.catalog.journal_view().ledger_id  # noqa: B018 - its schema is checked too
         with self._service.read() as uow:
             uow.identities.teams()
+        self._writable("catalog", self._commits)
+
+    def _commits(self) -> bool:
+        if self._service.catalog.takes_writes(LOCK_SECONDS):
+            return True
+        if time.monotonic() - self._written_at["catalog"] > BUSY_SECONDS:
+            raise Unavailable("others hold the catalog")
+        return False
 
     def _keys(self) -> None:
         self._service.signer.public_key()
         self._service.keys.draft_ids()
+        self._writable("keys", self._service.keys.check_writable)
 
     def _lake(self) -> None:
         self._writable("lake", self._service.lake.check_writable)
@@ -107,9 +118,9 @@ class Parts:
     def _raw(self) -> None:
         self._writable("raw", self._service.raw.check_writable)
 
-    def _writable(self, name: str, check: Callable[[], None]) -> None:
-        if time.monotonic() - self._written_at[name] > WRITTEN_SECONDS:
-            check()
+    def _writable(self, name: str, check: Callable[[], bool | None]) -> None:
+        """Look whether the part takes what is written, once a minute; one that says False is asked again soon."""
+        if time.monotonic() - self._written_at[name] > WRITTEN_SECONDS and check() is not False:
             self._written_at[name] = time.monotonic()
 
     def _redis(self) -> None:
@@ -139,8 +150,8 @@ async def health() -> dict[str, Any]:
 def readiness(request: Request) -> JSONResponse:
     """Whether requests can be served.
 
-    The catalog has this program's schema, the keys and Redis answer, lake and raw zone take what is
-    written. Of workers, relay and schedule it is told whether any lives.
+    The catalog has this program's schema, Redis answers, and catalog, keys, lake and raw zone take
+    what is written. Of workers, relay and schedule it is told whether any lives.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()

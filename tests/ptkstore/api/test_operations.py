@@ -19,6 +19,7 @@ from ptkstore.api.routes import health
 from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
 from ptkstore.cli.main import app as command
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
+from tests import full_disk
 from tests.ptkstore.api.server import Api, arrow, ingest, problem
 from tests.ptkstore.application.world import trips
 
@@ -115,6 +116,70 @@ def test_rows_that_cannot_be_written_are_refused_as_unavailable_and_taken_later(
     place.with_name("elsewhere").rename(place)
     told = ingest(client, arrow(trips([0.2])), **{"Idempotency-Key": "then"}).json()
     assert (told["accepted"], told["repeated"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("part", "setting", "place"),
+    [
+        ("catalog", "database_url", "sqlite:///{}/catalog.db"),
+        ("keys", "keys_url", "{}/keys"),
+        ("lake", "lake_url", "{}/lake"),
+        ("raw", "raw_url", "{}/raw"),
+    ],
+)
+def test_a_full_disk_makes_it_unready(tmp_path: Path, part: str, setting: str, place: str) -> None:
+    with (
+        full_disk.mounted(tmp_path / "disk") as disk,
+        Api(tmp_path / "home", **{setting: place.format(disk)}) as api,
+    ):
+        assert readiness(api)[0] == 200
+        full_disk.fill(disk)
+        status, told = readiness(api)
+        assert (status, told["parts"], told["codes"]) == (
+            503,
+            {**WELL, part: "failing"},
+            {part: "unavailable"},
+        )
+        full_disk.free(disk)
+        assert readiness(api)[0] == 200
+        assert readiness(api)[0] == 200
+        left = {path.name for path in disk.rglob("*") if path.name.startswith((".unfinished", "probe"))}
+        assert left <= {"probe"}  # a lock
+
+
+def test_rows_for_whose_key_there_is_no_room_are_refused_as_unavailable_and_taken_later(
+    tmp_path: Path,
+) -> None:
+    with (
+        full_disk.mounted(tmp_path / "disk") as disk,
+        Api(tmp_path / "home", keys_url=f"{disk}/keys") as api,
+    ):
+        api.world.stream()
+        client = api.acting()
+        full_disk.fill(disk)
+        assert problem(ingest(client, arrow(trips([0.1])))) == (503, "unavailable")
+        full_disk.free(disk)
+        assert ingest(client, arrow(trips([0.1]))).json()["accepted"] == 1
+
+
+def test_a_catalog_that_somebody_writes_is_busy_and_fails_once_that_takes_too_long(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LOCK_SECONDS", 0.05)
+    assert readiness(api)[0] == 200
+    with api.world.service.begin():
+        assert readiness(api) == (200, {"ready": True, "parts": WELL, "codes": {}})
+        monkeypatch.setattr(health, "BUSY_SECONDS", 0.0)
+        assert readiness(api)[1]["codes"] == {"catalog": "unavailable"}
+    assert readiness(api)[0] == 200
+
+
+def test_what_is_well_is_written_to_once_in_a_while(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "WRITTEN_SECONDS", 60.0)
+    assert readiness(api)[0] == 200
+    monkeypatch.setattr(health, "LOCK_SECONDS", 60.0)
+    with api.world.service.begin():  # whoever wrote would wait
+        assert readiness(api)[0] == 200
 
 
 def test_a_catalog_of_another_schema_makes_it_unready(api: Api) -> None:

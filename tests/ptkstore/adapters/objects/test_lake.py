@@ -14,7 +14,8 @@ import pytest
 from ptklib import HistoricalStatistics, load_state
 from ptkstore.adapters.objects import FsspecLake
 from ptkstore.domain.snapshots import table_file_name
-from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, UnknownName
+from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, Unavailable, UnknownName
+from tests import full_disk
 from tests.ptkstore.adapters.objects.conftest import Bytes
 from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
 
@@ -214,3 +215,25 @@ def test_a_directory_that_a_crash_left_narrow_is_opened(tmp_path: Path) -> None:
     files = content(b"one")
     FsspecLake(str(tmp_path / "lake")).put_version(a_version(files), files)
     assert stat.S_IMODE((tmp_path / "lake" / "ptks").stat().st_mode) == 0o755
+
+
+def test_a_probe_is_no_version_and_what_a_dead_one_left_goes(lake: FsspecLake, stored: Bytes) -> None:
+    stored.put("probe", b"of a release before")
+    if Path(stored.root).is_absolute():
+        stored.put(".unfinished-0", b"of a process that died")
+    lake.check_writable()
+    lake.check_writable()
+    assert set(stored.all()) == {"probe"}
+    assert lake.ptk_ids() == ()
+
+
+def test_a_full_disk_takes_no_probe_and_keeps_nothing_of_it(tmp_path: Path) -> None:
+    with full_disk.mounted(tmp_path / "disk") as disk:
+        lake = FsspecLake(str(disk / "lake"))
+        lake.check_writable()
+        full_disk.fill(disk)
+        with pytest.raises(Unavailable, match="ENOSPC"):
+            lake.check_writable()
+        full_disk.free(disk)
+        lake.check_writable()
+        assert [*(disk / "lake").iterdir()] == []
