@@ -21,20 +21,29 @@ def main() -> None:
     with closing(make_service()) as service:
         stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
         while not stop.wait(PERIOD_SECONDS):
-            try:
-                for stream in service.streams_by_clock():
-                    close_due(service, stream)
-                life.show()
-            except (PtkStoreError, OSError) as error:
-                log_code("schedule waits", "-", getattr(error, "code", type(error).__name__))
+            pass_once(service, life)
+
+
+def pass_once(service: Service, life: Life) -> None:
+    """Close what is due; trouble, whatever it is, does not keep the next pass from going on."""
+    try:
+        for stream in service.streams_by_clock():
+            close_due(service, stream)
+        life.show()
+    except Exception as error:  # noqa: BLE001 - a probe that misses signs of life ends what never goes on
+        log_code("schedule waits", "-", _code(error))
 
 
 def close_due(service: Service, stream: str) -> None:
-    """Close what is due on one stream; trouble with it does not keep the others waiting."""
+    """Close what is due on one stream; trouble with it, whatever it is, does not keep the others waiting."""
     try:
         service.close_windows(stream)
-    except PtkStoreError as error:
-        log_code("windows not closed", stream, error.code)
+    except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
+        log_code("windows not closed", stream, _code(error))
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, PtkStoreError) else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -7,14 +7,23 @@ from datetime import datetime
 
 from ptkstore.domain.blocks import BlockState, created_with
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.streams import Closing, Stream
-from ptkstore.domain.windows import Window, WindowId, WindowState, closable_before, expired_before, start_of
+from ptkstore.domain.streams import Closing, Policy, Stream
+from ptkstore.domain.windows import (
+    Window,
+    WindowId,
+    WindowState,
+    closable_before,
+    expired_before,
+    index_of,
+    start_of,
+)
 from ptkstore.errors import InvalidRequest, Refused
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import Begin, Progress, UnitOfWork
 from ptkstore.ports.world import Clock
 
 _RUNS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
 MAX_WINDOWS = 10_000  # at once; more is a mistake in `until` or in the origin
+STEP = 200  # windows in one transaction: whoever waits for the stream's lock comes in between
 
 
 def close_windows(
@@ -28,7 +37,8 @@ def close_windows(
     """Close every window that has ended, lateness included, when event time stands at `until`, by default now.
 
     Windows, their blocks and their jobs come into being by the clock and the policy alone, whatever rows there are
-    (PAPERS P7, F5). Windows past their retention get an expiry job.
+    (differences.md P7, F5). Windows past their retention get an expiry job. Many windows are closed in several
+    transactions; each leaves a whole state, and after a crash the next call goes on.
 
     Raises
     ------
@@ -40,74 +50,110 @@ def close_windows(
     now = clock.now()
     if until is not None and until > now:
         raise InvalidRequest("until lies in the future; a window cannot close before its end")
-    with begin() as uow:
-        stream = uow.streams.lock(stream_name)
-        if until is None and stream.policy.closing is Closing.OPERATOR:
-            raise InvalidRequest(
-                f"stream {stream_name!r} is closed by its operator: say until which event time"
-            )
-        progress = uow.streams.progress(stream_name)
-        reached = max(progress.reached, now if until is None else until)
-        end = max(progress.closed_before, closable_before(stream.policy, reached))
-        if end - progress.closed_before > MAX_WINDOWS:
+    closed: list[WindowId] = []
+    done = False
+    while not done and len(closed) < MAX_WINDOWS:
+        with begin() as uow:
+            stream = uow.streams.lock(stream_name)
+            progress = uow.streams.progress(stream_name)
+            reached = max(progress.reached, now if until is None else until)
             if stream.policy.closing is Closing.OPERATOR:
-                raise InvalidRequest(
-                    f"this would close more than {MAX_WINDOWS} windows; check until and the stream's origin"
-                )
-            end = progress.closed_before + MAX_WINDOWS  # after a long pause; the next call goes on
-        if stream.policy.closing is Closing.OPERATOR and not expire_unfinished:
-            _refuse_to_lose(uow, stream, reached)
-        closed = tuple(WindowId(stream_name, index) for index in range(progress.closed_before, end))
-        for window in closed:
-            _close(uow, stream, window, progress.retired_before, now)
-        for known in uow.windows.of(stream_name):
-            if known.id.index < expired_before(stream.policy, reached) and known.state in (
-                WindowState.CLOSED,
-                WindowState.PREPARED,
-            ):
-                # from here on no run opens it (PAPERS F5)
-                uow.windows.set_state(known.id, WindowState.EXPIRING)
-                uow.jobs.add(_job(JobKind.EXPIRE, known.id, now))
-        uow.streams.advance(stream_name, replace(progress, closed_before=end, reached=reached))
-        uow.commit()
+                _check(uow, stream, progress, until, reached, expire_unfinished=expire_unfinished)
+            if stream.policy.closing is Closing.CLOCK and not _is_due(stream.policy, progress, reached):
+                break
+            most = min(STEP, MAX_WINDOWS - len(closed))
+            after = _after(stream.policy, progress, reached, most)
+            closed += _step(uow, stream, progress, after, reached, now)
+            done = after == _after(stream.policy, after, reached, most)
+            uow.commit()
+    return tuple(closed)
+
+
+def _after(policy: Policy, progress: Progress, reached: datetime, most: int) -> Progress:
+    """How far a stream has come after a step of so many windows, if event time stands at `reached` in the end."""
+    passed = index_of(policy, progress.reached)
+    here = reached if index_of(policy, reached) - passed <= most else start_of(policy, passed + most)
+    end = min(closable_before(policy, here), progress.closed_before + most)
+    return replace(progress, closed_before=max(progress.closed_before, end), reached=here)
+
+
+def _is_due(policy: Policy, progress: Progress, reached: datetime) -> bool:
+    """Whether a window is to be closed or to expire; if none is, the clock need not be written down."""
+    ends = closable_before(policy, reached) > progress.closed_before
+    return ends or expired_before(policy, reached) > expired_before(policy, progress.reached)
+
+
+def _step(
+    uow: UnitOfWork, stream: Stream, before: Progress, after: Progress, reached: datetime, now: datetime
+) -> list[WindowId]:
+    """Go on from `before`, below whose retention all windows that have closed are expiring already."""
+    policy = stream.policy
+    leaves, left = (expired_before(policy, one.reached) for one in (before, after))
+    # from here on no run opens them (differences.md F5)
+    expiring = list(uow.windows.let_expire(stream.name, leaves, left))
+    closed = [WindowId(stream.name, index) for index in range(before.closed_before, after.closed_before)]
+    late = expired_before(policy, reached)  # nobody begins what the next steps would end
+    expiring += [window for window in closed if window.index < late]
+    uow.windows.add(*(_window(policy, window, late) for window in closed))
+    retired = min(max(before.retired_before, before.closed_before), after.closed_before)
+    _add_blocks(uow, stream, range(before.closed_before, retired), BlockState.RETIRED)
+    _add_blocks(uow, stream, range(retired, after.closed_before), BlockState.ACTIVE)
+    uow.jobs.add(
+        *(_job(JobKind.PREPARE, window, now) for window in closed),
+        *(_job(JobKind.EXPIRE, window, now) for window in expiring),
+    )
+    uow.streams.advance(stream.name, after)
     return closed
 
 
-def _close(uow: UnitOfWork, stream: Stream, window: WindowId, retired_before: int, now: datetime) -> None:
+def _window(policy: Policy, window: WindowId, late: int) -> Window:
+    state = WindowState.EXPIRING if window.index < late else WindowState.CLOSED
+    return Window(window, start_of(policy, window.index), start_of(policy, window.index + 1), state)
+
+
+def _add_blocks(uow: UnitOfWork, stream: Stream, windows: range, state: BlockState) -> None:
     policy = stream.policy
-    start, end = start_of(policy, window.index), start_of(policy, window.index + 1)
-    uow.windows.add(Window(window, start, end, WindowState.CLOSED))
-    if (blocks := created_with(window, policy)) is not None:
-        uow.ledger.add_blocks(
-            stream.name,
-            blocks,
-            policy.capacity,
-            policy.accountant,
-            policy.sharing.lines(policy.capacity),
-            BlockState.RETIRED if window.index < retired_before else BlockState.ACTIVE,
-        )
-    uow.jobs.add(_job(JobKind.PREPARE, window, now))
+    made = (created_with(WindowId(stream.name, index), policy) for index in windows)
+    numbers = [number for blocks in made if blocks is not None for number in blocks]
+    if numbers:
+        lines = policy.sharing.lines(policy.capacity)
+        uow.ledger.add_blocks(stream.name, numbers, policy.capacity, policy.accountant, lines, state)
 
 
 def _job(kind: JobKind, window: WindowId, now: datetime) -> Job:
     return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
 
 
-def _refuse_to_lose(uow: UnitOfWork, stream: Stream, reached: datetime) -> None:
-    states = {window.id.index: window.state for window in uow.windows.of(stream.name)}
-    running = {
-        job.window_index
-        for job in uow.jobs.find(stream=stream.name)
-        if job.kind in _RUNS and job.state is not JobState.ENDED
-    }
-    first = min(
-        (i for i, s in states.items() if s in (WindowState.CLOSED, WindowState.PREPARED)), default=len(states)
-    )
-    for index in range(first, expired_before(stream.policy, reached)):
-        if index not in states or index in running:
-            safe = start_of(stream.policy, index + stream.policy.retention_windows + 1)
-            raise Refused(
-                f"window {index} of {stream.name!r} would expire before its trainings ended; "
-                "let its work be done first (ptk work), or close step by step, for now until a time before "
-                f"{safe.isoformat()}"
-            )
+def _check(
+    uow: UnitOfWork,
+    stream: Stream,
+    progress: Progress,
+    until: datetime | None,
+    reached: datetime,
+    *,
+    expire_unfinished: bool,
+) -> None:
+    """Refuse what an operator cannot have meant."""
+    if until is None:
+        raise InvalidRequest(f"stream {stream.name!r} is closed by its operator: say until which event time")
+    if closable_before(stream.policy, reached) - progress.closed_before > MAX_WINDOWS:
+        raise InvalidRequest(
+            f"this would close more than {MAX_WINDOWS} windows; check until and the stream's origin"
+        )
+    if not expire_unfinished:
+        _refuse_to_lose(uow, stream, progress, reached)
+
+
+def _refuse_to_lose(uow: UnitOfWork, stream: Stream, progress: Progress, reached: datetime) -> None:
+    left = expired_before(stream.policy, reached)
+    first = min(expired_before(stream.policy, progress.reached), progress.closed_before)
+    lost = set(uow.jobs.unfinished(stream.name, _RUNS, first, left)) if first < left else set()
+    if progress.closed_before < left:
+        lost.add(progress.closed_before)
+    if lost:
+        safe = start_of(stream.policy, min(lost) + stream.policy.retention_windows + 1)
+        raise Refused(
+            f"window {min(lost)} of {stream.name!r} would expire before its trainings ended; "
+            "let its work be done first (ptk work), or close step by step, for now until a time before "
+            f"{safe.isoformat()}"
+        )

@@ -7,7 +7,7 @@ import re
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId, WindowState
-from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, WindowGone
+from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
@@ -31,8 +31,8 @@ def forget_unit(
     Rows whose ingest was answered before this call are gone when it returns, and no run that starts later sees them;
     one that has opened its rows already may still publish what it paid for. Rows that are sent meanwhile or afterwards
     are new rows. All files are written anew, whether they held such rows or not, and the end lies on a tick: neither
-    the answer nor its time shows whether there were any (PAPERS F6). Nothing about the unit is kept, so a call that
-    failed half way is to be repeated.
+    the answer nor its time shows whether there were any (differences.md F6). Nothing about the unit is kept, so a call
+    that failed half way is to be repeated.
 
     Raises
     ------
@@ -82,9 +82,12 @@ def _forget_in(
 
 def _leaves(window: WindowId, begin: Begin) -> bool:
     """Whether no run may open the window any more."""
-    with begin() as uow:
-        states = {known.id: known.state for known in uow.windows.of(window.stream)}
-    return states.get(window) in (WindowState.EXPIRING, WindowState.EXPIRED)
+    try:
+        with begin() as uow:
+            state = uow.windows.get(window).state
+    except UnknownName:  # it has not closed
+        return False
+    return state in (WindowState.EXPIRING, WindowState.EXPIRED)
 
 
 def _checked(stream: Stream, unit: str | int) -> tuple[str, str | int]:

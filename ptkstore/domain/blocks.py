@@ -9,7 +9,7 @@ life, and each training on any window charges it again. Number = part * shards +
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -49,6 +49,9 @@ class BlockRange:
     def numbers(self) -> range:
         """The block numbers of the range."""
         return range(self.lo, self.hi)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers())
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,7 @@ def _whole_part(part: int, window: WindowId, policy: Policy, groups: range) -> B
 
 
 def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
-    """The rows that a training opens of the blocks it was granted, as a Bernoulli sample of rate n / N (PAPERS P7).
+    """The rows that a training opens of its blocks, as a Bernoulli sample of rate n / N (differences.md P7).
 
     Everything it opens lies in these blocks; they tell the part, and the files or the shards in it.
     """
@@ -261,7 +264,7 @@ def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
 
 
 def part_bounds(policy: Policy) -> tuple[int, ...]:
-    """Upper bounds, exclusive, of each part's share of the keyed hash's range [0, 2**64) (PAPERS P7).
+    """Upper bounds, exclusive, of each part's share of the keyed hash's range [0, 2**64) (differences.md P7).
 
     A privacy unit belongs to the first part whose bound lies above its hash: so exactly one part changes when one
     unit is added or removed.

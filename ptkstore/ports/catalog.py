@@ -94,8 +94,8 @@ class Streams(Protocol):
 class Windows(Protocol):
     """Windows that have closed."""
 
-    def add(self, window: Window) -> None:
-        """Record a closed window."""
+    def add(self, *windows: Window) -> None:
+        """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
         ...
 
     def get(self, window: WindowId) -> Window:
@@ -106,8 +106,15 @@ class Windows(Protocol):
         """The caller holds the stream's lock."""
         ...
 
+    def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
+        """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time.
+
+        The caller holds the stream's lock.
+        """
+        ...
+
     def of(self, stream: str) -> tuple[Window, ...]:
-        """In order of time."""
+        """All that ever closed, in order of time."""
         ...
 
 
@@ -117,13 +124,13 @@ class Ledger(Protocol):
     def add_blocks(
         self,
         stream: str,
-        blocks: BlockRange,
+        blocks: Iterable[int],
         capacity: Loss,
         accountant: Accountant = ...,
         lines: Mapping[str, Loss] | None = None,
         state: BlockState = ...,
     ) -> None:
-        """Create blocks; without `lines` all of the capacity is on the common line."""
+        """Create blocks, `LateWriter` if there is one; without `lines` all of the capacity is on the common line."""
         ...
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
@@ -239,8 +246,8 @@ class Profiles(Protocol):
 class Jobs(Protocol):
     """Jobs and cursors; every write below carries the fence of its claim."""
 
-    def add(self, job: Job) -> None:
-        """Create a job; one that exists is left as it is."""
+    def add(self, *jobs: Job) -> None:
+        """Create jobs; one that exists is left as it is."""
         ...
 
     def get(self, job_id: str) -> Job:
@@ -302,6 +309,10 @@ class Jobs(Protocol):
     ) -> tuple[Job, ...]:
         """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
         ...
+    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        ...
+
 
     def placed(self) -> Mapping[str, int]:
         """The newest version of each PTK that is in the lake; 0 where none is."""

@@ -11,7 +11,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.ledger import SqlLedger
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import Denied, Granted
-from tests.contracts.builders import STREAM, end, request, reserve, with_blocks
+from tests.contracts.builders import STREAM, committed, end, request, reserve, with_blocks
 
 
 def retire(catalog: SqlCatalog, number: int, *, recovered: bool) -> None:
@@ -35,6 +35,7 @@ def test_blocks_that_recovery_retired_are_retired_for_a_process_that_slept(
     shutil.copy(live, copy)
     sleeper = SqlCatalog(f"sqlite:///{live}")
     retire(sleeper, 3, recovered=False)  # a change that the copy has not, under the same revision
+    committed(sleeper)
     sleeper._engine.dispose()  # no connection to the file that is replaced
     for path in tmp_path.glob("catalog.db*"):
         path.unlink()

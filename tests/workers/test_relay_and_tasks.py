@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 import structlog
 from celery import Celery
+from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
+from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from workers import process, relay, schedule
 from workers.app import make_app
 from workers.broker import Broker
+from workers.life import Life
 from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay
 from workers.tasks import run_job
 
@@ -198,6 +201,39 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
         schedule.close_due(Streams(), name)  # type: ignore[arg-type]
     assert closed == ["a", "c"]
     assert "ptk-rejected" in written()
+    assert CANARY not in written()
+
+
+@pytest.mark.parametrize("where", ["streams_by_clock", "close_windows", "show_life"])
+def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str], where: str) -> None:
+    calls: list[str] = []
+
+    class Store:
+        settings = Settings()
+
+        def streams_by_clock(self) -> tuple[str, ...]:
+            return self.called("streams_by_clock") or ("a", "b")
+
+        def close_windows(self, stream: str) -> None:
+            self.called("close_windows")
+
+        def show_life(self, *_: object) -> None:
+            self.called("show_life")
+
+        def called(self, name: str) -> None:
+            calls.append(name)
+            if name == where and calls.count(name) == 1:
+                raise IntegrityError("INSERT", None, Exception(CANARY))
+
+    store = Store()
+    life = Life(store, ProcessRole.SCHEDULE)  # type: ignore[arg-type]
+    for _ in range(2):
+        schedule.pass_once(store, life)  # type: ignore[arg-type]
+    whole = ["streams_by_clock", "close_windows", "close_windows", "show_life"]
+    first = whole[:1] if where == "streams_by_clock" else whole
+    again = whole[:3] if where == "close_windows" else whole
+    assert calls == first + again
+    assert "IntegrityError" in written()
     assert CANARY not in written()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from ptkstore.ports.tracing import carried
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
 LIVE = (JobState.READY, JobState.OPENED)
+_AT_ONCE = 500  # ids in one query
 
 
 class SqlJobs:
@@ -26,17 +27,22 @@ class SqlJobs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, job: Job) -> None:
-        """Create a job; one that exists is left as it is."""
-        if self._row(job.id) is not None:
+    def add(self, *jobs: Job) -> None:
+        """Create jobs; one that exists is left as it is."""
+        known: set[str] = set()
+        for start in range(0, len(jobs), _AT_ONCE):
+            some = t.jobs.c.id.in_([job.id for job in jobs[start : start + _AT_ONCE]])
+            known.update(self._connection.execute(select(t.jobs.c.id).where(some)).scalars())
+        new = [job for job in jobs if job.id not in known]
+        if not new:
             return
-        values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
-        values["trace"] = job.trace or carried()
         nested = self._connection.begin_nested()
         try:
-            self._connection.execute(insert(t.jobs).values(**values))
-        except IntegrityError:  # somebody else added it meanwhile
+            self._connection.execute(insert(t.jobs), list(map(_values, new)))
+        except IntegrityError:  # somebody else added one meanwhile
             nested.rollback()
+            for job in new if len(new) > 1 else ():
+                self.add(job)
         else:
             nested.commit()
 
@@ -142,6 +148,20 @@ class SqlJobs:
             query = query.where(t.jobs.c.state == state)
         return tuple(map(job_of, self._connection.execute(query)))
 
+    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        # named one by one, for the index by state
+        alive = [state for state in JobState if state is not JobState.ENDED]
+        window = t.jobs.c.window_index
+        query = select(window).where(
+            t.jobs.c.state.in_(alive),
+            t.jobs.c.stream == stream,
+            t.jobs.c.kind.in_(tuple(kinds)),
+            window >= lo,
+            window < hi,
+        )
+        return frozenset(map(int, self._connection.execute(query.distinct()).scalars()))
+
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[Job, ...]:
@@ -236,6 +256,11 @@ def claimable(now: datetime) -> ColumnElement[bool]:
         or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
         or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
     )
+
+
+def _values(job: Job) -> dict[str, Any]:
+    values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
+    return {**values, "trace": job.trace or carried()}
 
 
 def job_of(row: Row[Any]) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
@@ -46,13 +46,13 @@ class SqlLedger:
     def add_blocks(
         self,
         stream: str,
-        blocks: BlockRange,
+        blocks: Iterable[int],
         capacity: Loss,
         accountant: Accountant = Accountant.BASIC,
         lines: Mapping[str, Loss] | None = None,
         state: BlockState = BlockState.ACTIVE,
     ) -> None:
-        """Create blocks; without `lines` all of the capacity is on the common line."""
+        """Create blocks, `LateWriter` if there is one; without `lines` all of the capacity is on the common line."""
         self._change(stream)
         content = {
             "capacity_epsilon_nano": capacity.epsilon_nano,
@@ -64,8 +64,12 @@ class SqlLedger:
             "state": state,
             "revision": self._next_revision(stream),
         }
-        rows = [{"stream": stream, "number": number, **content} for number in blocks.numbers()]
-        self._connection.execute(insert(t.blocks), rows)
+        rows = [{"stream": stream, "number": number, **content} for number in blocks]
+        try:
+            if rows:
+                self._connection.execute(insert(t.blocks), rows)
+        except IntegrityError as error:
+            raise LateWriter(f"blocks of {stream} were made by somebody else just now") from error.orig
 
     def erase(self, stream: str, blocks: BlockRange) -> None:
         """Mark blocks whose rows are gone; what they spent stays."""
@@ -93,14 +97,14 @@ class SqlLedger:
         """The filters after the last entry, this transaction's own included; of no use once it has ended."""
         if stream not in self._mine:
             self._mine[stream] = self._projections.take(stream, self)
-        if stream in self._changed:
+        elif stream in self._changed:
             self._projections.follow(stream, self)
-            self._changed.remove(stream)
+        self._changed.discard(stream)
         return self._mine[stream]
 
     def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
         """What each line of each block may lose and what the journal says is reserved and spent."""
-        if stream in self._mine:
+        if stream in self._mine or stream in self._changed:  # others must not see what may be rolled back
             return self.filters(stream).views(blocks)
         return self._projections.read(stream, self, blocks)
 
@@ -165,8 +169,7 @@ class SqlLedger:
             what.clear()
 
     def _change(self, stream: str) -> None:
-        """Keep the projection from here on, so that a rollback takes it back too."""
-        self.filters(stream)
+        """A projection that is taken, or was before, is read on when it is asked for; a rollback takes it back too."""
         self._changed.add(stream)
         self._unsure.add(stream)
 

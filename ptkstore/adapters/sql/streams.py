@@ -12,11 +12,12 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of, stream_text
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
-from ptkstore.errors import NameTaken, UnknownName
+from ptkstore.errors import LateWriter, NameTaken, UnknownName
 from ptkstore.ports.catalog import Progress
 
 _CONTENT = select(t.streams.c.content).where(t.streams.c.name == bindparam("name"))
 _CONTENT_LOCKED = _CONTENT.with_for_update()
+_OPENABLE = (WindowState.CLOSED, WindowState.PREPARED)
 
 
 class SqlStreams:
@@ -122,17 +123,18 @@ class SqlWindows:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, window: Window) -> None:
-        """Record a closed window."""
-        self._connection.execute(
-            insert(t.windows).values(
-                stream=window.id.stream,
-                index=window.id.index,
-                start=window.start,
-                end=window.end,
-                state=window.state,
-            )
-        )
+    def add(self, *windows: Window) -> None:
+        """Record closed windows; `LateWriter` if somebody else did."""
+        rows = [
+            {"stream": w.id.stream, "index": w.id.index, "start": w.start, "end": w.end, "state": w.state}
+            for w in windows
+        ]
+        try:
+            if rows:
+                self._connection.execute(insert(t.windows), rows)
+        except IntegrityError as error:
+            name = windows[0].id.stream
+            raise LateWriter(f"windows of {name!r} were closed by somebody else just now") from error.orig
 
     def get(self, window: WindowId) -> Window:
         """`UnknownName` if it has not closed."""
@@ -145,8 +147,17 @@ class SqlWindows:
         """The caller holds the stream's lock."""
         self._connection.execute(update(t.windows).where(*_is(window)).values(state=state))
 
+    def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
+        """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time."""
+        index = t.windows.c.index
+        these = (t.windows.c.stream == stream, index >= lo, index < hi, t.windows.c.state.in_(_OPENABLE))
+        found = self._connection.execute(select(index).where(*these).order_by(index)).scalars().all()
+        if found:
+            self._connection.execute(update(t.windows).where(*these).values(state=WindowState.EXPIRING))
+        return tuple(WindowId(stream, int(number)) for number in found)
+
     def of(self, stream: str) -> tuple[Window, ...]:
-        """In order of time."""
+        """All that ever closed, in order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
 
