@@ -304,15 +304,15 @@ class Jobs(Protocol):
         """Jobs, for reading."""
         ...
 
+    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        ...
+
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[Job, ...]:
         """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
         ...
-    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        ...
-
 
     def placed(self) -> Mapping[str, int]:
         """The newest version of each PTK that is in the lake; 0 where none is."""
