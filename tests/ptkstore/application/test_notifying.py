@@ -75,6 +75,36 @@ def test_nobody_hears_of_a_version_before_it_is_shown(
     assert versions(webhook_receiver) == [2]
 
 
+def test_a_subscriber_that_is_behind_hears_of_no_version_that_is_placed_and_not_shown(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    subscribe(published, webhook_receiver)
+    published.publish(1)
+    published.ingest((2.5,))
+    published.close(3)
+    published.work()
+    assert published.cursor(JobKind.PLACE, PTK).position == 3
+    published.work("notify")
+    assert versions(webhook_receiver) == [2]
+    published.work("flip", "notify")
+    assert versions(webhook_receiver) == [2, 3]
+
+
+def test_an_enabled_subscription_hears_of_no_version_that_is_placed_and_not_shown(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    subscription = subscribe(published, webhook_receiver)
+    published.service.disable_subscription(subscription)
+    published.ingest((1.5,))
+    published.close(2)
+    published.work()
+    assert published.cursor(JobKind.PLACE, PTK).position == 2
+    published.service.enable_subscription(subscription)
+    assert published.work("notify") == []
+    published.work("flip", "notify")
+    assert versions(webhook_receiver) == [2]
+
+
 def test_a_subscriber_that_was_away_hears_of_all_versions_in_order(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:
