@@ -7,9 +7,12 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ptkstore.application import collect_garbage
+from ptkstore.domain.jobs import JobKind
 from ptkstore.errors import InvalidRequest
 from tests.ptkstore.application.world import STREAM, World
 
@@ -144,6 +147,34 @@ def test_what_is_not_ours_is_told_and_kept(world: World) -> None:
     assert all(kept for _, _, kept in told)
     assert len(told) == len(strange)
     assert all(path.exists() for path in strange)
+
+
+def test_a_file_of_a_version_that_is_elected_and_placed_between_look_and_deletion_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ptk_id = world.register()
+    world.publish(0)
+    world.publish(1)
+    folder = lake(world) / "ptks" / ptk_id
+    (first,) = (path for path in (folder / "v00000001").iterdir() if path.name != "manifest.json")
+    left = put(
+        folder / "v00000003" / first.name, first.read_bytes()
+    )  # of a rollback that died and was undone
+    age(lake(world))
+    look = collect_garbage.find_garbage
+
+    def looking(*given: Any, **more: Any) -> tuple[collect_garbage.Garbage, ...]:
+        seen = look(*given, **more)
+        world.service.rollback_ptk(ptk_id, 1)
+        world.work("place")
+        return seen
+
+    monkeypatch.setattr(collect_garbage, "find_garbage", looking)
+    name = str(left.relative_to(lake(world)))
+    assert found(world, delete=True) == [(name, "never-elected", False)]
+    assert world.cursor(JobKind.PLACE, ptk_id).position == 3
+    (_, files_of_third), (_, files_of_first) = (world.service.lake.read_version(ptk_id, n) for n in (3, 1))
+    assert files_of_third == files_of_first
 
 
 def test_less_than_an_hour_is_refused(world: World) -> None:
