@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.measurements", "tests.repeatable", "tests.services.plugin", "tests.team_code"]
+pytest_plugins = [
+    "tests.lacking",
+    "tests.measurements",
+    "tests.repeatable",
+    "tests.services.plugin",
+    "tests.team_code",
+]
 
 # A deadline, or a complaint about slow examples, would time the machine and not the code.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])

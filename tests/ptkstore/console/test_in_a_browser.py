@@ -13,13 +13,14 @@ import pytest
 from ptkstore.domain.identity import Role
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.training import TrainFailed
+from tests.lacking import needs
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM
 from tests.services.chromium import Chromium, executable
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.skipif(executable() is None, reason="there is no Chromium here: apt-get install chromium"),
+    pytest.mark.skipif(executable() is None, reason=needs("chromium", "apt-get install chromium")),
 ]
 PAGES = ("", "streams/taxi", "ptks", "ptks/taxi.speed", "deliveries")
 LEAST_CONTRAST = 4.5  # WCAG AA for text

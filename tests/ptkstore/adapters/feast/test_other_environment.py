@@ -9,20 +9,29 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
+from tests.lacking import without
 from tests.ptkstore.adapters.feast.test_publishing import telling
 
 pytestmark = pytest.mark.real
 
 VIEW = "taxi__speed_by_hour"
+WISH = "feast[redis]"
 
 
 @pytest.fixture(scope="module")
 def python(repository: Path, tmp_path_factory) -> Path:
-    """Its interpreter; the versions are those of our lock, so that the index is asked for nothing else."""
+    """Its interpreter."""
+    return installed(repository, tmp_path_factory.mktemp("consumer") / "venv")
+
+
+def installed(repository: Path, folder: Path) -> Path:
+    """Fill an environment; the versions are those of our lock, so that the index is asked for nothing else.
+
+    Where that fails the test is skipped, and under `CI` failed: it is a headline of the project.
+    """
     uv = repository / ".uv" / "bin" / "uv"
     if not uv.exists():
-        pytest.skip("the project's uv is not installed; run: make setup")
-    folder = tmp_path_factory.mktemp("consumer") / "venv"
+        without(WISH, "the project's uv is not installed; run: make setup")
     env = {
         **os.environ,
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(repository / ".uv-cache")),
@@ -30,15 +39,29 @@ def python(repository: Path, tmp_path_factory) -> Path:
         "UV_PYTHON_DOWNLOADS": "never",
     }
     env.pop("VIRTUAL_ENV", None)
-    wish = ["feast[redis]==0.67.0", "--constraint", str(repository / "requirements.lock")]
+    wish = [f"{WISH}==0.67.0", "--constraint", str(repository / "requirements.lock")]
     for command in (
         ["venv", "--python", str(repository / ".venv" / "bin" / "python"), str(folder)],
         ["pip", "install", "--python", str(folder / "bin" / "python"), *wish],
     ):
         done = subprocess.run([uv, "--quiet", *command], env=env, capture_output=True, text=True, timeout=300)
         if done.returncode:
-            pytest.skip(f"no environment for the consumer: {done.stderr.strip()[-200:]}")
+            without(WISH, f"no environment for the consumer: {done.stderr.strip()[-200:]}")
     return folder / "bin" / "python"
+
+
+@pytest.mark.parametrize(("ci", "ends"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_without_its_environment_a_consumer_is_skipped_but_fails_where_it_must_be_tested(
+    repository, tmp_path, monkeypatch, ci, ends
+):
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(
+        (pytest.skip.Exception, pytest.fail.Exception), match=r"needs feast\[redis\]: "
+    ) as ended:
+        installed(repository, tmp_path / "venv")
+    assert ended.type is ends
 
 
 def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, redis_online, make, filled):
