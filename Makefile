@@ -68,7 +68,8 @@ soak: setup ## long fault, statistical and fuzz tests; writes benchmarks/out/soa
 	@$(bin)/python -m pytest -m soak -o faulthandler_timeout=7200 --measurements=$(soak_report) $(TESTS)
 
 .PHONY: bench
-bench: $(topics:%=bench-%) ## all measurements; bench-<topic> for one of ptklib, ledger, ...
+bench: setup ## all measurements; bench-<topic> for one of ptklib, ledger, ...; fails where a goal is missed
+	@status=0; for topic in $(topics); do $(MAKE) --no-print-directory bench-$$topic || status=1; done; exit $$status
 
 .PHONY: $(topics:%=bench-%)
 $(topics:%=bench-%): bench-%: setup

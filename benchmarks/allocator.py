@@ -27,7 +27,7 @@ from benchmarks.allocator_instances import (  # noqa: E402
     name_of,
     profiled_demands,
 )
-from benchmarks.measuring import Row, measured, table  # noqa: E402
+from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.domain.allocation import (  # noqa: E402
     Choice,
     Demand,
@@ -273,9 +273,7 @@ def main() -> int:
     print(table(found))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    missed = [row["id"] for row in found if not row["met"]]
-    print(f"\nwritten to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
-    return 0
+    return verdict(found, REPORT.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
-from benchmarks.measuring import Row, measured, table  # noqa: E402
+from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.charging import charge_of  # noqa: E402
 from ptkstore.application.group_commit import Asked, GroupCommit  # noqa: E402
@@ -199,9 +199,7 @@ def main() -> int:
     print(table(found))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    missed = [row["id"] for row in found if not row["met"]]
-    print(f"\nwritten to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
-    return 0
+    return verdict(found, REPORT.relative_to(ROOT))
 
 
 if __name__ == "__main__":

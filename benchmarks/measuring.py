@@ -99,6 +99,13 @@ def measured(
     ).row()
 
 
+def verdict(rows: list[Row], written: object) -> int:
+    """Tell where the rows are and which goals are missed; the exit code of a benchmark, 1 where one is."""
+    missed = [row["id"] for row in rows if not row["met"]]
+    print(f"\nwritten to {written}; goals missed: {', '.join(missed) or 'none'}")
+    return 1 if missed else 0
+
+
 def table(rows: list[Row]) -> str:
     """Return rows as a table in Markdown, for the terminal and the README."""
     head = "| measurement | ours | peer | | judged | goal | met |\n|---|---|---|---|---|---|---|"

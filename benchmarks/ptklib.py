@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
-from benchmarks.measuring import Row, table  # noqa: E402
+from benchmarks.measuring import Row, table, verdict  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "ptklib.json"
 PARTS = sorted(path.stem.removeprefix("ptklib_") for path in (ROOT / "benchmarks").glob("ptklib_*.py"))
@@ -23,7 +23,7 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no such part: {', '.join(unknown)}; parts are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    missed = []
+    found: list[Row] = []
     for part in wanted or PARTS:
         print(f"\n{part}", flush=True)
         rows: list[Row] = import_module(f"benchmarks.ptklib_{part}").rows()
@@ -34,9 +34,8 @@ def main(wanted: list[str]) -> int:
         report = [row for row in known if row["id"] not in mine] + rows
         REPORT.parent.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
-        missed += [row["id"] for row in rows if not row["met"]]
-    print(f"\nwritten to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
-    return 0
+        found += rows
+    return verdict(found, REPORT.relative_to(ROOT))
 
 
 if __name__ == "__main__":

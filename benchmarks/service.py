@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
 from benchmarks import service_featurizer, service_http, service_lookups, service_subscribers, service_windows  # noqa: E402
-from benchmarks.measuring import table  # noqa: E402
+from benchmarks.measuring import table, verdict  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "service.json"
 PARTS = (service_lookups, service_subscribers, service_featurizer, service_windows, service_http)
@@ -20,11 +20,9 @@ def main() -> int:
     print(table(found))
     REPORT.parent.mkdir(parents=True, exist_ok=True)
     REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-    missed = [row["id"] for row in found if not row["met"]]
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"\nload of the machine {load} on {os.cpu_count()} processors")
-    print(f"written to {REPORT.relative_to(ROOT)}; goals missed: {', '.join(missed) or 'none'}")
-    return 0
+    return verdict(found, REPORT.relative_to(ROOT))
 
 
 if __name__ == "__main__":
