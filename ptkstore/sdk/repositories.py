@@ -31,8 +31,8 @@ class Change:
 
     `epsilon` and `delta` are what it reserves of each window from then on, `epsilon_before` what it reserves now.
     `refused` is the code of the error that `apply` would end with, None where it would not. `checks` says how a new or
-    changed PTK did on synthetic rows: `passed`, `failed` or `not-run`; None where nothing was checked. `reason` tells
-    more of either.
+    changed PTK did on synthetic rows: `passed`, `partly` (none failed, and some were left out, as they take too long),
+    `failed` or `not-run`; None where nothing was checked. `reason` tells more of either.
     """
 
     action: str

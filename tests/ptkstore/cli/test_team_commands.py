@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.sdk import load_repository
+from ptkstore.sdk import load_repository, plan_checks
 from tests.ptkstore.cli.test_commands import Line
 
 SCHEMA = "at:timestamp,hour:int64,speed:float64"
@@ -70,7 +70,24 @@ def test_the_example_of_own_code_passes_its_checks(line: Line, tmp_path: Path) -
     assert own["reason"] == "8 checks, without the audit"
 
 
-def test_a_plan_ends_with_1_and_says_what_apply_would_refuse_and_why(line: Line, tmp_path: Path) -> None:
+def test_a_plan_that_left_checks_out_says_so_and_is_no_refusal(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_checks, "SECONDS_EACH", -1.0)
+    folder = tmp_path / "repository"
+    line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
+    create(line)
+    told = line.run("plan", str(folder)).stdout
+    assert "checks partly" in told
+    assert "0 of 15 checks, as they take long" in told
+    assert [one["checks"] for one in line.json("plan", str(folder))] == ["partly"]
+
+
+def test_a_plan_ends_with_1_and_says_what_apply_would_refuse_and_why(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_checks, "SECONDS", 3600.0)
+    monkeypatch.setattr(plan_checks, "SECONDS_EACH", 3600.0)
     folder = tmp_path / "repository"
     line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
     with_own_code(folder)
