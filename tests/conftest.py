@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.looking_again import looks_again
 
 pytest_plugins = [
     "tests.lacking",
@@ -24,13 +26,6 @@ settings.register_profile("soak", settings.get_profile("local"), max_examples=2_
 SERVERS = {"redis_server", "postgres", "webhook_receiver"}
 KEPT = {"PTK_TEST_DATA"}  # where real data lie
 
-# What these assert holds but for a small chance, and repeated noise depends on the machine's arithmetic. A defect
-# fails three times; bad luck of one in a thousand does not. All others are looked at twice: thousands of them start
-# processes and servers on machines that are short of everything at times. What was repeated is named at the end.
-NOISY = {"ptklib", "statistical"}
-LOOKS_AGAIN = 1
-LOOKS_AGAIN_AT_NOISE = 2
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the hypothesis profile; forget the caller's `PTK_HOME` and its like."""
@@ -40,16 +35,19 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as real whatever asks for a running server; let tests look again before they fail, but for long ones."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark as real whatever asks for a running server; let some look again before they fail, but no long ones."""
     here = Path(__file__).parent
+    all_fresh = config.getoption("noise") == "fresh"
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
         if item.get_closest_marker("soak"):
             continue
-        noisy = item.path.relative_to(here).parts[0] in NOISY
-        item.add_marker(pytest.mark.flaky(reruns=LOOKS_AGAIN_AT_NOISE if noisy else LOOKS_AGAIN))
+        path = PurePosixPath(item.path.relative_to(here).as_posix())
+        fresh = all_fresh or item.get_closest_marker("fresh_noise") is not None
+        if reruns := looks_again(path, fresh_noise=fresh):
+            item.add_marker(pytest.mark.flaky(reruns=reruns))
 
 
 @pytest.fixture(scope="session")
