@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,13 +18,14 @@ from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
 from ptkstore.domain.blocks import BlockRange, groups_behind, rows_behind
 from ptkstore.domain.bundles import bundle_of
-from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.runs import hopeless
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
-from ptkstore.domain.streams import Assurance, Policy, Stream
-from ptkstore.domain.windows import Window, WindowState, start_of
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.windows import Window, start_of
 from ptkstore.errors import CatalogBehind, LateWriter, LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
@@ -184,7 +185,9 @@ def _spend(
     window = uow.windows.get(job.window)
     history = uow.ledger.history(str(job.reservation))
     partials = ended_partials_of(uow, held)
-    outcome = _hopeless(held, window, spec, partials)
+    outcome = hopeless(held, spec, window.state)
+    if outcome is None and any(partial.outcome is not Outcome.DONE for partial in partials):
+        outcome = Outcome.FAILED
     if outcome is not None or spec is None:
         release_unopened(uow, job.reservation)
         _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), None)
@@ -211,20 +214,6 @@ def _spend(
             return Over(partials)
     continued = _continuable(previous, spec, stream.policy, spent.blocks)
     return Opened(job, spec, stream, window, spent, continued, partials)
-
-
-def _hopeless(job: Job, window: Window, spec: PtkSpec | None, partials: Sequence[Job]) -> Outcome | None:
-    if spec is None:
-        return Outcome.WITHDRAWN
-    if window.state is not WindowState.PREPARED:
-        return Outcome.EXPIRED
-    if job.state is JobState.OPENED and (
-        spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS
-    ):
-        return Outcome.FAILED
-    if any(partial.outcome is not Outcome.DONE for partial in partials):
-        return Outcome.FAILED
-    return None
 
 
 def _continuable(
