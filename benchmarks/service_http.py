@@ -32,6 +32,7 @@ RATE, SECONDS, ROUNDS = 200, 20.0, 3
 LOOKUP_ROWS, LOOKUP_SECONDS, LOOKUP_ROUNDS, CONNECTIONS = 100, 4.0, 5, 4
 ROWS_LOCAL, ROWS_HTTP, BATCHES = 2_000_000, 500_000, 5
 TEAM, STREAM = "bench", "trips"
+OLD_STREAM, OLD_WINDOWS, SHORT = "old", 1_000, timedelta(hours=6)
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)
 LOAD = Path(__file__).with_name("service_load.py")
 STARTS_WITHIN = 120.0
@@ -77,14 +78,29 @@ def prepared(setup: Setup) -> tuple[Store, str]:
     store.create_stream(
         STREAM, team=TEAM, schema=SCHEMA, time_column="at", epsilon=1.0, origin=ORIGIN, closing="operator"
     )
+    store.create_stream(
+        OLD_STREAM,
+        team=TEAM,
+        schema=SCHEMA,
+        time_column="at",
+        epsilon=1.0,
+        origin=ORIGIN,
+        window="6h",
+        retention=2 * OLD_WINDOWS,
+        closing="operator",
+    )
     estimator = HistoricalStatistics(
         keys=["hour"], values=["speed"], domains={"hour": range(24)}, bounds={"speed": (0, 60)}, epsilon=0.1
     )
     for name in ("counts", *(f"other{n}" for n in range(8))):
         store.register_ptk(estimator, name=name, stream=STREAM, target=0.5)
-    store.ingest(STREAM, trips(20_000, 0))
+    store.register_ptk(estimator, name="old", stream=OLD_STREAM, target=0.5)
+    for stream in (STREAM, OLD_STREAM):
+        store.ingest(stream, trips(20_000, 0))
     store.close_windows(STREAM, until=ORIGIN + timedelta(days=1))
+    store.close_windows(OLD_STREAM, until=ORIGIN + SHORT)
     store.work_until_idle()
+    store.close_windows(OLD_STREAM, until=ORIGIN + OLD_WINDOWS * SHORT)
     # Ten features under the name of the registered PTK, with the values that plain Feast gets.
     published = replace(state(2, KEYS), tables=state(1, KEYS).tables)
     service.features.stage(published)
@@ -174,7 +190,7 @@ def mixed(served: Served) -> list[dict[str, Any]]:
         ptk,
         f"{ptk}/versions",
         f"{ptk}/versions/1/manifest",
-        f"/v1/streams/{STREAM}/budget",
+        f"/v1/streams/{OLD_STREAM}/budget",
         "/v1/identity",
     )
     found = []

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from ptkstore.application.charging import charge_of
 from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.filters import BlockLedger, BlockRecord
 from ptkstore.domain.journal import BudgetRequest, Entry
 from ptkstore.domain.ledger import verify
 from ptkstore.ports.catalog import Begin
+
+_BEYOND_ALL = 2**63  # no block has such a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,14 @@ class LedgerCheck:
     faults: tuple[str, ...]
 
 
-def budget_of(stream: str, *, begin: Begin) -> tuple[BlockLedger, ...]:
-    """Every block of a stream with capacity, reserved and spent, by number."""
+def budget_of(
+    stream: str, *, after: int | None = None, limit: int | None = None, begin: Begin
+) -> tuple[BlockLedger, ...]:
+    """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number."""
+    later = None if after is None else BlockRange(after + 1, max(after + 2, _BEYOND_ALL))
     with begin() as uow:
         # first, so that what is read is no older than what was read before
-        blocks = uow.ledger.blocks(stream)
+        blocks = uow.ledger.blocks(stream, later, limit)
         uow.streams.get(stream)
         return blocks
 

@@ -199,9 +199,11 @@ class Filters:
             fine &= line.fits(everywhere, np.zeros((line.height, 1), dtype=np.int64))
         return tuple(self._numbers[~fine].tolist())
 
-    def views(self, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
-        """What can be read of each block, by number, and of each of its lines, by name."""
+    def views(self, blocks: BlockRange | None = None, limit: int | None = None) -> tuple[BlockLedger, ...]:
+        """What can be read of each block, of the first `limit` of them, by number, and of each line, by name."""
         where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks)
+        if limit is not None:
+            where = slice(where.start, min(where.stop, where.start + limit))
         return tuple(
             line.view(index, int(self._numbers[index]), name, _STATES[self._states[index]])
             for index in range(where.start, where.stop)

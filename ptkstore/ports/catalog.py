@@ -141,8 +141,13 @@ class Ledger(Protocol):
         """The filters after the last entry, this transaction's own included; of no use once it has ended."""
         ...
 
-    def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
-        """What each line of each block may lose, has reserved and has spent; all of the stream by default."""
+    def blocks(
+        self, stream: str, blocks: BlockRange | None = None, limit: int | None = None
+    ) -> tuple[BlockLedger, ...]:
+        """What each line of each block may lose, has reserved and has spent.
+
+        Of all blocks of the stream by default, by number; of the first `limit` of these.
+        """
         ...
 
     def retire(self, stream: str, numbers: Sequence[int]) -> None:
@@ -334,8 +339,10 @@ class Versions(Protocol):
         """The highest number."""
         ...
 
-    def of(self, ptk_id: str) -> tuple[Version, ...]:
-        """By number."""
+    def of(
+        self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
+    ) -> tuple[Version, ...]:
+        """Those above `after` and up to `until`, by number; all by default, or so many."""
         ...
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
@@ -408,7 +415,7 @@ class UnitOfWork(Protocol):
         ...
 
     def renew_ledger_id(self) -> None:
-        """Give the catalog a new identity, so that no older copy of it is taken for this one (PAPERS F3b)."""
+        """Give the catalog a new identity, so that no older copy of it is taken for this one (differences.md F3b)."""
         ...
 
     def commit(self) -> None:

@@ -180,10 +180,11 @@ class BlockOut(Wire):
 
 
 class Budget(Wire):
-    """Every block of a stream."""
+    """Blocks of a stream, by number."""
 
     stream: str
     blocks: list[BlockOut]
+    next_cursor: str | None
 
 
 class SpentOut(Wire):

@@ -37,13 +37,13 @@ from ptkstore.application.signs_of_life import Life, ProcessRole
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
-from ptkstore.domain.jobs import Job, JobKind
+from ptkstore.domain.jobs import Job, JobKind, job_id
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Closing, ColumnType, Stream
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import LeaseLost
+from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring import work
 from ptkstore.wiring.subscribing import Subscribing
@@ -185,9 +185,11 @@ class Service(Subscribing, Telling, TeamCoding):
         """Read the online store through Feast."""
         return self.features.look_up(features, entities)
 
-    def budget(self, stream: str) -> tuple[BlockLedger, ...]:
+    def budget(
+        self, stream: str, *, after: int | None = None, limit: int | None = None
+    ) -> tuple[BlockLedger, ...]:
         """See `application.read_ledger`."""
-        return read_ledger.budget_of(stream, begin=self.read)
+        return read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
 
     def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
@@ -230,11 +232,14 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.evaluations.of(ptk_id)
 
-    def versions(self, ptk_id: str) -> tuple[Version, ...]:
-        """The elected versions of a PTK that are in the lake."""
+    def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
+        """The elected versions of a PTK that are in the lake: all, or so many after a number."""
         with self.read() as uow:
-            placed = {job.position for job in uow.jobs.find(ptk_id=ptk_id) if job.kind is JobKind.PLACE}
-            return tuple(v for v in uow.versions.of(ptk_id) if v.number <= max(placed, default=0))
+            try:
+                placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
+            except UnknownName:  # never registered
+                return ()
+            return uow.versions.of(ptk_id, after=after, until=placed, limit=limit)
 
     def trace_window(
         self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None

@@ -102,11 +102,13 @@ class SqlLedger:
         self._changed.discard(stream)
         return self._mine[stream]
 
-    def blocks(self, stream: str, blocks: BlockRange | None = None) -> tuple[BlockLedger, ...]:
+    def blocks(
+        self, stream: str, blocks: BlockRange | None = None, limit: int | None = None
+    ) -> tuple[BlockLedger, ...]:
         """What each line of each block may lose and what the journal says is reserved and spent."""
         if stream in self._mine or stream in self._changed:  # others must not see what may be rolled back
-            return self.filters(stream).views(blocks)
-        return self._projections.read(stream, self, blocks)
+            return self.filters(stream).views(blocks, limit)
+        return self._projections.read(stream, self, blocks, limit)
 
     def history(self, key: str) -> tuple[Entry, ...]:
         """All entries of one reservation."""

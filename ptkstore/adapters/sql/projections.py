@@ -71,13 +71,15 @@ class Projections:
             kept.filters, kept.revision = Filters(), 0
         kept.lock.release()
 
-    def read(self, stream: str, source: Source, blocks: BlockRange | None) -> tuple[BlockLedger, ...]:
+    def read(
+        self, stream: str, source: Source, blocks: BlockRange | None, limit: int | None = None
+    ) -> tuple[BlockLedger, ...]:
         """What can be read of a stream's blocks."""
         kept = self._of(stream)
         with kept.lock:
             try:
                 _follow(stream, kept, source)
-                return kept.filters.views(blocks)
+                return kept.filters.views(blocks, limit)
             except BaseException:
                 kept.filters, kept.revision = Filters(), 0
                 raise

@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from fastapi.responses import Response
 
 from ptkstore.api.guard import WhoAsks
+from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in
 from ptkstore.api.resources import Resource
 from ptkstore.domain.identity import Action
 from ptkstore.domain.reports import ALGORITHM
@@ -20,10 +21,23 @@ StreamName = Annotated[Name, Path(description="the stream's name")]
 
 
 @resource.route("GET", "/streams/{stream}/budget", Action.BUDGET_READ, response_model=Budget)
-def show_budget(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
-    """Show what each block of a stream may lose, has promised and has lost."""
-    blocks = caller.service.budget(stream)
-    return {"stream": stream, "blocks": [block_document(block) for block in blocks]}
+def show_budget(
+    stream: StreamName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """Show what each block of a stream may lose, has promised and has lost.
+
+    Pages are counted in blocks; a block of several lines is there with all of them.
+    """
+    after = None if cursor is None else number_in(cursor)
+    found = caller.service.budget(stream, after=after, limit=limit + 1)
+    numbers = sorted({block.number for block in found})
+    more = len(numbers) > limit
+    shown = found if not more else [block for block in found if block.number < numbers[-1]]
+    return {
+        "stream": stream,
+        "blocks": [block_document(block) for block in shown],
+        "next_cursor": cursor_at(str(numbers[-2])) if more else None,
+    }
 
 
 @resource.route("GET", "/streams/{stream}/odometers", Action.BUDGET_READ, response_model=OdometersOut)

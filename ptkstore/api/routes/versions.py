@@ -10,7 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from ptkstore.api.feed import Feed
 from ptkstore.api.guard import WhoAsks, token_text
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_at, page_of, place_in
+from ptkstore.api.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
 from ptkstore.api.resources import Resource
 from ptkstore.api.states import State, States
 from ptkstore.application.authorize import Named
@@ -37,8 +37,12 @@ def list_versions(
     ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """List the published versions of a PTK."""
-    versions = caller.service.versions(ptk_id)
-    return page_of(versions, lambda version: f"{version.number:08d}", version_document, cursor, limit)
+    found = caller.service.versions(ptk_id, after=number_in(cursor), limit=limit + 1)
+    shown = found[:limit]
+    return {
+        "items": [version_document(version) for version in shown],
+        "next_cursor": cursor_at(str(shown[-1].number)) if len(found) > limit else None,
+    }
 
 
 @resource.route(

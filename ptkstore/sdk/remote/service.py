@@ -273,9 +273,7 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
         """Every block of a stream."""
-        return self._http.get(
-            path_of("streams", stream, "budget"), lambda one: tuple(map(block_of, one["blocks"]))
-        )
+        return tuple(self._http.pages(path_of("streams", stream, "budget"), block_of, items="blocks"))
 
     def odometers(self, stream: str) -> Odometers:
         """What was spent so far."""

@@ -51,17 +51,21 @@ class Transport:
         return self.send("GET", path, repeatable=True).content
 
     def pages(
-        self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None
+        self,
+        path: str,
+        part: Callable[[Any], _T],
+        params: Mapping[str, Any] | None = None,
+        items: str = "items",
     ) -> Iterator[_T]:
-        """All items of a list, each through `part`."""
+        """All items of a list, each through `part`; `items` is their name in a page."""
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
-            items, cursor = self.get(
+            found, cursor = self.get(
                 path,
-                lambda page: ([part(one) for one in page["items"]], page["next_cursor"]),
+                lambda page: ([part(one) for one in page[items]], page["next_cursor"]),
                 {**more, "limit": PAGE},
             )
-            yield from items
+            yield from found
             if cursor is None:
                 return
             more["cursor"] = cursor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import EVERY, Action, Role
+from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.sdk import Store, connect
 from ptkstore.wire.base import LIST_MAX
 from tests.ptkstore.api.server import Api, all_items, problem
-from tests.ptkstore.application.world import STREAM, speed
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, speed
 
 STREAM_BODY = {
     "name": "clicks",
@@ -247,6 +250,41 @@ def test_a_version_is_downloaded_as_it_lies_in_the_lake(api: Api, client: httpx.
     assert "immutable" in reply.headers["cache-control"]
     assert client.get(path, headers={"If-None-Match": reply.headers["etag"]}).status_code == 304
     assert problem(client.get("/v1/ptks/taxi.speed/versions/2/manifest")) == (404, "unknown-name")
+
+
+def test_versions_come_in_pages(api: Api, client: httpx.Client) -> None:
+    api.world.register()
+    for day in range(5):
+        api.world.publish(day)
+    path = "/v1/ptks/taxi.speed/versions"
+    for limit in (1, 2, 4, 5, 6):
+        assert [one["version"] for one in all_items(client, path, limit=limit)] == [1, 2, 3, 4, 5]
+    page = client.get(path, params={"limit": 2}).json()
+    assert [one["version"] for one in page["items"]] == [1, 2]
+    assert problem(client.get(path, params={"cursor": "eHg"})) == (400, "invalid-request")
+    api.world.ingest((5.5,))
+    api.world.close(6)
+    api.world.work("prepare", "allocate", "train")  # elected, and not yet in the lake
+    assert len(all_items(client, path, limit=3)) == 5
+
+
+def test_budgets_come_in_pages_of_blocks_with_all_their_lines(api: Api, client: httpx.Client) -> None:
+    windows = 70  # of three blocks each
+    reserved = (("taxi.vip", Decimal("0.5")),)
+    api.world.stream(
+        "shared", sharing=Sharing(reserved=reserved), window=DAY / 24, retention_windows=2 * windows
+    )
+    api.world.service.close_windows("shared", ORIGIN + windows * DAY / 24)
+    path = "/v1/streams/shared/budget"
+    blocks = all_items(client, path, items="blocks")
+    lines = {(block["block"], block["line"]) for block in blocks}
+    assert len(blocks) == len(lines) == 2 * 3 * windows > 2 * LIST_MAX
+    for limit in (70, LIST_MAX - 1):
+        assert all_items(client, path, items="blocks", limit=limit) == blocks
+    page = client.get(path, params={"limit": 2}).json()
+    assert len(page["blocks"]) == 2 * 2
+    with connect(api.url, token=api.token(*Role)) as remote:
+        assert remote.budget("shared") == Store(api.world.service).budget("shared")
 
 
 def test_a_version_that_was_changed_in_the_lake_is_not_handed_out(api: Api, client: httpx.Client) -> None:
