@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
+from ptkstore.adapters.processes import listen
 from ptkstore.adapters.world import configure_logging, log_no_texts
 from ptkstore.api.server import serve
 from ptkstore.settings import load_settings
@@ -28,9 +29,10 @@ def main(beside: Callable[[FastAPI], None] = nothing, module: str = "ptkstore.ap
     given = parser.parse_args()
     configure_logging()
     log_no_texts()
+    sockets = listen(given.host, given.port)  # first: who cannot listen leaves no new store
     service = Service(load_settings())
     try:
-        serve(service, given.host, given.port, certificate=given.certificate, key=given.key, beside=beside)
+        serve(service, sockets, certificate=given.certificate, key=given.key, beside=beside)
     finally:
         service.close()
 

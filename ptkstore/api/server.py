@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,8 +51,6 @@ class Server(uvicorn.Server):
 
 def configured(
     app: FastAPI,
-    host: str,
-    port: int,
     *,
     certificate: Path | None = None,
     key: Path | None = None,
@@ -60,8 +58,6 @@ def configured(
     """uvicorn, told to log nothing that was sent and to wait for nobody for ever."""
     return uvicorn.Config(
         app,
-        host=host,
-        port=port,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -80,20 +76,19 @@ def configured(
 
 def serve(
     service: Service,
-    host: str,
-    port: int,
+    sockets: Sequence[socket.socket],
     *,
     certificate: Path | None = None,
     key: Path | None = None,
     beside: Callable[[FastAPI], None],
 ) -> None:
-    """Serve until a signal comes; `beside` may mount more on the application."""
+    """Serve on sockets that listen until a signal comes; `beside` may mount more on the application."""
     sys.setswitchinterval(SWITCH_SECONDS)
     app = create_app(service)
     beside(app)
     # Feast takes seconds to import: the first lookup should not wait for all of them.
     threading.Thread(target=_open_features, args=(service,), name="features", daemon=True).start()
-    Server(app, configured(app, host, port, certificate=certificate, key=key)).run()
+    Server(app, configured(app, certificate=certificate, key=key)).run(list(sockets))
 
 
 def _open_features(service: Service) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ptkstore.adapters.processes import check_port
 from ptkstore.cli.machine import environment
 from ptkstore.cli.output import Home, answers
 from ptkstore.errors import InvalidRequest
@@ -31,6 +32,7 @@ def api(
     settings = load_settings(home)
     files = () if certificate is None else ("--certificate", str(certificate), "--key", str(key))
     argv = (sys.executable, "-m", "ptkstore.serving", "--host", host, "--port", str(port), *files)
+    check_port(host, port)  # told here in one line; the server listens itself
     sys.stdout.flush()
     sys.stderr.flush()
     # In the place of this process, so that signals reach the server itself.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptkstore.adapters.processes import Command, RedisServer, Supervisor
+from ptkstore.adapters.processes import Command, RedisServer, Supervisor, check_port
 from ptkstore.settings import Settings
 
 PROCESSES = ("worker", "relay", "schedule")
@@ -23,6 +23,8 @@ def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supe
     if api_port is not None:
         modules["api"] = ("ptkstore.serving", "--port", str(api_port))
     with Supervisor(settings.root) as supervisor:
+        if api_port is not None:  # a server that cannot listen would be started again for ever
+            check_port("127.0.0.1", api_port, option="--api-port")
         redis = None if settings.redis_url else RedisServer(settings.root, supervisor=supervisor).start()
         for name, module in modules.items():
             supervisor.run(Command(name, (sys.executable, "-m", *module), env=environment(settings), tier=2))

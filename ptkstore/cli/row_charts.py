@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ptkstore.domain.allocation import Point, Recommendation
 
@@ -36,7 +38,10 @@ def save_rows(lines: Mapping[str, Recommendation], rows_per_window: int, file: P
             left.set(xlabel="PTKs (the present mix, repeated)", ylabel="rows", title=f"{title}against PTKs")
             _draw(right, advice.by_budget, [p.capacity.epsilon for p in advice.by_budget], rows_per_window)
             right.set(xlabel="epsilon of a block", xscale="log", title=f"{title}against budget")
-            left.legend()
+            for axis in (left.yaxis, right.yaxis, right.xaxis):
+                _count_plainly(axis)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 
 
@@ -46,6 +51,15 @@ def _draw(axes: Axes, points: Sequence[Point], places: Sequence[float], rows_per
     axes.plot(places, [_or_nan(p.bound) for p in points], "--", linewidth=1, label="lower bound")
     axes.axhline(rows_per_window, color="#999999", linewidth=1, label="rows of a window")
     axes.set_yscale("log")
+
+
+def _count_plainly(axis: Axis) -> None:
+    """Few labels, without the mathematics that a chart whose names are text cannot show."""
+    low, high = sorted(axis.get_view_interval())
+    steps = (1.0, 2.0, 5.0) if high < low * 100.0 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _or_nan(value: float | None) -> float:

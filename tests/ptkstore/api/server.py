@@ -12,6 +12,7 @@ from typing import Any, Self
 import httpx
 import pyarrow as pa
 
+from ptkstore.adapters.processes import listen
 from ptkstore.api.app import create_app
 from ptkstore.api.limits import Limits
 from ptkstore.api.row_bodies import ARROW_STREAM
@@ -33,8 +34,9 @@ class Api:
         self.identity = Identity(self.world.service)
         self.app = create_app(self.world.service, limits)
         with_console(self.app)
-        self._server = Server(self.app, configured(self.app, "127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._server = Server(self.app, configured(self.app))
+        self._sockets = list(listen("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._server.run, args=(self._sockets,), daemon=True)
         self._clients: list[httpx.Client] = []
 
     def stop(self) -> None:
@@ -47,7 +49,7 @@ class Api:
 
     @property
     def port(self) -> int:
-        port: int = self._server.servers[0].sockets[0].getsockname()[1]
+        port: int = self._sockets[0].getsockname()[1]
         return port
 
     def __enter__(self) -> Self:
@@ -113,12 +115,12 @@ def problem(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, document["code"]
 
 
-def all_items(client: httpx.Client, path: str, **params: Any) -> list[Any]:
+def all_items(client: httpx.Client, path: str, items: str = "items", **params: Any) -> list[Any]:
     """All items of a list, page by page."""
     found: list[Any] = []
     while True:
         page = client.get(path, params=params).raise_for_status().json()
-        found += page["items"]
+        found += page[items]
         if page["next_cursor"] is None:
             return found
         params["cursor"] = page["next_cursor"]
