@@ -59,6 +59,7 @@ def test_a_field_that_kubernetes_does_not_know_is_seen(manifests: list[dict[str,
         {"redis": {"image": "redis"}},
         {"settings": {"PTK_REDIS_URL": "redis://:secret@x"}},
         {"objects": {"lakeUrl": "/tmp/lake"}},
+        {"teamCode": {"seccompProfile": {"type": "Localhost"}}},
     ],
     ids=str,
 )
@@ -147,6 +148,19 @@ def test_processes_are_started_as_by_compose() -> None:
     variables = {one["name"] for one in made["ptk-worker"]["spec"]["containers"][0]["env"]}
     assert {one for one in variables | set(settings) if one.startswith("PTK_")} <= known
     assert variables | set(settings) == set(services["worker"]["environment"])
+
+
+def test_only_pods_that_run_teams_code_get_the_profile_that_lets_its_sandbox_work() -> None:
+    other = {"type": "Localhost", "localhostProfile": "profiles/ptk.json"}
+    made = chart({"teamCode": {"seccompProfile": other}})
+    for one in made:
+        if one["kind"] == "Deployment":
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+    profiles = {name: spec["spec"]["securityContext"]["seccompProfile"] for name, spec in pods(made).items()}
+    assert {name for name, profile in profiles.items() if profile == other} == {
+        name for name in profiles if name.endswith(("-api", "-worker"))
+    }
+    assert all(profile in (other, {"type": "RuntimeDefault"}) for profile in profiles.values())
 
 
 def test_how_much_code_a_team_keeps_can_be_set() -> None:

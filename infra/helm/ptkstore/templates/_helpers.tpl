@@ -21,7 +21,7 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/* Arguments: root, uid. */}}
+{{/* Arguments: root, uid, and the seccomp profile where it is not the runtime's. */}}
 {{- define "ptk.podSecurity" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -31,7 +31,7 @@ securityContext:
   runAsGroup: {{ .uid }}
   fsGroup: {{ .uid }}
   fsGroupChangePolicy: OnRootMismatch
-  seccompProfile: {type: RuntimeDefault}
+  seccompProfile: {{ toJson (.seccomp | default (dict "type" "RuntimeDefault")) }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
@@ -88,7 +88,8 @@ spec:
       annotations:
         checksum/settings: {{ include (print $root.Template.BasePath "/settings.yaml") $root | sha256sum }}
     spec:
-      {{- include "ptk.podSecurity" (dict "root" $root "uid" 10001) | nindent 6 }}
+      {{- $seccomp := ternary $root.Values.teamCode.seccompProfile (dict) (has .component (list "api" "worker")) }}
+      {{- include "ptk.podSecurity" (dict "root" $root "uid" 10001 "seccomp" $seccomp) | nindent 6 }}
       terminationGracePeriodSeconds: 60
       {{- include "ptk.placement" . | nindent 6 }}
       initContainers:
