@@ -14,7 +14,6 @@ LOOKS_AGAIN_AT_NOISE = 2
 EXACT = (
     "contracts",
     "ptkstore/domain",
-    "ptkstore/application",
     "ptkstore/adapters/objects/test_writers_race_and_die.py",
     "ptkstore/adapters/sql/test_claims.py",
 )

@@ -17,7 +17,7 @@ from tests.looking_again import looks_again
         ("ptklib/test_trees.py", 0, 2),
         ("statistical/test_family_audits.py", 2, 2),
         ("ptkstore/domain/test_blocks.py", 0, 0),
-        ("ptkstore/application/test_training.py", 0, 0),
+        ("ptkstore/application/test_training.py", 1, 1),
         ("ptkstore/adapters/objects/test_writers_race_and_die.py", 0, 0),
         ("ptkstore/adapters/sql/test_claims.py", 0, 0),
         ("ptkstore/adapters/objects/test_ceph.py", 1, 1),

@@ -55,6 +55,8 @@ def recommend(
         for point in points
     ]
     refusals = {line: str(found.refusal) for line, found in advice.lines.items() if found.refusal}
+    if figure is not None and not as_json:
+        console.print(f"{figure}: rows needed, drawn", markup=False)
     if as_json:
         print_json(
             {

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ptkstore.domain.allocation import Point, Recommendation
 
@@ -38,8 +37,13 @@ def save_rows(lines: Mapping[str, Recommendation], rows_per_window: int, file: P
             left.set(xlabel="PTKs (the present mix, repeated)", ylabel="rows", title=f"{title}against PTKs")
             _draw(right, advice.by_budget, [p.capacity.epsilon for p in advice.by_budget], rows_per_window)
             right.set(xlabel="epsilon of a block", xscale="log", title=f"{title}against budget")
+            left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            right.xaxis.set_major_locator(FixedLocator([p.capacity.epsilon for p in advice.by_budget]))
+            for axis in (left.yaxis, right.yaxis):
+                axis.set_major_locator(_locator(*axis.get_view_interval()))
             for axis in (left.yaxis, right.yaxis, right.xaxis):
-                _count_plainly(axis)
+                axis.set_major_formatter(FuncFormatter(_plain))
+                axis.set_minor_formatter(NullFormatter())
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -53,13 +57,14 @@ def _draw(axes: Axes, points: Sequence[Point], places: Sequence[float], rows_per
     axes.set_yscale("log")
 
 
-def _count_plainly(axis: Axis) -> None:
-    """Few labels, without the mathematics that a chart whose names are text cannot show."""
-    low, high = sorted(axis.get_view_interval())
-    steps = (1.0, 2.0, 5.0) if high < low * 100.0 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=steps))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.set_minor_formatter(NullFormatter())
+def _locator(low: float, high: float) -> LogLocator:
+    """Few labels, and more than one."""
+    return LogLocator(subs=(1.0, 2.0, 5.0) if high < low * 100.0 else (1.0,))
+
+
+def _plain(value: float, _: float | None) -> str:
+    """A number without the mathematics that a chart whose names are text does not show."""
+    return f"{value:,.4g}" if abs(value) < 1.0 else f"{value:,.10g}"
 
 
 def _or_nan(value: float | None) -> float:

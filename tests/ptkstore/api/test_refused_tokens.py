@@ -72,7 +72,10 @@ def test_a_refused_token_is_on_record_with_nothing_of_it(served: Api, every: Cal
     told = {(one.team, one.token_id, one.action, one.subject, one.outcome) for one in lines}
     assert told == {("-", "-", "budget.read", "stream", "unauthenticated")}
     for token in tokens.values():
-        for part in (token, *token.split("_")[1:], CANARY):
+        secret = [
+            part for part in token.split("_")[1:] if len(part) > 4
+        ]  # shorter ones may stand there by chance
+        for part in (token, *secret, CANARY):
             assert part not in repr(lines)
 
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import typer
@@ -84,7 +85,10 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     world = World(tmp_path / "home")
     world.stream()
-    world.register(description=HOSTILE)
+    world.register()
+    with world.service.begin() as uow:  # as stores before this one took it
+        uow.ptks.replace(replace(uow.ptks.get(PTK), description=HOSTILE))
+        uow.commit()
     world.publish(0)
     world.publish(1)
     with world.service.begin() as uow:

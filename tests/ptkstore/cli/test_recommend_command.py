@@ -92,11 +92,15 @@ def test_rows_and_window_follow_from_what_the_ptks_declare(taxi: Line) -> None:
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_chart_is_drawn(taxi: Line, tmp_path: Path, ending: str) -> None:
     file = tmp_path / f"rows.{ending}"
-    taxi.run("stream", "recommend", "taxi", "--figure", str(file))
+    assert (
+        f"{file}: rows needed, drawn" in taxi.run("stream", "recommend", "taxi", "--figure", str(file)).stdout
+    )
     assert file.stat().st_size > 1000
     if ending == "svg":
         text = file.read_text()
         assert all(word in text for word in ("first feasible K", "K chosen", "against budget"))
+        assert "mathdefault" not in text
+        assert "1,000" in text
 
 
 @pytest.mark.parametrize(
