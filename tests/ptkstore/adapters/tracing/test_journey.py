@@ -126,7 +126,7 @@ def test_no_row_no_secret_and_no_text_of_a_caller_leaves(journey: Journey) -> No
     assert canary.find(sent) == set()
     for secret in journey.secrets:
         assert secret not in sent
-        assert secret.rpartition(b"_")[2] not in sent
+        assert secret.split(b"_", 2)[-1] not in sent
     numbers = {
         value for span in journey.collector.spans for value in attributes(span).values() if type(value) is int
     }
