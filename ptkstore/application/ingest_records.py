@@ -11,7 +11,7 @@ import pyarrow as pa
 from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
-from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, WindowGone
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
@@ -49,6 +49,8 @@ def ingest_records(
     ------
     SchemaMismatch
         The table does not have the declared columns; nothing is stored.
+    Unavailable
+        Nothing is stored.
     OutcomeUnknown
         The commit was not answered; the error names the batch id to send the same rows with.
     """
@@ -78,6 +80,10 @@ def ingest_records(
                 raw.write_batch(window, token, chosen, keys.sealing_key(window))
         except WindowGone:
             continue
+        except OutcomeUnknown as error:  # of a file or key, that counts for nothing without the commit below
+            raise Unavailable(
+                "nothing of this batch is stored: its files could not be made durable"
+            ) from error
         with begin() as uow:
             uow.streams.lock(stream_name)
             if uow.streams.knows_batch(stream_name, batch_id):

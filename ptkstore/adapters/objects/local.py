@@ -15,7 +15,7 @@ from typing import IO
 
 from ptkstore.adapters.objects.names import UNFINISHED
 from ptkstore.domain.snapshots import PROBE_BYTES
-from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 
 _TRIES = 100
 
@@ -84,19 +84,20 @@ class LocalPlace:
     def delete(self, folder: str) -> None:
         """Delete a directory tree, also one that a writer still works in."""
         victim = self._root / folder
-        for _ in range(_TRIES):
-            try:
-                shutil.rmtree(victim)
-            except FileNotFoundError:
-                if not victim.exists():
-                    break
-            except OSError as error:
-                if error.errno != errno.ENOTEMPTY:
-                    raise
-        else:
-            raise Unavailable("a folder could not be emptied: others keep writing to it")
-        if victim.parent.is_dir():
-            _sync(victim.parent)
+        with _deleting():
+            for _ in range(_TRIES):
+                try:
+                    shutil.rmtree(victim)
+                except FileNotFoundError:
+                    if not victim.exists():
+                        break
+                except OSError as error:
+                    if error.errno != errno.ENOTEMPTY:
+                        raise
+            else:
+                raise Unavailable("a folder could not be emptied: others keep writing to it")
+            if victim.parent.is_dir():
+                _sync(victim.parent)
 
     def ages(self, folder: str) -> dict[str, float]:
         """Seconds since each file below a directory was written."""
@@ -113,9 +114,10 @@ class LocalPlace:
     def remove(self, path: str) -> None:
         """Delete one file."""
         victim = self._root / path
-        victim.unlink(missing_ok=True)
-        if victim.parent.is_dir():
-            _sync(victim.parent)
+        with _deleting():
+            victim.unlink(missing_ok=True)
+            if victim.parent.is_dir():
+                _sync(victim.parent)
 
     def clean(self, folder: str) -> None:
         """Delete temporary files whose writer holds no lock on them any more, which means that it is dead."""
@@ -127,13 +129,17 @@ class LocalPlace:
     def _place(self, path: str, content: bytes, put: Callable[[Path, Path], bool]) -> bool:
         target = self._root / path
         for _ in range(_TRIES):
-            # FileNotFoundError: the folder, or the temporary file before it was locked, was deleted under us.
-            with suppress(FileNotFoundError), _storage_errors():
+            done = False
+            try:
                 self._make(target.parent)
                 with self._unfinished(target.parent, content) as temporary:
                     done = put(temporary, target)
                 _sync(target.parent)
                 return done
+            except FileNotFoundError:  # the folder, or the temporary file before it was locked, was deleted
+                continue
+            except OSError as error:
+                raise _told(error, may_be_done=done) from None
         raise Unavailable("a file could not be written: its folder keeps vanishing")
 
     def _make(self, directory: Path) -> None:
@@ -168,17 +174,22 @@ class LocalPlace:
 
 
 @contextmanager
-def _storage_errors() -> Iterator[None]:
+def _deleting() -> Iterator[None]:
     try:
         yield
-    except (FileNotFoundError, BlockingIOError):
-        raise
     except OSError as error:
-        why = errno.errorcode.get(error.errno or 0, "?")
-        raise Unavailable(f"the file system refuses to write ({why})") from None
+        raise _told(error, may_be_done=True) from None
+
+
+def _told(error: OSError, *, may_be_done: bool) -> Unavailable | OutcomeUnknown:
+    why = errno.errorcode.get(error.errno or 0, "?")
+    if may_be_done:  # the name is there, or gone; a crash may still undo it
+        return OutcomeUnknown(f"the file system failed at its work ({why}); look before acting")
+    return Unavailable(f"the file system refuses to write ({why})")
 
 
 def _link(temporary: Path, target: Path) -> bool:
+    """Whether the name is new; the others tell, too, whether anything that lasts was changed."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -192,7 +203,7 @@ def _rename(temporary: Path, target: Path) -> bool:
 
 
 def _drop(temporary: Path, target: Path) -> bool:
-    return True
+    return False
 
 
 def _sync(directory: Path) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from ptkstore.adapters.objects import local
 from ptkstore.application import tables
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, SchemaMismatch, UnknownName
+from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, SchemaMismatch, Unavailable, UnknownName
 from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World, trips, unheard_batch
 
 NAT = np.iinfo(np.int64).min
@@ -29,6 +33,17 @@ def rows_of(world: World, window: int = 0) -> list[float]:
     raw = world.service.raw
     parts = [raw.read_part(raw.part_url(window_id(window), part), key) for part in range(3)]
     return sorted(value for part in parts for value in part["speed"].to_pylist())
+
+
+def failing_after_the_link() -> Callable[[Path], None]:
+    real = local._sync
+
+    def sync(folder: Path) -> None:
+        if folder.name == "batches" and any(folder.glob("*.parquet")):
+            raise OSError(errno.EIO, "broken")
+        real(folder)
+
+    return sync
 
 
 def window_id(index: int) -> WindowId:
@@ -265,6 +280,16 @@ def test_a_batch_whose_commit_nobody_answered_is_named_so_that_it_can_be_sent_ag
     assert world.ingest((0.5,), batch_id=batch_id).repeated
     world.close(1)
     assert rows_of(world) == [10.0]
+
+
+def test_a_batch_whose_file_may_not_last_is_not_stored_and_can_be_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "_sync", failing_after_the_link())
+        with pytest.raises(Unavailable, match="nothing of this batch is stored"):
+            world.service.ingest(STREAM, trips(), "b")
+    assert not world.service.ingest(STREAM, trips(), "b").repeated
 
 
 def test_the_catalog_keeps_neither_counts_nor_the_windows_that_rows_touch(world: World) -> None:

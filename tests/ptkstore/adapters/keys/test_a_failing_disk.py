@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +13,10 @@ from ptkstore.adapters.keys import FileKeyStore, FileSigner
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable
 from tests import full_disk
+from tests.failing_disk import CALLS, fail_at
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 WINDOW = WindowId("taxi", 3)
-CALLS = ("open", "fsync", "link", "replace", "mkdir", "unlink")
 LASTING = (".key", ".gone", ".split", ".secret", ".id")
 
 
@@ -44,20 +41,6 @@ ACTS: dict[str, Callable[[FileKeyStore], object]] = {
 
 def lasting(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.suffix in LASTING}
-
-
-def fail_at(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> list[int]:
-    """The `number`-th such call fails; how many came."""
-    real, count = getattr(os, call), [0]
-
-    def failing(*arguments: Any, **options: Any) -> Any:
-        count[0] += 1
-        if count[0] == number:
-            raise OSError(errno.EIO, "broken")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(os, call, failing)
-    return count
 
 
 @pytest.mark.parametrize("act", ACTS)
