@@ -240,6 +240,10 @@ def feast_server(setup: Setup) -> Iterator[int]:
     port = free_port()
     command = [str(Path(sys.executable).with_name("feast")), "-c", str(setup.folder / "plain"), "serve"]
     command += ["-h", "127.0.0.1", "-p", str(port), "--no-access-log", "-w", "1"]
+    command += [
+        "--max-requests",
+        "0",
+    ]  # its worker would end after 1,000 requests, and a load would meet that
     with child(command, port, "/health"):
         yield port
 
