@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ptkstore.api.server import warm_up
-from ptkstore.ports.features import FeatureStore
 from tests.ptkstore.api.server import Api
 
 
