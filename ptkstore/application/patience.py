@@ -25,6 +25,23 @@ class Patience:
     at_most: timedelta
     told_to_stop: Callable[[], bool]
 
+    def settle(self, act: Callable[[], _T]) -> _T:
+        """What `act` returns; where nobody answered its commit, it is taken again until the catalog tells.
+
+        `act` must find out by itself whether it was done before, as in `outlast`.
+
+        Raises
+        ------
+        Unavailable
+            At once, where nothing was written.
+        OutcomeUnknown
+            After all that patience; so is `Unavailable` of a later try.
+        """
+        try:
+            return act()
+        except OutcomeUnknown:
+            return self.outlast(lambda _: act(), self.ticks.clock.now())
+
     def outlast(self, act: Callable[[datetime], _T], at: datetime) -> _T:
         """What `act` returns at this tick, or at the first one after it at which the catalog answers.
 

@@ -22,7 +22,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec, same_model
-from ptkstore.domain.runs import hopeless
+from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
@@ -83,7 +83,8 @@ def train_ptk(
     """Train one PTK on one window; at most one output of its reservation is ever elected.
 
     The loss is spent before the key is asked for. Only a run of a library estimator whose lease was lost is run again
-    under the same spend; every other end of a run that opened rows keeps the loss and publishes nothing.
+    under the same spend; every other end of a run that opened rows keeps the loss and publishes nothing. Whoever spent
+    and got no answer looks whether the spend stands, and goes on: it alone knows that no row was opened.
 
     A run that is planned for more than `rows_per_partial` rows, of an estimator whose statistics condense them, is
     split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
@@ -96,8 +97,10 @@ def train_ptk(
     previous_state = None if previous is None else state_files_of(previous, lake)
     sha256, bundle = _bundle(job, begin, bundles, sandbox)
     # trainings that begin at once elsewhere in this process share the commit
-    opened = charges.together(
-        job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
+    opened = patience.settle(
+        lambda: charges.together(
+            job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
+        )
     )
     if isinstance(opened, Split):
         steps.reached("split", job.id)
@@ -106,8 +109,17 @@ def train_ptk(
         discard(opened.partials, keys, staging)
         return
     steps.reached("spent", job.id)
+
+    def ask_for_key() -> bytes:
+        keep_alive()
+        return keys.opening_key(opened.window.id, journal, (opened.spend.sequence, opened.spend.digest))
+
     try:
-        key = keys.opening_key(opened.window.id, journal, (opened.spend.sequence, opened.spend.digest))
+        key = (
+            patience.outlast(lambda _: ask_for_key(), clock.now())
+            if runs_once(opened.spec)
+            else ask_for_key()
+        )
         partials = staged(opened.partials, keys)
     except WindowGone:
         _end(opened, Outcome.EXPIRED, begin, clock)
@@ -185,7 +197,10 @@ def _spend(
     window = uow.windows.get(job.window)
     history = uow.ledger.history(str(job.reservation))
     partials = ended_partials_of(uow, held)
-    outcome = hopeless(held, spec, window.state)
+    if held.state is not job.state and partials:  # of a split whose commit nobody answered
+        return Split()
+    # What this very claim spent without an answer opened no row: it has yet to begin.
+    outcome = hopeless(replace(held, state=job.state), spec, window.state)
     if outcome is None and any(partial.outcome is not Outcome.DONE for partial in partials):
         outcome = Outcome.FAILED
     if outcome is not None or spec is None:

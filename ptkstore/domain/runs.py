@@ -19,6 +19,11 @@ def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | N
     if window is not WindowState.PREPARED:
         return Outcome.EXPIRED
     rerun = job.state is JobState.OPENED
-    if rerun and (spec.assurance is not Assurance.LIBRARY or job.attempt > MAX_ATTEMPTS):
+    if rerun and (runs_once(spec) or job.attempt > MAX_ATTEMPTS):
         return Outcome.FAILED
     return None
+
+
+def runs_once(spec: PtkSpec) -> bool:
+    """Whether nobody else may go on with a run of this PTK once its loss is spent."""
+    return spec.assurance is not Assurance.LIBRARY

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
+from tests.ptkstore.application.faults import Faults, InFiles, OnTheWire
 from tests.ptkstore.application.world import World
+from tests.services import wire
+from tests.services.postgres import Postgres
+from tests.services.wire import FaultyWire
 
 
 @pytest.fixture
@@ -17,3 +22,37 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.stream()
     yield made
     made.service.close()
+
+
+@pytest.fixture
+def on_postgres(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[World, FaultyWire]]:
+    with (
+        postgres.fresh_database() as url,
+        wire.between_us_and(f"{postgres.directory}/.s.PGSQL.5432") as faulty,
+    ):
+        name = make_url(url).database
+        options = "sslmode=disable&gssencmode=disable"
+        url = f"postgresql+psycopg://postgres@127.0.0.1:{faulty.port}/{name}?{options}"
+        world = World(tmp_path / "home", database_url=url, publish_tick_seconds=2.0)
+        yield world, faulty
+        faulty.heal()
+        world.service.close()
+
+
+@pytest.fixture
+def in_files(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path / "home", publish_tick_seconds=2.0)
+    yield world
+    world.service.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
+def catalog_faults(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """A service without a stream whose catalog goes away at a word; waits pass by its clock."""
+    made: Faults
+    if request.param == "sqlite":
+        made = InFiles(request.getfixturevalue("in_files"), monkeypatch)
+    else:
+        made = OnTheWire(*request.getfixturevalue("on_postgres"))
+    monkeypatch.setattr("time.sleep", made.sleep)
+    return made

@@ -2,148 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy.engine import make_url
 
-from ptkstore.adapters.sql.catalog import SqlCatalog, SqlUnitOfWork
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Assurance
-from ptkstore.errors import CatalogBehind, OutcomeUnknown, Unavailable
+from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
+from tests.ptkstore.application.faults import TICK, Faults
 from tests.ptkstore.application.world import World
-from tests.services import wire
-from tests.services.postgres import Postgres
-from tests.services.wire import FaultyWire
 
 PTK = "taxi.speed"
 TRAIN = f"train/{PTK}/0"
 TENTH = 10**8
-TICK = timedelta(seconds=2)  # as by default, like the lease of 60
-COMMIT = b"COMMIT\0"  # not the READ COMMITTED of a beginning
-
-
-class Faults:
-    """What befalls the catalog of a world once its training has ended; `back` is when it answers again."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.meanwhile: Callable[[], object] = lambda: None
-
-    def away(self) -> None:
-        raise NotImplementedError
-
-    def back(self) -> None:
-        raise NotImplementedError
-
-    def unanswered(self, done: bool) -> None:
-        """The next commit, which is done or not."""
-        raise NotImplementedError
-
-    def away_for(self, seconds: float) -> None:
-        """From the end of the training on, by the clock."""
-        clock = self.world.clock
-
-        def leaves() -> None:
-            until = clock.now() + timedelta(seconds=seconds)
-            self.meanwhile = lambda: self.back() if clock.now() >= until else None
-            self.away()
-
-        self.world.steps.at["trained"] = leaves
-
-    def sleep(self, seconds: float) -> None:
-        self.world.clock.pass_(seconds=seconds)
-        self.meanwhile()
-
-
-class InFiles(Faults):
-    """Of a catalog in SQLite."""
-
-    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(world)
-        self._patch = monkeypatch
-        self._begin, self._commit = SqlCatalog._begin, SqlUnitOfWork.commit
-
-    def away(self) -> None:
-        def begin(*_: object, **__: object) -> None:
-            raise Unavailable("the catalog does not answer")
-
-        self._patch.setattr(SqlCatalog, "_begin", begin)
-
-    def back(self) -> None:
-        self._patch.setattr(SqlCatalog, "_begin", self._begin)
-
-    def unanswered(self, done: bool) -> None:
-        def commit(uow: SqlUnitOfWork) -> None:
-            self._patch.setattr(SqlUnitOfWork, "commit", self._commit)
-            if done:
-                self._commit(uow)
-            raise OutcomeUnknown("no answer came")
-
-        self._patch.setattr(SqlUnitOfWork, "commit", commit)
-
-
-class OnTheWire(Faults):
-    """Of a catalog in PostgreSQL."""
-
-    def __init__(self, world: World, faulty: FaultyWire) -> None:
-        super().__init__(world)
-        self._faulty = faulty
-
-    def away(self) -> None:
-        self._faulty.refusing = True
-        self._faulty.strike("cut-before")  # of a connection that is open: the others are then opened anew
-
-    def back(self) -> None:
-        self._faulty.heal()
-
-    def unanswered(self, done: bool) -> None:
-        self._faulty.strike("cut-after" if done else "cut-before", COMMIT)
 
 
 @pytest.fixture
-def on_postgres(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[World, FaultyWire]]:
-    with (
-        postgres.fresh_database() as url,
-        wire.between_us_and(f"{postgres.directory}/.s.PGSQL.5432") as faulty,
-    ):
-        name = make_url(url).database
-        options = "sslmode=disable&gssencmode=disable"
-        url = f"postgresql+psycopg://postgres@127.0.0.1:{faulty.port}/{name}?{options}"
-        world = World(tmp_path / "home", database_url=url, publish_tick_seconds=2.0)
-        yield world, faulty
-        faulty.heal()
-        world.service.close()
-
-
-@pytest.fixture
-def in_files(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path / "home", publish_tick_seconds=2.0)
-    yield world
-    world.service.close()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
-def faults(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Faults:
+def faults(catalog_faults: Faults) -> Faults:
     """One PTK with a reservation on a window that nobody has opened."""
-    made: Faults
-    if request.param == "sqlite":
-        made = InFiles(request.getfixturevalue("in_files"), monkeypatch)
-    else:
-        made = OnTheWire(*request.getfixturevalue("on_postgres"))
-    monkeypatch.setattr("time.sleep", made.sleep)
-    world = made.world
+    reserved(catalog_faults.world)
+    return catalog_faults
+
+
+def reserved(world: World) -> None:
     world.stream()
     world.register()
     world.ingest()
     world.close(1)
     world.work("prepare", "allocate")
-    return made
 
 
 def with_own_code(world: World) -> None:
@@ -322,11 +212,7 @@ def test_a_catalog_restored_meanwhile_elects_nothing_that_it_does_not_know_to_be
 ) -> None:
     world = in_files
     monkeypatch.setattr("time.sleep", lambda seconds: world.clock.pass_(seconds=seconds))
-    world.stream()
-    world.register()
-    world.ingest()
-    world.close(1)
-    world.work("prepare", "allocate")
+    reserved(world)
     home = Path(world.service.settings.root)
     backup: dict[str, bytes] = {}
 
