@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 import pyarrow.parquet
 
 from ptkstore.api.limits import Limits
-from ptkstore.application.tables import ARROW
+from ptkstore.application.row_texts import read_ndjson
+from ptkstore.application.tables import empty_table
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.errors import InvalidRequest, SchemaMismatch, TooLarge, UnknownFormat
 
@@ -84,17 +84,10 @@ def _parquet(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
 
 
 def _ndjson(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
-    arrow = pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema.columns])
     if not body.strip():
-        return arrow.empty_table()
+        return empty_table(schema)
     _check_rows(body.count(b"{"), len(schema.columns), limits)  # rows are flat: one brace each
-    return pyarrow.json.read_json(
-        pa.BufferReader(body),
-        read_options=pyarrow.json.ReadOptions(use_threads=False),
-        parse_options=pyarrow.json.ParseOptions(
-            explicit_schema=arrow, newlines_in_values=False, unexpected_field_behavior="error"
-        ),
-    )
+    return read_ndjson(pa.BufferReader(body), dict(schema.columns))
 
 
 def _collected(batches: Iterable[pa.RecordBatch], form: pa.Schema, limits: Limits) -> pa.Table:

@@ -8,11 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ptkstore.application.row_texts import Columns
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.cli.profiles import print_profile, profile_json
-from ptkstore.cli.rows import read_table
+from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import Ptk, Store
 from ptkstore.sdk import featurize as featurize_tables
 
 
@@ -139,7 +142,8 @@ def featurize(
 
     with opened(home) as store:
         ptk = store.ptk(ptk_id)
-    table = next(iter(featurize_tables([read_table(file)], [ptk])))
+        texts = _texts(store, ptk)
+    table = next(iter(featurize_tables([read_table(file, texts)], [ptk])))
     try:
         pq.write_table(table, output)
     except OSError as error:
@@ -150,6 +154,20 @@ def featurize(
         print_json({"output": str(output), "columns": table.column_names})
     else:
         console.print(one_line(f"{output}: {', '.join(table.column_names)}"))
+
+
+def _texts(store: Store, ptk: Ptk) -> Columns:
+    """The columns a PTK reads that are strings in its stream: digits in a file would pass for numbers.
+
+    None are known of a PTK that was deregistered.
+    """
+    for spec in store.service.ptks():
+        if spec.ptk_id == ptk.id:
+            declared, read = columns_of(store, spec.stream), ptk.estimator.input_columns()
+            return {
+                name: kind for name, kind in declared.items() if name in read and kind is ColumnType.STRING
+            }
+    return {}
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.feather
-import pyarrow.json
 import pyarrow.parquet
 import typer
 from rich.markup import escape
 
+from ptkstore.application.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
 from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json
-from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
+from ptkstore.sdk import Store
 
 
 @answers
@@ -29,13 +30,17 @@ def ingest(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ingest Parquet, Arrow, CSV or NDJSON files. The counts are for you alone and kept nowhere."""
+    """Ingest Parquet, Arrow, CSV or NDJSON files, the last two read as the stream declares its columns.
+
+    The counts are for you alone and kept nowhere.
+    """
     if batch is not None and len(files) > 1:
         raise InvalidRequest("--batch names one batch: give one file")
     replies = []
     with opened(home) as store:
+        columns = columns_of(store, stream)
         for file in files:
-            reply = store.ingest(stream, read_table(file), batch)
+            reply = store.ingest(stream, read_table(file, columns), batch)
             replies.append(reply)
             if as_json:
                 continue
@@ -88,15 +93,26 @@ def forget(
         )
 
 
-def read_table(file: Path) -> pa.Table:
-    """A table from a file, by its ending; messages name the file, never its content."""
-    readers = {
-        ".parquet": pyarrow.parquet.read_table,
-        ".arrow": pyarrow.feather.read_table,
-        ".feather": pyarrow.feather.read_table,
-        ".csv": pyarrow.csv.read_csv,
-        ".ndjson": pyarrow.json.read_json,
-        ".jsonl": pyarrow.json.read_json,
+def columns_of(store: Store, stream: str) -> Columns:
+    """The declared columns of a stream; `UnknownName` if there is none."""
+    for known in store.service.streams():
+        if known.name == stream:
+            return dict(known.schema.columns)
+    raise UnknownName("stream", stream)
+
+
+def read_table(file: Path, columns: Columns) -> pa.Table:
+    """A table from a file, by its ending; messages name the file, columns and rows, never its content.
+
+    In CSV and NDJSON the types of `columns` hold, and those of other columns are guessed.
+    """
+    readers: dict[str, Callable[[Path, Columns], pa.Table]] = {
+        ".parquet": lambda one, _: pyarrow.parquet.read_table(one),
+        ".arrow": lambda one, _: pyarrow.feather.read_table(one),
+        ".feather": lambda one, _: pyarrow.feather.read_table(one),
+        ".csv": read_csv,
+        ".ndjson": _ndjson,
+        ".jsonl": _ndjson,
     }
     reader = readers.get(file.suffix.lower())
     if reader is None:
@@ -104,6 +120,21 @@ def read_table(file: Path) -> pa.Table:
     if not file.is_file():
         raise UnknownName("file", str(file))
     try:
-        return reader(file)
+        return reader(file, columns)
+    except SchemaMismatch as error:
+        raise SchemaMismatch(f"{file.name}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError):  # their texts hold values
         raise InvalidRequest(f"{file.name} cannot be read as {file.suffix}") from None
+
+
+def _ndjson(file: Path, columns: Columns) -> pa.Table:
+    try:
+        table = read_ndjson(file, columns, undeclared="infer", threads=True)
+    except pa.ArrowInvalid:
+        fault = ndjson_fault(file.read_bytes(), columns)
+        if fault is None:
+            raise
+    else:
+        absent = [name for name in columns if table[name].null_count == table.num_rows]
+        return table.drop_columns(absent)
+    raise SchemaMismatch(fault)
