@@ -14,7 +14,7 @@ from ptkstore.domain.ledger import Denied, Granted, decide_all, outcome_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy
-from ptkstore.errors import Conflict
+from ptkstore.errors import CatalogBehind, Conflict
 from ptkstore.ports.catalog import UnitOfWork
 
 Event = Mapping[str, object]
@@ -76,6 +76,12 @@ def spend(uow: UnitOfWork, reservation: Entry, event: Event, policy: Policy) -> 
     least = Charge.pure(policy.accountant, policy.retire_below)
     uow.ledger.retire(request.stream, uow.ledger.filters(request.stream).used_up(request.blocks, least))
     return entry
+
+
+def expect_spent(uow: UnitOfWork, spent: Entry) -> None:
+    """`CatalogBehind` unless this spend is the last of its reservation; for whoever waited since it was made."""
+    if [entry.digest for entry in uow.ledger.history(spent.key)][-1:] != [spent.digest]:
+        raise CatalogBehind(f"the catalog does not hold the spend of {spent.key}: it was restored or copied")
 
 
 def release_unopened(uow: UnitOfWork, key: str | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ptkstore.application.charging import expect_spent
+from ptkstore.application.patience import Patience
 from ptkstore.application.profile_plans import Watch, watch_of
 from ptkstore.application.profile_requests import sharing, tell_owners
 from ptkstore.application.profile_sets import Opened, end, failed, open_profile_set
@@ -35,6 +37,7 @@ def detect_drift(
     profiler: SampleProfiler,
     keep_alive: Callable[[], None],
     ticks: Ticks,
+    patience: Patience,
     steps: Steps,
 ) -> None:
     """Spend, open the profile set, test; a profile that drifted is not planned with any more, and is renewed.
@@ -53,9 +56,9 @@ def detect_drift(
     request = DriftRequest(opened.spec.estimator, opened.ask, opened.ask.drift, state, opened.profile_set)
     try:
         told = profiler.has_drifted(request, keep_alive)
-        ticks.wait()
+        leaves_at = ticks.wait()
         steps.reached("tested", job.id)
-        _keep(opened, told, begin, clock)
+        patience.outlast(lambda _: _keep(opened, told, begin, clock), leaves_at)
         steps.reached("verdict-kept", job.id)
     except LeaseLost:
         pass  # somebody else runs it now; nothing of this run is kept
@@ -70,6 +73,7 @@ def _keep(opened: Opened, told: bool | TrainFailed, begin: Begin, clock: Clock) 
     with begin() as uow:
         uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
+        expect_spent(uow, opened.spend)
         now = clock.now()
         if isinstance(told, TrainFailed):
             record = failed(opened.record, opened.ask, told.code)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.application.charging import reserve, spend
+from ptkstore.application.charging import expect_spent, reserve, spend
 from ptkstore.application.evaluation_plans import price_of
+from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
 from ptkstore.domain.blocks import Rows, evaluation_blocks, groups_where, rows_behind
@@ -51,13 +52,15 @@ def evaluate_ptk(
     evaluator: Evaluator,
     keep_alive: Callable[[], None],
     ticks: Ticks,
+    patience: Patience,
     steps: Steps,
 ) -> None:
     """Release one estimate of a version's loss, at most; nothing else of an evaluation ever leaves.
 
     The loss is reserved and spent on the test block of the version's window before the key is asked for. The estimate
     is kept in one fenced transaction, on a tick: a run that was interrupted has told nobody anything, so it may run
-    again under the same spend. Every other end of a run that opened rows keeps the loss and tells nothing.
+    again under the same spend. One that has ended waits for a catalog that is away. Every other end of a run that
+    opened rows keeps the loss and tells nothing.
     """
     with begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.position)
@@ -86,9 +89,11 @@ def evaluate_ptk(
         leaves_at = ticks.wait()
         steps.reached("evaluated", job.id)
         if isinstance(told, TrainFailed):
-            _end(job, Outcome.FAILED, begin, clock, told.code)
+            code = told.code
+            patience.outlast(lambda _: _end(job, Outcome.FAILED, begin, clock, code), leaves_at)
             return
-        _keep(job, opened.spend.loss.epsilon, told, leaves_at, begin)
+        mass = told
+        patience.outlast(lambda tick: _keep(job, opened.spend, mass, tick, begin), leaves_at)
         steps.reached("estimate-kept", job.id)
     except LeaseLost:
         pass  # somebody else runs it now; nothing of this run is kept
@@ -131,12 +136,14 @@ def _charged(uow: UnitOfWork, job: Job, spec: PtkSpec, version: Version, stream:
     return spend(uow, uow.ledger.history(job.id)[0], price.event, policy)
 
 
-def _keep(job: Job, epsilon: float, mass: LossMass, leaves_at: datetime, begin: Begin) -> None:
+def _keep(job: Job, spent: Entry, mass: LossMass, leaves_at: datetime, begin: Begin) -> None:
+    """Repeatable: `LeaseLost` means that this estimate is kept already, or never will be."""
     with begin() as uow:
         held = uow.jobs.held(job)
+        expect_spent(uow, spent)
         ptk_id = str(job.ptk_id)
         uow.evaluations.add(
-            Evaluation(ptk_id, job.position, job.id, job.window.index, epsilon, mass, leaves_at)
+            Evaluation(ptk_id, job.position, job.id, job.window.index, spent.loss.epsilon, mass, leaves_at)
         )
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()

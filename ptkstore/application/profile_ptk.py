@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptkstore.application.charging import expect_spent
+from ptkstore.application.patience import Patience
 from ptkstore.application.profile_plans import Attempt, attempt_of
 from ptkstore.application.profile_requests import sharing, tell_owners
 from ptkstore.application.profile_sets import Opened, end, failed, open_profile_set
@@ -32,12 +34,14 @@ def profile_ptk(
     profiler: SampleProfiler,
     keep_alive: Callable[[], None],
     ticks: Ticks,
+    patience: Patience,
     steps: Steps,
 ) -> None:
     """Ask one window's profile set for the epsilons that have no answer yet; the plan of later windows reads them.
 
     The whole loss, known beforehand, is spent before the key is asked for. What is kept of a run are its answers, on a
-    tick, in one fenced transaction: a run that was interrupted has told nobody anything.
+    tick, in one fenced transaction: a run that was interrupted has told nobody anything. One that has ended waits for
+    a catalog that is away.
     """
     opened = open_profile_set(
         job, _price, begin=begin, clock=clock, keys=keys, journal=journal, raw=raw, steps=steps
@@ -56,9 +60,9 @@ def profile_ptk(
     )
     try:
         told = profiler.profile(request, keep_alive)
-        ticks.wait()
+        leaves_at = ticks.wait()
         steps.reached("profiled", job.id)
-        _keep(opened, told, begin, clock)
+        patience.outlast(lambda _: _keep(opened, told, begin, clock), leaves_at)
         steps.reached("answers-kept", job.id)
     except LeaseLost:
         pass  # somebody else runs it now; nothing of this run is kept
@@ -73,6 +77,7 @@ def _keep(opened: Opened, told: tuple[Point, ...] | TrainFailed, begin: Begin, c
     with begin() as uow:
         uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
+        expect_spent(uow, opened.spend)
         now = clock.now()
         if isinstance(told, TrainFailed):
             record = failed(opened.record, ask, told.code)

@@ -35,6 +35,7 @@ class Opened:
     ask: ProfileAsk
     record: ProfileRecord
     price: Attempt | Watch
+    spend: Entry
     profile_set: ProfileSet
 
 
@@ -70,7 +71,7 @@ def open_profile_set(
     steps.reached("opened", job.id)
     rows = rows_behind(policy, spent.blocks, policy.rows_per_window)
     urls = tuple(raw.part_url(job.window, file) for file in rows.files)
-    return Opened(job, spec, ask, record, price, ProfileSet(urls, rows.low, rows.high, key))
+    return Opened(job, spec, ask, record, price, spent, ProfileSet(urls, rows.low, rows.high, key))
 
 
 def end(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ptkstore.application.charging import charge_of, release_unopened, spend
+from ptkstore.application.charging import charge_of, expect_spent, release_unopened, spend
 from ptkstore.application.estimators import condenses, event_of
 from ptkstore.application.evaluation_plans import queue_evaluation
 from ptkstore.application.group_commit import GroupCommit
@@ -26,7 +26,7 @@ from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
-from ptkstore.errors import CatalogBehind, LateWriter, LeaseLost, WindowGone
+from ptkstore.errors import LateWriter, LeaseLost, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
@@ -268,8 +268,7 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
             if _was_elected(uow, job, draft):
                 return True
             raise
-        if [entry.digest for entry in uow.ledger.history(str(job.reservation))][-1:] != [opened.spend.digest]:
-            raise CatalogBehind(f"the catalog does not hold the spend of {job.id}: it was restored or copied")
+        expect_spent(uow, opened.spend)
         if spec is None:
             _finish(uow, held, Outcome.WITHDRAWN, clock.now(), None)
             uow.commit()
