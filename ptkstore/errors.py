@@ -47,8 +47,8 @@ class UnknownName(InvalidRequest):
 
     code = "unknown-name"
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"there is no {kind} {name!r}")
+    def __init__(self, kind: str, name: str, hint: str = "") -> None:
+        super().__init__(f"there is no {kind} {name!r}{hint and f'; {hint}'}")
         self.kind = kind
         self.name = name
 

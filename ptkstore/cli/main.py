@@ -16,6 +16,7 @@ from ptkstore.cli import (
     identity,
     lake,
     ledger,
+    lookups,
     privacy,
     ptk_changes,
     ptks,
@@ -69,7 +70,7 @@ app.command("versions")(ptks.versions)
 app.command("diff")(versions.diff)
 app.command("lineage")(lake.lineage)
 app.command("rollback")(versions.rollback)
-app.command("lookup")(ptks.lookup)
+app.command("lookup")(lookups.lookup)
 app.command("featurize")(ptks.featurize)
 app.command("subscribe")(subscriptions.subscribe)
 app.command("subscriptions")(subscriptions.list_subscriptions)

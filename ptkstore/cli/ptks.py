@@ -1,14 +1,14 @@
-"""Commands about PTKs: plan, apply, list, show, versions, lookups."""
+"""Commands about PTKs: list, show, versions, featurize."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ptkstore.application.row_texts import Columns
+from ptkstore.cli.naming import check_ptk
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import columns_of, read_table
@@ -44,6 +44,7 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the word left for its owner."""
     team, _ = split_ptk_id(ptk_id)
     with opened(home) as store:
+        check_ptk(store, ptk_id)
         service = store.service
         with service.begin() as uow:
             spec = uow.ptks.get(ptk_id)
@@ -103,30 +104,10 @@ def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
             }
             for v in store.service.versions(ptk_id)
         ]
-    print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing="nothing published yet")
-
-
-@answers
-def lookup(
-    features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
-    keys: Annotated[list[str], typer.Argument(help="Join keys as name=value.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
-    """Look features up online through Feast."""
-    with opened(home) as store:
-        references = _references(features, store.service.ptks())
-        entity = dict(_key(key) for key in keys)
-        answer = store.look_up(references, [entity])[0]
-    if as_json:
-        print_json(answer)
-        return
-    print_rows(
-        [{"feature": k, "value": v} for k, v in answer.items()],
-        as_json=False,
-        title="",
-        nothing="no features",
-    )
+        if not rows:  # of a PTK that was deregistered there are some
+            check_ptk(store, ptk_id)
+    nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
+    print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing=nothing)
 
 
 @answers
@@ -172,33 +153,3 @@ def _texts(store: Store, ptk: Ptk) -> Columns:
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != name}
-
-
-def _references(text: str, ptks: Any) -> list[str]:
-    head, colon, names = text.partition(":")
-    view, at, version = head.partition("@")
-    spec = next((p for p in ptks if view in (p.ptk_id, p.ptk_id.replace(".", "__"))), None)
-    if spec is not None:
-        if len(spec.tables) > 1:
-            tables = ", ".join(f"{spec.ptk_id.replace('.', '__')}__{table}" for table in spec.tables)
-            raise InvalidRequest(f"{spec.ptk_id} has several tables; name a view: {tables}")
-        (form,) = spec.tables.values()
-        view = spec.ptk_id.replace(".", "__")
-        columns = [name for name, _ in form["columns"] if name not in form["keys"]]
-    else:
-        columns = []
-    wanted = names.split(",") if colon else columns
-    if not wanted:
-        raise InvalidRequest(f"name the features, as {head}:feature,...")
-    return [f"{view}{at}{version}:{name.strip()}" for name in wanted]
-
-
-def _key(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise InvalidRequest(f"{text!r}: write join keys as name=value")
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
-    return name, parsed if isinstance(parsed, int | str | bool) else value

@@ -27,7 +27,9 @@ def split_ptk_id(ptk_id: str) -> tuple[str, str]:
     """Team and name of an id, or `InvalidRequest`."""
     team, dot, name = ptk_id.partition(".")
     if not dot:
-        raise InvalidRequest(f"PTK id {ptk_id!r} must be <team>.<name>")
+        parts = ptk_id.split("__")  # as the names of its views begin
+        meant = f"; this view is of {'.'.join(parts[:2])!r}" if len(parts) > 1 else ""
+        raise InvalidRequest(f"PTK id {ptk_id!r} must be <team>.<name>{meant}")
     return checked_name("team", team), checked_name("PTK", name)
 
 

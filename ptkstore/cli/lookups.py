@@ -1,0 +1,151 @@
+"""The command that looks features up online: `ptk lookup`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from ptkstore.cli.naming import near
+from ptkstore.cli.output import AsJson, Home, answers, opened, print_json, print_rows
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.sdk import Store
+
+STATE_VIEW = "ptk_state"
+
+
+@answers
+def lookup(
+    features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
+    keys: Annotated[list[str], typer.Argument(help="Join keys as name=value.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look features up online through Feast."""
+    entity = dict(_key(key) for key in keys)
+    with opened(home) as store:
+        asked = _asked(features, store.service.ptks())
+        try:
+            answer = store.look_up(asked.references, [entity])[0]
+        except InvalidRequest as error:
+            raise _told(store, asked, entity, error) from None
+    if as_json:
+        print_json(answer)
+        return
+    print_rows(
+        [{"feature": k, "value": v} for k, v in answer.items()],
+        as_json=False,
+        title="",
+        nothing="no features",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Features of one view; `spec` and `table` are known where it is the view of a PTK's table."""
+
+    view: str
+    version: str
+    names: tuple[str, ...]
+    spec: PtkSpec | None = None
+    table: str = ""
+
+    @property
+    def references(self) -> list[str]:
+        """As Feast writes them."""
+        return [f"{self.view}{self.version}:{name}" for name in self.names]
+
+    @property
+    def keys(self) -> list[str]:
+        """What the table is looked up by."""
+        return [] if self.spec is None else list(self.spec.tables[self.table]["keys"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The features of the table."""
+        if self.spec is None:
+            return ()
+        columns = self.spec.tables[self.table]["columns"]
+        return tuple(name for name, _ in columns if name not in self.keys)
+
+
+def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
+    """What `text` asks for.
+
+    Raises
+    ------
+    UnknownName
+        It begins with the name of no PTK, and of no view of one.
+    InvalidRequest
+        It leaves open which features are meant.
+    """
+    head, _, names = text.partition(":")
+    name, at, version = head.partition("@")
+    wanted = tuple(one.strip() for one in names.split(",") if one.strip())
+    views = {view: (spec, table) for spec in ptks for view, table in _views(spec).items()}
+    bases = {_base(spec): spec for spec in ptks}
+    spec = next((one for one in ptks if name in (one.ptk_id, _base(one))), None)
+    if spec is not None:
+        if len(spec.tables) > 1:
+            raise InvalidRequest(f"{spec.ptk_id} has several tables; name a view: {', '.join(_views(spec))}")
+        name = _base(spec)
+    if name in views:
+        asked = _Asked(name, at + version, wanted, *views[name])
+        return asked if wanted else replace(asked, names=asked.columns)
+    if name != STATE_VIEW and "__".join(name.split("__")[:2]) not in bases:
+        known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
+        raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
+    if not wanted:
+        raise InvalidRequest(f"name the features, as {head}:feature,...")
+    return _Asked(name, at + version, wanted)
+
+
+def _base(spec: PtkSpec) -> str:
+    return spec.ptk_id.replace(".", "__")
+
+
+def _views(spec: PtkSpec) -> dict[str, str]:
+    """The views of a PTK's tables."""
+    if len(spec.tables) == 1:
+        return {_base(spec): next(iter(spec.tables))}
+    return {f"{_base(spec)}__{table}": table for table in spec.tables}
+
+
+def _told(store: Store, asked: _Asked, entity: Mapping[str, Any], error: InvalidRequest) -> InvalidRequest:
+    """What Feast refused, in words of the PTK that was asked; as it was where that is not known."""
+    if asked.spec is None:
+        return error
+    ptk_id, keys = asked.spec.ptk_id, asked.keys
+    if isinstance(error, UnknownName) and error.kind == "feature":
+        feature = error.name.rpartition(":")[2]
+        has = f"{asked.view} has {', '.join(asked.columns)}"
+        return UnknownName("feature", error.name, near(feature, asked.columns, otherwise=has))
+    if isinstance(error, UnknownName):
+        numbers = [version.number for version in store.service.versions(ptk_id)]
+        if not numbers:
+            hint = f"the first comes once a window of {asked.spec.stream} has closed and workers have trained on it"
+            return UnknownName("published version of PTK", ptk_id, hint)
+        if asked.version:
+            hint = f"the newest is v{numbers[-1]}, and only the last ones stay online: ptk versions {ptk_id}"
+            return UnknownName("served version", f"{asked.view}{asked.version}", hint)
+        return UnknownName("feature view", asked.view, "it comes once workers have placed the newest version")
+    if any(key not in entity for key in keys):
+        others = ", ".join(name for name in entity if name not in keys)
+        pairs = " ".join(f"{key}=VALUE" for key in keys)
+        return InvalidRequest(f"{asked.view} is looked up by {pairs}{others and f', not by {others}'}")
+    return error
+
+
+def _key(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidRequest(f"{text!r}: write join keys as name=value")
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+    return name, parsed if isinstance(parsed, int | str | bool) else value
