@@ -9,6 +9,8 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import Denied, Granted
 from tests.contracts.builders import STREAM, committed, end, request, reserve, with_blocks
@@ -45,6 +47,62 @@ def test_blocks_that_recovery_retired_are_retired_for_a_process_that_slept(
     with sleeper:
         assert reserve(sleeper, request("new", blocks=(2, 3))) == Denied("new", (2,))
         assert reserve(sleeper, request("other", blocks=(3, 4))) == Granted("other")
+
+
+def test_blocks_without_a_charge_are_read_once_and_then_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as catalog:
+        with_blocks(catalog)
+        since: list[int] = []
+        created = SqlLedger.created
+        monkeypatch.setattr(
+            SqlLedger,
+            "created",
+            lambda self, stream, after=0: (since.append(after), created(self, stream, after))[1],
+        )
+
+        def read() -> dict[int, BlockState]:
+            with catalog.read() as uow:
+                return {block.number: block.state for block in uow.ledger.blocks(STREAM)}
+
+        active = dict.fromkeys((2, 3), BlockState.ACTIVE)
+        assert [read(), read(), read()] == [active] * 3
+        assert since == [0, 1, 1]
+        with SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}") as other:
+            retire(other, 3, recovered=False)
+        assert read() == {2: BlockState.ACTIVE, 3: BlockState.RETIRED}
+        reserve(catalog, request("first", blocks=(2, 3)))
+        reserve(catalog, request("second", blocks=(2, 3)))
+        assert read() == {2: BlockState.ACTIVE, 3: BlockState.RETIRED}
+        assert since == [0, 1, 1, 1, 0, 2, 2]  # whoever decides first on an empty journal begins anew
+
+
+def test_who_decides_on_an_empty_journal_knows_the_blocks_of_a_catalog_restored_unseen(
+    tmp_path: Path,
+) -> None:
+    live, copy = tmp_path / "catalog.db", tmp_path / "copy.db"
+    with SqlCatalog(f"sqlite:///{live}") as catalog:
+        with_blocks(catalog)
+    shutil.copy(live, copy)
+    sleeper = SqlCatalog(f"sqlite:///{live}")
+    retire(sleeper, 3, recovered=False)
+    assert {b.number for b in blocks_of(sleeper) if b.state is BlockState.RETIRED} == {3}
+    sleeper._engine.dispose()
+    for path in tmp_path.glob("catalog.db*"):
+        path.unlink()
+    shutil.copy(copy, live)
+    with SqlCatalog(f"sqlite:///{live}") as other:
+        retire(other, 2, recovered=False)  # under the revision that the sleeper knows
+    with sleeper:
+        assert reserve(sleeper, request("new", blocks=(2, 3))) == Denied("new", (2,))
+        assert reserve(sleeper, request("other", blocks=(3, 4))) == Granted("other")
+        assert {b.number for b in blocks_of(sleeper) if b.state is BlockState.RETIRED} == {2}
+
+
+def blocks_of(catalog: SqlCatalog) -> tuple[BlockLedger, ...]:
+    with catalog.read() as uow:
+        return uow.ledger.blocks(STREAM)
 
 
 def test_what_was_rolled_back_is_taken_back_and_not_read_anew(

@@ -51,7 +51,7 @@ class Projections:
         kept = self._of(stream)
         kept.lock.acquire()
         try:
-            _follow(stream, kept, source)
+            _follow(stream, kept, source, decides=True)
         except BaseException:
             kept.filters, kept.revision = Filters(), 0
             kept.lock.release()
@@ -78,7 +78,7 @@ class Projections:
         kept = self._of(stream)
         with kept.lock:
             try:
-                _follow(stream, kept, source)
+                _follow(stream, kept, source, decides=False)
                 return kept.filters.views(blocks, limit)
             except BaseException:
                 kept.filters, kept.revision = Filters(), 0
@@ -89,13 +89,15 @@ class Projections:
             return self._kept.setdefault(stream, _Kept())
 
 
-def _follow(stream: str, kept: _Kept, source: Source) -> None:
+def _follow(stream: str, kept: _Kept, source: Source, *, decides: bool) -> None:
     """Read what is new. A catalog that does not continue what was read is another one: begin anew.
 
-    A restored catalog may have the same head and give a revision twice; recovery gives it another identity.
+    A restored catalog may have the same head and give a revision twice; recovery gives it another identity. One whose
+    journal is empty needs no recovery, and no digest tells it apart: whoever decides takes nothing there for known.
     """
     ledger_id, revision = source.identity(stream)
-    if ledger_id != kept.ledger_id or revision < kept.revision or not kept.filters.sequence:
+    unsure = decides and not kept.filters.sequence
+    if unsure or ledger_id != kept.ledger_id or revision < kept.revision:
         kept.filters, kept.revision, kept.ledger_id = Filters(), 0, ledger_id
     head = kept.filters.sequence
     tail = source.journal(stream, max(0, head - 1))
