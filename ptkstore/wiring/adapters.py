@@ -11,7 +11,7 @@ from pathlib import Path
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
 from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
-from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.processes import RedisServer, make_home
 from ptkstore.adapters.sandbox import (
     Bubblewrap,
     BubblewrapSandbox,
@@ -60,6 +60,7 @@ class Adapters:
     @cached_property
     def catalog(self) -> SqlCatalog:
         """SQL of everything but rows and keys."""
+        self._home_unless(self.settings.database_url)
         return SqlCatalog(self.settings.catalog_url)
 
     @property
@@ -72,31 +73,37 @@ class Adapters:
     @cached_property
     def keys(self) -> FileKeyStore:
         """Keys, apart from what they open."""
+        self._home_unless(self.settings.keys_url)
         return FileKeyStore(self.settings.keys)
 
     @cached_property
     def signer(self) -> FileSigner:
         """The key that reports are signed with."""
+        self._home_unless(self.settings.keys_url)
         return FileSigner(self.settings.keys)
 
     @cached_property
     def raw(self) -> FsspecRawZone:
         """Encrypted rows."""
+        self._home_unless(self.settings.raw_url)
         return FsspecRawZone(self.settings.raw, AesGcmSealer())
 
     @cached_property
     def staging(self) -> FsspecStaging:
         """Encrypted drafts."""
+        self._home_unless(self.settings.raw_url)
         return FsspecStaging(self.settings.raw, AesGcmSealer())
 
     @cached_property
     def lake(self) -> FsspecLake:
         """Published states."""
+        self._home_unless(self.settings.lake_url)
         return FsspecLake(self.settings.lake)
 
     @cached_property
     def bundles(self) -> FsspecBundles:
         """Code of teams."""
+        self._home_unless(self.settings.lake_url)
         return FsspecBundles(self.settings.lake)
 
     @cached_property
@@ -223,9 +230,15 @@ class Adapters:
     @cached_property
     def feast_repo(self) -> Path:
         """A plain Feast repository, written from the settings."""
+        make_home(self.settings.root)
         repo = self.settings.root / "feast"
         write_repo(repo, self.feast_registry_url, self.feast_online)
         return repo
+
+    def _home_unless(self, elsewhere: str | None) -> None:
+        """Make the home, private, before what lies in it; nothing for what a setting puts elsewhere."""
+        if elsewhere is None:
+            make_home(self.settings.root)
 
     def close(self) -> None:
         """Give connections back."""

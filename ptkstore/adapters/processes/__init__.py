@@ -1,8 +1,18 @@
 """Child processes of one machine: real servers and workers that never outlive their supervisor."""
 
 from ptkstore.adapters.processes.listening import check_port, listen
+from ptkstore.adapters.processes.private_paths import make_home
 from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.redis_server import RedisServer
 from ptkstore.adapters.processes.supervisor import ChildStatus, Command, Supervisor
 
-__all__ = ["ChildStatus", "Command", "RedisServer", "Supervisor", "answers_ping", "check_port", "listen"]
+__all__ = [
+    "ChildStatus",
+    "Command",
+    "RedisServer",
+    "Supervisor",
+    "answers_ping",
+    "check_port",
+    "listen",
+    "make_home",
+]

@@ -9,11 +9,25 @@ import stat
 import time
 from pathlib import Path
 
-from ptkstore.errors import Conflict, Refused
+from ptkstore.errors import Conflict, Refused, Unavailable
 
 PRIVATE = 0o700
 SOCKET_ROOT = Path("/tmp")  # fixed and short: a path that followed TMPDIR would differ between two shells
 LOOK_EVERY_SECONDS = 0.05
+
+
+def make_home(path: Path) -> None:
+    """Make the home for this user alone; one that is there keeps the mode that its owner gave it.
+
+    Raises
+    ------
+    Unavailable
+        When it cannot be made.
+    """
+    try:
+        path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(f"the home {path} cannot be made: {error.strerror}") from error
 
 
 def private_directory(path: Path, *, tighten: bool = False) -> Path:

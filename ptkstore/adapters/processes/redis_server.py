@@ -13,6 +13,7 @@ from typing import Self
 
 from ptkstore.adapters.processes.private_paths import (
     Lock,
+    make_home,
     private_directory,
     socket_directory,
 )
@@ -81,7 +82,7 @@ class RedisServer:
             When there is no server to start, or it does not answer; the message names its log.
         """
         binary = redis_binary()
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(self._home)
         data = private_directory(self._home / "redis", tighten=True)
         private_directory(self._socket.parent)
         held = f"a Redis of {self._home} is already running; stop it first, or use another home"

@@ -15,8 +15,8 @@ from typing import Self
 from ptkstore.adapters.processes.children import Child, spawn
 from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
 from ptkstore.adapters.processes.nursery import nursery
-from ptkstore.adapters.processes.private_paths import Lock, private_directory
-from ptkstore.errors import InvalidRequest, Unavailable
+from ptkstore.adapters.processes.private_paths import Lock, make_home, private_directory
+from ptkstore.errors import InvalidRequest
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 LOOK_EVERY_SECONDS = 0.05
@@ -116,10 +116,7 @@ class Supervisor:
         """
         if self._thread is not None:
             raise InvalidRequest("this supervisor has been started before; make a new one")
-        try:
-            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise Unavailable(f"the home {self._home} cannot be made: {error.strerror}") from error
+        make_home(self._home)
         # First: in a home that is refused no lock is left.
         private_directory(self._log_directory, tighten=True)
         if self._exclusive:
