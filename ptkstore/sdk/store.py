@@ -21,6 +21,7 @@ from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
 from ptkstore.sdk.lineage import Ancestor, lineage_of
+from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.profiles import profile_document
 from ptkstore.sdk.repositories import Change, Tell, applied, planned
@@ -263,8 +264,15 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     # lookups
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Online lookup through Feast, `view:feature` for the newest version and `view@vN:feature` for a pinned one."""
-        return self._service.look_up(features, entities)
+        """Online lookup through Feast, `view:feature` for the newest version and `view@vN:feature` for a pinned one.
+
+        Parameters
+        ----------
+        features : list of str
+        entities : list of mapping
+            One per row, from join keys to their values, such as `[{"hour": 8}]`.
+        """
+        return self._service.look_up(features_asked(features), entities_asked(entities))
 
     # work and reports
 
