@@ -11,7 +11,7 @@ import typer
 
 from ptkstore.adapters.processes import check_port
 from ptkstore.cli.machine import environment
-from ptkstore.cli.output import Home, answers
+from ptkstore.cli.output import Home, answers, check_store
 from ptkstore.errors import InvalidRequest
 from ptkstore.settings import load_settings
 
@@ -30,6 +30,7 @@ def api(
     if (certificate is None) != (key is None):
         raise InvalidRequest("--certificate and --key go together")
     settings = load_settings(home)
+    check_store(settings)
     files = () if certificate is None else ("--certificate", str(certificate), "--key", str(key))
     argv = (sys.executable, "-m", "ptkstore.serving", "--host", host, "--port", str(port), *files)
     check_port(host, port)  # told here in one line; the server listens itself

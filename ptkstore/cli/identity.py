@@ -26,16 +26,17 @@ token_app = typer.Typer(no_args_is_help=True, help="Tokens of the HTTP API.")
 grant_app = typer.Typer(no_args_is_help=True, help="Roles of teams on streams.")
 
 TeamOption = Annotated[str | None, typer.Option("--team", help="Of this team alone.")]
+TokenId = Annotated[str, typer.Argument(help="Its id as ptk token list shows it; never its whole text.")]
 Stream = Annotated[str, typer.Argument(help="The stream, or * for all.")]
 TeamOrAll = Annotated[str, typer.Argument(help="The team, or * for all, who can be consumers only.")]
 
 
 @contextmanager
-def _acting(home: Path | None, action: Action, subject: str) -> Iterator[Any]:
-    """The use cases of identity, with the action recorded."""
+def _acting(home: Path | None, action: Action, subject: str, *, make: bool = False) -> Iterator[Any]:
+    """The use cases of identity, with the action recorded; a home that is not there is made only on request."""
     from ptkstore.wiring.identity import Identity
 
-    with opened(home, make=True) as store:  # an administrator may begin with teams
+    with opened(home, make=make) as store:
         identity = Identity(store.service)
         with identity.recorded(action, subject, secrets.token_hex(8), None):
             yield identity
@@ -53,7 +54,7 @@ def _reading(home: Path | None) -> Iterator[Any]:
 @answers
 def create_team(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Create a team; one that exists is left as it is."""
-    with _acting(home, Action.TEAM_CREATE, subject_of("team", name)) as identity:
+    with _acting(home, Action.TEAM_CREATE, subject_of("team", name), make=True) as identity:
         identity.create_team(name)
     if as_json:
         print_json({"team": name})
@@ -92,8 +93,9 @@ def create_token(
     if team is None and not admin:
         raise InvalidRequest("name the team that the token is for, or ask for --admin")
     holder = team or ADMINISTRATORS
-    with _acting(home, Action.TOKEN_ISSUE, subject_of("team", holder)) as identity:
-        if team is None:
+    first = team is None  # an administrator's may be what a store begins with; other teams are in one already
+    with _acting(home, Action.TOKEN_ISSUE, subject_of("team", holder), make=first) as identity:
+        if first:
             identity.create_team(holder)
         token, text = identity.issue_token(holder, scopes, label=label, life=timedelta(days=days))
     _show_new(token, text, as_json=as_json)
@@ -102,7 +104,7 @@ def create_token(
 @token_app.command("rotate")
 @answers
 def rotate_token(
-    token_id: str,
+    token_id: TokenId,
     overlap_hours: Annotated[float, typer.Option(min=0, help="How long the old one holds beside it.")] = 24.0,
     home: Home = None,
     as_json: AsJson = False,
@@ -116,7 +118,7 @@ def rotate_token(
 
 @token_app.command("revoke")
 @answers
-def revoke_token(token_id: str, home: Home = None, as_json: AsJson = False) -> None:
+def revoke_token(token_id: TokenId, home: Home = None, as_json: AsJson = False) -> None:
     """End a token now."""
     name = _id(token_id)
     with _acting(home, Action.TOKEN_REVOKE, subject_of("token", name)) as identity:
@@ -206,7 +208,9 @@ def _id(text: str) -> str:
     """A token's id, with or without what its text begins with; never the whole text."""
     name = text.removeprefix("ptk_")
     if "_" in name or len(name) != 16:
-        raise InvalidRequest("give the token's id, 16 characters; never its whole text")
+        raise InvalidRequest(
+            "give the token's id as ptk token list shows it, ptk_ and 16 characters; never its whole text"
+        )
     return name
 
 

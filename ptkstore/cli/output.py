@@ -81,12 +81,17 @@ def check_home(home: Path | None) -> Settings:
     """The settings of a store that is there; `InvalidRequest` otherwise."""
     _check_is_meant(home)
     settings = load_settings(home)
+    check_store(settings)
+    return settings
+
+
+def check_store(settings: Settings) -> None:
+    """`InvalidRequest` unless there is a store; a catalog that lies elsewhere is asked for by whoever opens it."""
     if settings.database_url is None and not (settings.root / CATALOG).is_file():
         raise InvalidRequest(
             f"there is no store in {settings.root}: name another by --home or PTK_HOME, or begin one with "
-            "ptk stream create or ptk up"
+            "ptk stream create, ptk team create, ptk token create --admin or ptk up"
         )
-    return settings
 
 
 def _check_is_meant(home: Path | None) -> None:

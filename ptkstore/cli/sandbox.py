@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json
+from ptkstore.cli.output import AsJson, Home, answers, console, print_json
 from ptkstore.sdk import connect
 
 
@@ -11,9 +11,8 @@ def sandbox(home: Home = None, as_json: AsJson = False) -> None:
     """Try whether team code can be run apart on this machine; exit code 1 and the reason if not.
 
     It starts the sandbox and tries the network, other processes, the store's files, more room and more rights from
-    inside. Workers do the same before every training of team code.
+    inside. Workers do the same before every training of team code. A store need not be there.
     """
-    check_home(home)
     with connect(home) as store:
         store.service.check_sandbox()
     if as_json:

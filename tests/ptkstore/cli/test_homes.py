@@ -15,6 +15,15 @@ from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.ptkstore.cli.test_commands import CREATE, Line
 
+TOKEN = "ptk_0123456789abcdef"
+WITHIN = [  # what is done in a store that is there; of all other commands `test_commands` says so
+    ["token", "create", "--team", "ads", "--scope", "developer"],
+    ["token", "create", "--team", "administrators", "--admin"],
+    ["token", "rotate", TOKEN],
+    ["token", "revoke", TOKEN],
+    ["grant", "add", "ads", "taxi", "developer"],
+    ["grant", "remove", "ads", "taxi", "developer"],
+]
 BEGINNINGS = [CREATE, ["team", "create", "ads"], ["token", "create", "--admin"]]
 
 
@@ -84,4 +93,32 @@ def test_what_lies_elsewhere_makes_no_home(ptk: Line, tmp_path: Path) -> None:
     )
     _ = service.keys, service.lake
     service.close()
+    assert not ptk.home.exists()
+
+
+@pytest.mark.parametrize("words", WITHIN, ids=" ".join)
+def test_a_mistyped_home_is_told_of_with_how_a_store_is_made(ptk: Line, words: list[str]) -> None:
+    line = ptk.refused(*words, code=2)
+    assert f"there is no store in {ptk.home}" in line
+    assert "ptk team create" in line
+    assert not ptk.home.exists()
+
+
+def test_no_api_is_served_of_a_store_that_is_not_there(ptk: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("it was started nevertheless"))
+    assert "there is no store in" in ptk.run("api", "--port", "0", code=2).stderr
+    assert not ptk.home.exists()
+
+
+def test_a_catalog_elsewhere_is_a_store(ptk: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("os.execve", lambda *call: started.append(call))
+    monkeypatch.setenv("PTK_DATABASE_URL", "postgresql://ptk@db.example.org/ptk")
+    ptk.run("api", "--port", "0")
+    assert started
+
+
+def test_the_sandbox_is_tried_without_a_store(ptk: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTK_BUBBLEWRAP", "no-such-command")
+    assert "there is no store" not in ptk.refused("sandbox", code=1)
     assert not ptk.home.exists()

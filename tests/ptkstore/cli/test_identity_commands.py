@@ -104,9 +104,18 @@ def test_what_makes_no_sense_is_wrong_use(ptk: Run, arguments: tuple[str, ...]) 
 def test_serving_takes_the_place_of_the_command(
     ptk: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told(ptk("token", "create", "--admin", "--json"))
     seen: list[Any] = []
     monkeypatch.setattr("os.execve", lambda *call: seen.append(call))
     assert ptk("api", "--host", "0.0.0.0", "--port", "9000").exit_code == 0
     ((_, argv, env),) = seen
     assert argv[1:] == ("-m", "ptkstore.serving", "--host", "0.0.0.0", "--port", "9000")
     assert env["PTK_HOME"] == str(home)
+
+
+def test_the_id_of_a_token_is_asked_for_as_it_is_shown(ptk: Run) -> None:
+    told(ptk("token", "create", "--admin", "--json"))
+    (shown,) = told(ptk("token", "list", "--json"))
+    assert len(shown["token"]) == len("ptk_") + 16
+    result = ptk("token", "revoke", "short")
+    assert "as ptk token list shows it, ptk_ and 16 characters" in " ".join(result.output.split())

@@ -29,6 +29,7 @@ def ptk(tmp_path: Path) -> Line:
 
 
 def test_the_api_says_that_its_port_is_in_use(ptk: Line, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ptk.run("team", "create", "taxi")
     monkeypatch.setattr("os.execve", lambda *_: pytest.fail("it was started nevertheless"))
     said = ptk.run("api", "--port", str(port), code=1).stderr
     assert said == f"conflict: port {port} of 127.0.0.1 is in use; choose another by --port\n"
