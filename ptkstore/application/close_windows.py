@@ -38,7 +38,8 @@ def close_windows(
 
     Windows, their blocks and their jobs come into being by the clock and the policy alone, whatever rows there are
     (differences.md P7, F5). Windows past their retention get an expiry job. Many windows are closed in several
-    transactions; each leaves a whole state, and after a crash the next call goes on.
+    transactions; each leaves a whole state, and after a crash the next call goes on. What expires is decided in the
+    first: what is refused has changed nothing, and from then on no run begins that the next ones would end.
 
     Raises
     ------
@@ -51,14 +52,15 @@ def close_windows(
     if until is not None and until > now:
         raise InvalidRequest("until lies in the future; a window cannot close before its end")
     closed: list[WindowId] = []
-    done = False
+    allowed = done = False
     while not done and len(closed) < MAX_WINDOWS:
         with begin() as uow:
             stream = uow.streams.lock(stream_name)
             progress = uow.streams.progress(stream_name)
             reached = max(progress.reached, now if until is None else until)
-            if stream.policy.closing is Closing.OPERATOR:
+            if stream.policy.closing is Closing.OPERATOR and not allowed:
                 _check(uow, stream, progress, until, reached, expire_unfinished=expire_unfinished)
+            allowed = True
             if stream.policy.closing is Closing.CLOCK and not _is_due(stream.policy, progress, reached):
                 break
             most = min(STEP, MAX_WINDOWS - len(closed))
@@ -88,11 +90,10 @@ def _step(
 ) -> list[WindowId]:
     """Go on from `before`, below whose retention all windows that have closed are expiring already."""
     policy = stream.policy
-    leaves, left = (expired_before(policy, one.reached) for one in (before, after))
-    # from here on no run opens them (differences.md F5)
-    expiring = list(uow.windows.let_expire(stream.name, leaves, left))
+    leaves, late = (expired_before(policy, time) for time in (before.reached, reached))
+    # from here on no run opens them (differences.md F5), nor would one that the next steps would end
+    expiring = list(uow.windows.let_expire(stream.name, leaves, late))
     closed = [WindowId(stream.name, index) for index in range(before.closed_before, after.closed_before)]
-    late = expired_before(policy, reached)  # nobody begins what the next steps would end
     expiring += [window for window in closed if window.index < late]
     uow.windows.add(*(_window(policy, window, late) for window in closed))
     retired = min(max(before.retired_before, before.closed_before), after.closed_before)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -18,7 +19,7 @@ from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.application import close_windows as closing
 from ptkstore.application.close_windows import close_windows
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.jobs import JobKind, JobState, job_id
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import Window, WindowId, WindowState
@@ -43,7 +44,7 @@ class At:
 
 def with_stream(catalog: SqlCatalog, **policy: object) -> SqlCatalog:
     made = stream_named()
-    made = replace(made, policy=replace(made.policy, closing=Closing.CLOCK, **policy))  # type: ignore[arg-type]
+    made = replace(made, policy=replace(made.policy, **{"closing": Closing.CLOCK, **policy}))  # type: ignore[arg-type]
     with catalog.begin() as uow:
         uow.streams.add(made)
         uow.commit()
@@ -139,6 +140,43 @@ class ClosingContract:
         close(catalog, 14)
         expired = [WindowState.EXPIRING] * 8
         assert seen == [expired[:4], expired, *(expired + [WindowState.CLOSED] * n for n in (4, 6))]
+
+    def test_what_an_operator_may_close_is_decided_once_and_what_expires_with_it(
+        self, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(closing, "STEP", 4)
+        with_stream(catalog, closing=Closing.OPERATOR, retention_windows=6)
+        until = partial(close_windows, STREAM, clock=At(100))
+        until(At(6).time, begin=catalog.begin)
+        with catalog.begin() as uow:
+            for one in uow.jobs.find(stream=STREAM):
+                uow.jobs.save(uow.jobs.lock(one.id).ended(Outcome.DONE))
+            for window in uow.windows.of(STREAM):
+                uow.windows.set_state(window.id, WindowState.PREPARED)
+            uow.commit()
+        seen = []
+
+        @contextmanager
+        def begin() -> Iterator[SqlUnitOfWork]:
+            seen.append(states(catalog))
+            if len(seen) == 2:  # somebody asks for a run in window 5, which this call lets expire
+                with catalog.begin() as uow:
+                    evaluation = JobKind.EVALUATE
+                    uow.jobs.add(
+                        Job("evaluate/x/5", evaluation, STREAM, JobState.READY, ORIGIN, window_index=5)
+                    )
+                    uow.commit()
+            with catalog.begin() as uow:
+                yield uow
+
+        assert [one.index for one in until(At(12).time, begin=begin)] == list(range(6, 12))
+        assert seen[1] == [WindowState.EXPIRING] * 6 + [WindowState.CLOSED] * 4
+        assert states(catalog) == [WindowState.EXPIRING] * 6 + [WindowState.CLOSED] * 6
+        with catalog.begin() as uow:
+            expiries = [
+                one.window_index for one in uow.jobs.find(stream=STREAM) if one.kind is JobKind.EXPIRE
+            ]
+        assert sorted(expiries) == list(range(6))
 
     def test_a_window_expires_at_its_time_though_none_closes_then(self, catalog: SqlCatalog) -> None:
         with_stream(catalog, retention_windows=2, lateness=DAY / 2)
