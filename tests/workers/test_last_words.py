@@ -134,6 +134,16 @@ logging.getLogger("a.library").error("what of {CANARY}")
 """
 
 
+WARNS = f"""
+import warnings
+from ptkstore.adapters.world import configure_logging, log_no_texts
+configure_logging()
+log_no_texts()
+warnings.warn("what of {CANARY}")
+"""
+ENDS_ITSELF = IN_A_THREAD.replace("KeyError(", "SystemExit(")
+
+
 def last_words(tmp_path: Path, code: str, **settings: str) -> tuple[int, dict[str, Any]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PTK_HOME": str(tmp_path / "home"), **settings}
     status, [line] = all_words(code, env)
@@ -164,6 +174,16 @@ def test_what_nobody_foresaw_is_logged_by_its_kind_and_place(tmp_path: Path, mod
 def test_a_thread_that_fails_says_no_more_of_it(tmp_path: Path) -> None:
     status, line = last_words(tmp_path, IN_A_THREAD)
     assert (status, line["event"], line["kind"]) == (0, "thread failed unexpectedly", "KeyError")
+
+
+def test_a_thread_that_ends_itself_says_nothing() -> None:
+    assert all_words(ENDS_ITSELF, {**os.environ, "PYTHONPATH": str(ROOT)}) == (0, [])
+
+
+def test_what_a_library_warns_of_is_told_by_its_kind_and_place(tmp_path: Path) -> None:
+    status, line = last_words(tmp_path, WARNS)
+    told = (status, line["event"], line["level"], line["kind"], line["place"])
+    assert told == (0, "a library warns", "warning", "UserWarning", "<string>:6")
 
 
 def test_a_destructor_that_fails_says_no_more_of_it(tmp_path: Path) -> None:

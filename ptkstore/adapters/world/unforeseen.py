@@ -6,8 +6,10 @@ import logging
 import sys
 import threading
 import traceback
+import warnings
 from contextlib import suppress
 from types import TracebackType
+from typing import TextIO
 
 import structlog
 
@@ -50,7 +52,8 @@ class _Records(logging.Handler):
 def log_no_texts() -> None:
     """Have our own errors logged whole, and without its text whatever else a process says on its way or at its end.
 
-    That is what ends the process, a thread or a task of it, and what libraries log where nobody set up their loggers.
+    That is what ends the process, a thread or a task of it, what libraries log where nobody set up their loggers,
+    and what they warn of.
     """
 
     def of_process(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -60,11 +63,25 @@ def log_no_texts() -> None:
             _log("process", error)
 
     def of_thread(ended: threading.ExceptHookArgs) -> None:
-        _log("thread", ended.exc_value)
+        if not issubclass(ended.exc_type, SystemExit):  # a thread that ends itself
+            _log("thread", ended.exc_value)
 
     def of_nobody(ignored: sys.UnraisableHookArgs) -> None:
         _log("destructor or callback", ignored.exc_value)
 
+    def of_warning(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        with suppress(Exception):
+            place = _below_path(f"{filename}:{lineno}")
+            structlog.get_logger("ptkstore").warning("a library warns", kind=category.__name__, place=place)
+
+    warnings.showwarning = of_warning
     sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_nobody
     records = _Records(logging.WARNING)
     # a root without handlers is what `logging.basicConfig` waits for, and absl calls it at its first line
