@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of, stream_text
+from ptkstore.domain.stream_differences import differences
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
@@ -31,12 +32,9 @@ class SqlStreams:
         content = stream_text(stream)
         query = select(t.streams.c.content).where(t.streams.c.name == stream.name)
         known = self._connection.execute(query).scalar_one_or_none()
-        if known is not None and _is_or_grew_from(stream_of(known), stream):
-            return
         if known is not None:
-            raise NameTaken(
-                f"stream {stream.name!r} exists with another schema or policy; both are fixed at creation"
-            )
+            _check_is_or_grew_from(stream_of(known), stream)
+            return
         try:
             self._connection.execute(
                 insert(t.streams).values(
@@ -162,9 +160,16 @@ class SqlWindows:
         return tuple(map(_window, self._connection.execute(query)))
 
 
-def _is_or_grew_from(known: Stream, given: Stream) -> bool:
-    """Whether a stream is what is asked for, or was when it was created."""
-    return given in (known, replace(known, schema=known.schema.as_created()))
+def _check_is_or_grew_from(known: Stream, given: Stream) -> None:
+    """`NameTaken` unless a stream is what is asked for, or was when it was created; other teams' are not described."""
+    if given in (known, replace(known, schema=known.schema.as_created())):
+        return
+    if known.team != given.team:
+        raise NameTaken(f"stream {given.name!r} exists and belongs to another team; choose another name")
+    raise NameTaken(
+        f"stream {given.name!r} exists with another schema or policy, both fixed at creation: "
+        f"{'; '.join(differences(known, given))}"
+    )
 
 
 def _is(window: WindowId) -> tuple[Any, ...]:

@@ -171,6 +171,7 @@ def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str)
         (["ledger", "verify", "--stream", "bikes"], 2, "unknown-name"),
         (["ingest", "taxi", "a.csv", "b.csv", "--batch", "b"], 2, "give one file"),
         (["plan", "/nowhere"], 2, "team.toml"),
+        ([*CREATE, "--epsilon", "2"], 1, "both fixed at creation: epsilon is 1, not 2"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -91,6 +91,25 @@ def test_a_stream_comes_back_as_it_was_created(store: Store, world: World) -> No
     ) == [e.NameTaken, e.InvalidRequest, e.InvalidRequest, e.InvalidRequest]
 
 
+def test_a_stream_that_exists_says_in_what_another_differs(store: Store, world: World) -> None:
+    create(store)
+    with pytest.raises(e.NameTaken) as told:
+        create(store, epsilon=2.0, retention=3, schema={"at": "timestamp", "hour": "string"})
+    assert str(told.value) == (
+        "stream 'taxi' exists with another schema or policy, both fixed at creation: column 'hour' is int64, not "
+        "string; epsilon is 1, not 2; retention is 1, not 3"
+    )
+
+
+def test_nothing_is_told_of_the_stream_of_another_team(api: Api, world: World) -> None:
+    theirs = world.stream("bikes", 3)
+    with connect(api.url, token=api.token(*Role, team="bikes")) as store, pytest.raises(e.NameTaken) as told:
+        store.create_stream(
+            theirs.name, team="bikes", schema=SCHEMA, time_column="at", epsilon=1.0, origin=ORIGIN
+        )
+    assert str(told.value) == "stream 'bikes' exists and belongs to another team; choose another name"
+
+
 def test_a_stream_grows_by_columns_with_defaults(store: Store, world: World) -> None:
     create(store)
     assert store.evolve_stream(STREAM, add_column="tip", type="float64", default=0) == 2
