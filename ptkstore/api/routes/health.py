@@ -37,11 +37,12 @@ class Parts:
     Nobody waits long for that: anybody may ask, and a part that hangs must not take all threads of the server.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
+        self._service, self._clock = service, clock
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._written_at: dict[str, float] = defaultdict(lambda: float("-inf"))
+        self._held_since: float | None = None  # others held the catalog at every try since
         self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
         self._asking = "catalog", float("inf")
 
@@ -50,9 +51,9 @@ class Parts:
         if not self._lock.acquire(timeout=0.0 if self._known[0] else SLOW_SECONDS):
             return self._meanwhile()
         try:
-            if time.monotonic() - self._asked_at > KEPT_SECONDS:
+            if self._clock() - self._asked_at > KEPT_SECONDS:
                 self._known = self._ask()
-                self._asked_at = time.monotonic()
+                self._asked_at = self._clock()
             states, codes = self._known
             return dict(states), dict(codes)
         finally:
@@ -61,7 +62,7 @@ class Parts:
     def _meanwhile(self) -> tuple[dict[str, str], dict[str, str]]:
         """What was known before, but for the part that somebody waits for."""
         (states, codes), (name, since) = self._known, self._asking
-        if states and time.monotonic() - since < SLOW_SECONDS:
+        if states and self._clock() - since < SLOW_SECONDS:
             return dict(states), dict(codes)
         return {**states, name: "failing"}, {**codes, name: Unavailable.code}
 
@@ -75,7 +76,7 @@ class Parts:
         }
         states, codes = {}, {}
         for name, part in parts.items():
-            self._asking = name, time.monotonic()
+            self._asking = name, self._clock()
             try:
                 part()
             except _Unused:
@@ -86,7 +87,7 @@ class Parts:
                 codes[name] = told.code
             else:
                 states[name] = "ok"
-        self._asking = "catalog", time.monotonic()
+        self._asking = "catalog", self._clock()
         with suppress(PtkStoreError):  # the catalog has said so already
             life = self._service.life()
             states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}
@@ -99,9 +100,12 @@ class Parts:
         self._writable("catalog", self._commits)
 
     def _commits(self) -> bool:
+        since, self._held_since = self._held_since, None
         if self._service.catalog.takes_writes(LOCK_SECONDS):
             return True
-        if time.monotonic() - self._written_at["catalog"] > BUSY_SECONDS:
+        now = self._clock()
+        self._held_since = now if since is None else since
+        if now - self._held_since >= BUSY_SECONDS:
             raise Unavailable("others hold the catalog")
         return False
 
@@ -120,8 +124,8 @@ class Parts:
 
     def _writable(self, name: str, check: Callable[[], bool | None]) -> None:
         """Look whether the part takes what is written, once a minute; one that says False is asked again soon."""
-        if time.monotonic() - self._written_at[name] > WRITTEN_SECONDS and check() is not False:
-            self._written_at[name] = time.monotonic()
+        if self._clock() - self._written_at[name] > WRITTEN_SECONDS and check() is not False:
+            self._written_at[name] = self._clock()
 
     def _redis(self) -> None:
         settings = self._service.settings

@@ -174,6 +174,22 @@ def test_a_catalog_that_somebody_writes_is_busy_and_fails_once_that_takes_too_lo
     assert readiness(api)[0] == 200
 
 
+def test_how_long_a_catalog_is_held_counts_from_the_first_try_that_found_it_so(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LOCK_SECONDS", 0.05)
+    now = 1_000_000.0
+    parts = health.Parts(api.world.service, clock=lambda: now)
+    for _ in range(2):  # in a new process, and again after a long time in which it was free, or nobody asked
+        with api.world.service.begin():
+            for later, state in ((1.0, "ok"), (119.0, "ok"), (1.0, "failing")):
+                now += later
+                assert parts.states()[0]["catalog"] == state
+        now += 1.0
+        assert parts.states()[0]["catalog"] == "ok"
+        now += 3_600.0
+
+
 def test_what_is_well_is_written_to_once_in_a_while(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "WRITTEN_SECONDS", 60.0)
     assert readiness(api)[0] == 200
