@@ -196,7 +196,10 @@ class Profiler:
         low, high = self._bounds()
         target = (finite_number(self.target, "target") - low) / (high - low)
         if not 0 < target < 0.5:
-            raise InvalidParameterError("target must lie in the lower half of loss_bounds")
+            raise InvalidParameterError(
+                f"target must lie between {low:g} and {(low + high) / 2:g}, the lower half of loss_bounds, both "
+                f"excluded; it is {float(self.target):g}"
+            )
         budget, confidence = (
             finite_number(self.budget, "budget"),
             finite_number(self.confidence, "confidence"),

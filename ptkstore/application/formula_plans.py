@@ -99,9 +99,13 @@ def _menu(
 
     try:
         estimator = estimator_from_spec(json.loads(estimator_json))
-        menu(_probe())  # raises where it has no formula, or the target is out of range
+        _error_of(estimator, _probe())
     except PtklibError as error:
         raise InvalidRequest(f"epsilons need a family that can be profiled by a formula: {error}") from error
+    try:
+        menu(_probe())
+    except PtklibError as error:  # the target is out of range
+        raise InvalidRequest(f"with epsilons a PTK is planned by a formula: {error}") from error
     try:
         return menu(_facts(facts_json))
     except InvalidParameterError:  # it needs facts, or these are of no use

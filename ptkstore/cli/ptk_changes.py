@@ -16,6 +16,9 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
+NEGATIVE = {"ignore_unknown_options": True}
+"""For a command that takes a number: -1 is one that is out of range, no option."""
+
 
 @answers
 def set_config(
@@ -44,7 +47,13 @@ def set_config(
 @answers
 def set_target(
     ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
-    tau: Annotated[float, typer.Argument(help="The target, in the unit of the PTK's evaluation.")],
+    tau: Annotated[
+        float,
+        typer.Argument(
+            help="The target, in the unit of the PTK's evaluation: a positive number, below 1 for a PTK with epsilons, "
+            "in the lower half of its loss_bounds for one that is profiled by samples."
+        ),
+    ],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:

@@ -108,7 +108,9 @@ def formula_profile(
         It costs what `rows` cost. It never says that a target is out of reach: the error falls to 0.
     """
     if not 0 < target < 1:
-        raise InvalidParameterError("target must lie in (0, 1)")
+        raise InvalidParameterError(
+            f"target must lie between 0 and 1, the range of the error, both excluded; it is {target:g}"
+        )
     count = rows if isinstance(rows, RowCount) else RowCount(_public(rows))
     spec, points = estimator.to_spec(), []
     for epsilon in check_epsilons(epsilons):

@@ -83,10 +83,51 @@ def test_a_file_that_says_nothing_right_is_wrong_use(
         (["set-target", "speed", "0.1"], "must be <team>.<name>"),
         (["set-target", "taxi.speed", "0"], "tau must be a positive, finite number"),
         (["set-target", "taxi.speed", "nan"], "tau must be a positive, finite number"),
+        (["set-target", "taxi.speed", "-1"], "tau must be a positive, finite number"),
+        (["set-target", "taxi.speed", "-1e-3"], "tau must be a positive, finite number"),
+        (["set-target", "taxi.speed", "1e999"], "tau must be a positive, finite number"),
+        (["set-target", "taxi.speed", "0.1", "--jsno"], "Usage"),
     ],
 )
 def test_wrong_words_are_refused_in_one_line(taxi: Line, words: list[str], says: str) -> None:
     assert says in taxi.run(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "inside", "outside", "says"),
+    [
+        (
+            {"epsilons": [0.3, 0.5]},
+            "0.6",
+            ("1", "2.5"),
+            "with epsilons a PTK is planned by a formula: target must lie between 0 and 1, the range of the error, "
+            "both excluded; it is {}",
+        ),
+        (
+            {"epsilons": [0.3, 0.5], "profile": {}},
+            "0.4",
+            ("0.5", "2.5"),
+            "PTK taxi.speed cannot be profiled: target must lie between 0 and 0.5, the lower half of loss_bounds, "
+            "both excluded; it is {}",
+        ),
+        (
+            {"epsilons": [0.3, 0.5], "profile": {"evaluation": "eval", "loss_bounds": [0.2, 0.6]}},
+            "0.3",
+            ("0.2", "0.4"),
+            "PTK taxi.speed cannot be profiled: target must lie between 0.2 and 0.4, the lower half of loss_bounds, "
+            "both excluded; it is {}",
+        ),
+    ],
+)
+def test_a_target_out_of_range_is_refused_with_the_range(
+    taxi: Line, tmp_path: Path, config: dict[str, object], inside: str, outside: tuple[str, ...], says: str
+) -> None:
+    taxi.run("set-target", "taxi.speed", "0.3")
+    taxi.run("set-config", "taxi.speed", written(tmp_path, "c.json", json.dumps(config)))
+    taxi.run("set-target", "taxi.speed", inside)
+    for tau in outside:
+        assert says.format(tau) in taxi.run("set-target", "taxi.speed", tau, code=2).stderr
+    assert params(taxi)["tau"] == float(inside)
 
 
 def test_a_stream_shows_who_pays_from_what(ptk: Line) -> None:
