@@ -96,13 +96,12 @@ def forget_versions(
 def serve_together(session: Session, name: str, views: Sequence[FeatureView], description: str) -> None:
     """Make a feature service name these versions; one commit, so that its readers never mix two versions of a PTK.
 
-    Pinned, because Feast 0.67 loses the version of a view that a service names without one.
+    Feast pins a view in the service to the version that it names itself; one that named none would be served as
+    whatever is the newest.
     """
     from feast import FeatureService
 
     service = FeatureService(name=name, features=list(views), owner="ptkstore", description=description)
-    for projection, view in zip(service.feature_view_projections, views, strict=True):
-        projection.version_tag = view.current_version_number
     session.registry.apply_feature_service(service, PROJECT)
 
 

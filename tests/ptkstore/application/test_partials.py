@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -408,6 +409,21 @@ def test_a_partial_that_ends_after_another_failed_clears_itself_away(large: Worl
     assert [job.outcome for job in partials(large)[:2]] == [Outcome.WITHDRAWN] * 2
     large.work()
     assert large.notices() == [("taxi.speed window 0", "timeout")]
+    nothing_is_left(large, versions=0)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.WITHDRAWN, Outcome.FAILED, Outcome.EXPIRED])
+def test_partials_of_which_one_ended_otherwise_are_not_merged(large: World, outcome: Outcome):
+    large.work("train")
+    for job_id in PARTIALS:
+        assert large.service.work_on(job_id)
+    third = replace(large.job(PARTIALS[2]), outcome=outcome)
+    with large.service.begin() as uow:  # as if nobody had told the training
+        uow.jobs.save(third)
+        uow.commit()
+    large.work("train")
+    assert large.job(TRAIN).outcome is Outcome.FAILED
+    assert large.trainer.requests == []
     nothing_is_left(large, versions=0)
 
 
