@@ -11,9 +11,13 @@ from ptkstore.console.app import PREFIX, Console
 
 
 def with_console(app: FastAPI) -> None:
-    """Mount the console below `/console`; it asks the same parts for their health and counts the same requests."""
+    """Mount the console below `/console`, to which `/` leads.
+
+    It asks the same parts for their health and counts the same requests.
+    """
     state = app.state
     console = Console(state.service, state.identity, lambda: state.parts.states()[0], state.rates.take)
+    app.router.routes.append(Route("/", lambda _: RedirectResponse(f"{PREFIX}/", 307)))
     app.router.routes.append(Route(PREFIX, lambda _: RedirectResponse(f"{PREFIX}/", 308)))
     app.mount(PREFIX, console.app)
 

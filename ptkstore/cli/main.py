@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -33,12 +32,12 @@ from ptkstore.cli import (
 )
 from ptkstore.cli.api import api
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.up import up
 from ptkstore.settings import load_settings, shown
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Share what sensitive event streams know, as differentially private feature models.",
 )
 stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
 app.add_typer(stream_app, name="stream")
@@ -83,7 +82,24 @@ app.command("notices")(telling.notices)
 app.command("budget")(ledger.budget)
 app.command("audit-log")(identity.audit_log)
 app.command("api")(api)
+app.command("up")(up)
 app.command("test-privacy")(privacy.examine)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        console.print(f"ptk {version('ptkstore')}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def ptk(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Share what sensitive event streams know, as differentially private feature models."""
 
 
 @app.command()
@@ -105,30 +121,6 @@ def demo(
     made = run_demo(data, home, report, days, quiet=as_json)
     if as_json:
         print_json(made.to_json())
-
-
-@app.command()
-@answers
-def up(
-    api_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Also serve the HTTP API on this port of loopback.")
-    ] = None,
-    home: Home = None,
-) -> None:
-    """Run every process of the service on this machine until interrupted."""
-    from ptkstore.cli.machine import running
-
-    settings = load_settings(home)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    with running(settings, api_port=api_port) as supervisor:
-        names = ", ".join(status.name for status in supervisor.status())
-        console.print(
-            f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C",
-            markup=False,
-        )
-        stop.wait()
 
 
 @app.command()

@@ -112,6 +112,10 @@ class RedisServer:
         self._lock.release()
         self._lock = None
 
+    def is_there(self) -> bool:
+        """Whether one of this home has begun to listen, and has not ended as it should."""
+        return os.path.exists(self._socket)  # False too where another user made the directory
+
     def answers(self) -> bool:
         """Whether a server of this home answers PING, whoever runs it."""
         try:

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from ptkstore.adapters.processes import answers_ping
+from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.api.guard import refused_on_record, token_text
 from ptkstore.api.resources import refusals
 from ptkstore.application.authorize import Named
@@ -79,8 +79,8 @@ class Parts:
             self._asking = name, self._clock()
             try:
                 part()
-            except _Unused:
-                states[name] = "unused"
+            except _NotNeeded as why:
+                states[name] = str(why)
             except (PtkStoreError, OSError) as error:
                 states[name] = "failing"
                 told = error if isinstance(error, Unavailable | InvariantBroken) else Unavailable
@@ -129,14 +129,18 @@ class Parts:
 
     def _redis(self) -> None:
         settings = self._service.settings
-        if not settings.redis_url and not settings.online_in_redis:
-            raise _Unused
-        if not answers_ping(self._service.redis_url):
-            raise Unavailable("Redis does not answer")
+        needed = settings.redis_url or settings.online_in_redis
+        if not needed and not RedisServer(settings.root).is_there():
+            raise _NotNeeded("unused")
+        if answers_ping(self._service.redis_url):
+            return
+        if not needed:  # it wakes workers; requests go without
+            raise _NotNeeded("silent")
+        raise Unavailable("Redis does not answer")
 
 
-class _Unused(Exception):
-    """The part is not used here."""
+class _NotNeeded(Exception):
+    """Requests are served without the part, which is `unused` or `silent`."""
 
 
 @router.get("/healthz", response_model=Health, operation_id="health")

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.sql import tables as t
 from ptkstore.api.routes import health
 from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
@@ -235,6 +236,22 @@ def test_redis_counts_where_it_is_used(tmp_path: Path) -> None:
 def test_redis_that_answers_is_well(tmp_path: Path, redis_server: Any) -> None:
     with Api(tmp_path / "home", redis_url=redis_server.client_url) as api:
         assert readiness(api)[1]["parts"]["redis"] == "ok"
+
+
+@pytest.mark.real
+def test_the_redis_of_the_machine_is_told_of_and_holds_up_no_request(api: Api) -> None:
+    with RedisServer(home(api)) as server:
+        assert readiness(api)[1]["parts"]["redis"] == "ok"
+        place = Path(server.client_url.removeprefix("unix://"))
+    assert readiness(api)[1]["parts"]["redis"] == "unused"
+    place.parent.mkdir(mode=0o700)
+    try:
+        place.touch()  # as a server that was killed leaves it
+        status, told = readiness(api)
+    finally:
+        place.unlink()
+        place.parent.rmdir()
+    assert (status, told["ready"], told["parts"]["redis"], told["codes"]) == (200, True, "silent", {})
 
 
 def test_a_process_that_falls_silent_is_told_and_requests_are_served(api: Api) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
 from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
@@ -333,3 +334,11 @@ def test_bars_hold_what_was_lost_and_promised() -> None:
         [{**row, "capacity_epsilon": 0.0, "spent_epsilon": 0.0, "reserved_epsilon": 0.0}]
     ).bars
     assert (none.spent, none.reserved) == (0.0, 0.0)
+
+
+def test_the_bare_address_leads_to_the_console_and_tells_nothing(api: Api) -> None:
+    answer = api.client().get("/")
+    assert (answer.status_code, answer.headers["location"], answer.content) == (307, "/console/", b"")
+    assert "/" not in api.client().get("/openapi.json").json()["paths"]
+    assert api.client().post("/").status_code == 405
+    assert "/" not in {getattr(route, "path", None) for route in create_app(api.world.service).routes}
