@@ -501,6 +501,57 @@ def test_a_large_table_goes_in_parts_each_of_them_once(
         assert all(uow.streams.knows_batch(STREAM, name) for name in ("b", "b.1", "b.2"))
 
 
+def sent_by(remote: Store, monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
+    """The parts that are sent from here on."""
+    sent: list[pa.Table] = []
+    send = RemoteService._ingest
+
+    def ingest(self: RemoteService, stream: str, table: pa.Table, batch_id: str) -> IngestReply:
+        sent.append(table)
+        return send(self, stream, table, batch_id)
+
+    monkeypatch.setattr(RemoteService, "_ingest", ingest)
+    return sent
+
+
+def test_a_slice_of_a_large_table_goes_in_as_few_parts_as_a_copy_of_it(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.stream()
+    whole = trips([0.1] * 10_000, zone=pa.array(["long" * 100] * 10_000))
+    part = whole.slice(5_000, 100)
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", part.nbytes)
+    sent = sent_by(remote, monkeypatch)
+    assert remote.ingest(STREAM, part, "b").accepted == 100
+    assert [one.num_rows for one in sent] == [100]
+
+
+def test_long_rows_that_lie_together_go_in_smaller_parts(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.stream()
+    zone = pa.array(["z"] * 900 + ["z" * 2_000] * 100)
+    table = trips([0.1] * 1_000, zone=zone)
+    limit = 50_000
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", limit)
+    sent = sent_by(remote, monkeypatch)
+    assert remote.ingest(STREAM, table, "b").accepted == 1_000
+    assert max(one.nbytes for one in sent) <= 1.25 * limit
+    assert len(sent) <= 3 * table.nbytes / limit
+    assert pa.concat_tables(sent).column("zone").to_pylist() == zone.to_pylist()
+    assert remote.ingest(STREAM, table, "b").repeated
+
+
+def test_one_row_longer_than_a_part_goes_by_itself(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.stream()
+    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", 100)
+    sent = sent_by(remote, monkeypatch)
+    assert remote.ingest(STREAM, trips([0.1] * 2, zone=pa.array(["z" * 500, "z"])), "b").accepted == 2
+    assert [one.num_rows for one in sent] == [1, 1]
+
+
 @pytest.mark.parametrize("name", [None, "b"])
 def test_a_large_table_whose_last_part_nobody_answered_for_is_named_whole(
     remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None
