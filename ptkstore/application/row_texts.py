@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from ptkstore.errors import SchemaMismatch
 
 Columns = Mapping[str, ColumnType]
 
-_NO_VALUE = pa.array(pyarrow.csv.ConvertOptions().null_values)
+_LINE_BYTES = 2**20
 # A time without an offset is in UTC, a date its first moment; what is finer than a microsecond is cut.
 _TIMES = (
     (r"^(\d{4}-\d{2}-\d{2})$", r"\1 00:00:00Z"),
@@ -27,7 +28,12 @@ _TIMES = (
 
 
 def read_ndjson(
-    source: Any, columns: Columns, *, undeclared: str = "error", threads: bool = False
+    source: Any,
+    columns: Columns,
+    *,
+    undeclared: str = "error",
+    threads: bool = False,
+    line_bytes: int = _LINE_BYTES,
 ) -> pa.Table:
     """One JSON object per line; a declared column that a line lacks is null there.
 
@@ -36,6 +42,8 @@ def read_ndjson(
     source : path, or file of pyarrow
     undeclared : 'error', 'ignore' or 'infer'
         What becomes of fields that `columns` lacks.
+    line_bytes : int
+        Lines of this length are read; longer ones may be refused.
 
     Raises
     ------
@@ -44,7 +52,7 @@ def read_ndjson(
     """
     return pyarrow.json.read_json(
         source,
-        read_options=pyarrow.json.ReadOptions(use_threads=threads),
+        read_options=pyarrow.json.ReadOptions(use_threads=threads, block_size=line_bytes),
         parse_options=pyarrow.json.ParseOptions(
             explicit_schema=pa.schema([pa.field(name, ARROW[kind]) for name, kind in columns.items()]),
             newlines_in_values=False,
@@ -67,6 +75,8 @@ def ndjson_fault(content: bytes, columns: Columns) -> str | None:
     for name, kind in columns.items():
         if not _is_readable(lines[place], name, kind):
             return f"column {name!r} holds no {kind.value} in line {place + 1}"
+    if len(lines[place]) > _LINE_BYTES:
+        return f"line {place + 1} is longer than {_LINE_BYTES} bytes"
     return f"line {place + 1} cannot be read as one JSON object"
 
 
@@ -104,11 +114,17 @@ def _cast(cells: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
     if kind is ColumnType.STRING:
         return text
     text = pc.utf8_trim_whitespace(text)
-    text = pc.if_else(pc.is_in(text, _NO_VALUE), pa.scalar(None, pa.string()), text)
+    text = pc.if_else(pc.is_in(text, _no_value()), pa.scalar(None, pa.string()), text)
     if kind is ColumnType.TIMESTAMP:
         for pattern, replacement in _TIMES:
             text = pc.replace_substring_regex(text, pattern, replacement)
     return text.cast(ARROW[kind])
+
+
+@cache
+def _no_value() -> pa.Array:
+    """What pyarrow reads as no value; made when first needed, as that loads pandas."""
+    return pa.array(pyarrow.csv.ConvertOptions().null_values)
 
 
 def _first_refused(whole: Any, read: Callable[[Any], object]) -> int | None:
@@ -137,4 +153,9 @@ def _is_readable(line: bytes, name: str, kind: ColumnType) -> bool:
     if not isinstance(found, dict) or name not in found:
         return True
     alone = json.dumps({name: found[name]}).encode()
-    return not _refuses(lambda text: read_ndjson(pa.BufferReader(text), {name: kind}), alone)
+    size = len(alone) + 1
+
+    def read(text: bytes) -> None:
+        read_ndjson(pa.BufferReader(text), {name: kind}, line_bytes=size)
+
+    return not _refuses(read, alone)

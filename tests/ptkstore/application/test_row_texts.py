@@ -112,6 +112,13 @@ def test_a_line_that_is_no_row_is_named_with_its_column(bad: bytes, says: str, l
     assert ndjson_fault(content, COLUMNS) == says.format(line)
 
 
+def test_a_line_that_is_too_long_is_told_so() -> None:
+    content = b'{"n": 1}\n{"s": "' + b"x" * 3 * 2**20 + b'", "n": 1}\n'
+    with pytest.raises(pa.ArrowInvalid):
+        read_ndjson(pa.BufferReader(content), COLUMNS)
+    assert ndjson_fault(content, COLUMNS) == "line 2 is longer than 1048576 bytes"
+
+
 def test_lines_whose_declared_columns_are_right_have_no_fault() -> None:
     assert ndjson_fault(b'{"n": 1, "u": 1}\n{"n": 2, "u": "a"}\n', COLUMNS) is None
     assert ndjson_fault(b"", COLUMNS) is None
