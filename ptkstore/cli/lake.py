@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ptkstore.application.collect_garbage import USUAL_AGE
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_rows
 from ptkstore.cli.versions import version_number
 from ptkstore.domain.ptks import duration
 from ptkstore.errors import InvalidRequest
@@ -40,7 +40,7 @@ def garbage(
     print_rows(rows, as_json=as_json, title="Garbage", nothing="nothing that could go")
     if not as_json and rows:
         count = sum(not one.kept for one in found)
-        console.print(f"{count} files {'deleted' if delete else 'would be deleted; add --delete'}")
+        console.print(f"{counted(count, 'file')} {'deleted' if delete else 'would be deleted; add --delete'}")
 
 
 @answers

@@ -18,6 +18,7 @@ from ptkstore.cli.output import (
     Home,
     answers,
     console,
+    counted,
     opened,
     print_json,
     print_rows,
@@ -82,7 +83,8 @@ def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False
     for check in checks if not as_json else ():
         verdict = "[green]adds up[/]" if not check.faults else "[red]is wrong[/]"
         console.print(
-            f"{check.stream}: {check.entries} entries over {check.blocks} blocks; the journal {verdict}"
+            f"{check.stream}: {counted(check.entries, 'entry', 'entries')} over {counted(check.blocks, 'block')}; "
+            f"the journal {verdict}"
         )
         for fault in check.faults:
             console.print(f"  [red]{escape(fault)}[/]")
@@ -108,8 +110,9 @@ def recover(home: Home = None, as_json: AsJson = False) -> None:
             console.print(f"{one.stream}: in step with the key store; nothing to recover")
         else:
             console.print(
-                f"{one.stream}: {one.windows_in_doubt} windows in doubt; {one.blocks_retired} blocks retired, "
-                f"{one.runs_ended} runs ended, {one.versions_adopted} versions taken over from the lake"
+                f"{one.stream}: {counted(one.windows_in_doubt, 'window')} in doubt; "
+                f"{counted(one.blocks_retired, 'block')} retired, {counted(one.runs_ended, 'run')} ended, "
+                f"{counted(one.versions_adopted, 'version')} taken over from the lake"
             )
         for ptk_id in one.ptks_to_register:
             console.print(f"  {ptk_id} was registered after the copy was taken: apply its repository again")

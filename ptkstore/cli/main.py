@@ -31,7 +31,17 @@ from ptkstore.cli import (
     versions,
 )
 from ptkstore.cli.api import api
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    counted,
+    opened,
+    print_json,
+    print_rows,
+    progress,
+)
 from ptkstore.cli.up import up
 from ptkstore.settings import load_settings, shown
 
@@ -131,12 +141,12 @@ def work(
     as_json: AsJson = False,
 ) -> None:
     """Do all due work in this process, once; `ptk up` does it for good."""
-    with opened(home) as store:
-        done = store.work_until_idle(at_once)
+    with opened(home) as store, progress("looking for due work") as tell:
+        done = store.service.work_until_idle(at_once, tell)
     if as_json:
         print_json({"jobs": done})
     else:
-        console.print(f"{done} jobs done")
+        console.print(f"{counted(done, 'job')} done")
 
 
 @app.command()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -110,13 +111,28 @@ def spoken(span: timedelta) -> str:
     for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
         count, seconds = divmod(seconds, size)
         if count:
-            told.append(f"{count} {unit}{'' if count == 1 else 's'}")
+            told.append(counted(count, unit))
     return " ".join(told[:2]) or "0 seconds"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things: `1 window`, `2 windows`; `many` where it is more than another letter."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def one_line(value: object) -> str:
     """A text that somebody else may have written, as one line without markup: none of it passes for another line."""
     return escape(_printable(str(value)))
+
+
+@contextmanager
+def progress(first: str) -> Iterator[Callable[[str], None]]:
+    """What is done now, as a line on standard error that goes away; nothing where that is no terminal."""
+    if not said.is_terminal:
+        yield lambda _: None
+        return
+    with said.status(escape(first)) as status:
+        yield lambda text: status.update(escape(text))
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows, spoken
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    counted,
+    opened,
+    print_json,
+    print_rows,
+    spoken,
+)
 from ptkstore.errors import InvalidRequest
 
 
@@ -79,6 +89,7 @@ def recommend(
         console.print(escape(f"{line}: {reason}"))
     if advice.n_rows and advice.window is not None:
         console.print(
-            f"N: {advice.n_rows} rows in all train partitions; T: windows of at least {spoken(advice.window)}, at "
-            f"{advice.policy.rows_per_window} rows per {spoken(advice.policy.window)}"
+            f"N: {counted(advice.n_rows, 'row')} in all train partitions; T: windows of at least "
+            f"{spoken(advice.window)}, at {counted(advice.policy.rows_per_window, 'row')} per "
+            f"{spoken(advice.policy.window)}"
         )

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from ptkstore.application.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json
+from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, counted, opened, print_json
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from ptkstore.sdk import Store
 
@@ -48,7 +48,7 @@ def ingest(
                 told = f"batch {reply.batch_id} was ingested before; nothing stored twice"
             else:
                 refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
-                told = f"{reply.accepted} rows accepted; refused: {refused}"
+                told = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
             console.print(escape(f"{file}: {told}"))
     if as_json:
         rows = [asdict(reply) for reply in replies]
@@ -70,7 +70,7 @@ def close(
         if as_json:
             print_json({"closed": closed})
         else:
-            console.print(f"{closed} windows closed")
+            console.print(f"{counted(closed, 'window')} closed")
 
 
 @answers

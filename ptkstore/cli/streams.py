@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.domain.ptks import duration_text
 from ptkstore.domain.streams import Policy, Stream
 
 if TYPE_CHECKING:
@@ -131,9 +132,9 @@ def _summary(stream: Stream) -> dict[str, Any]:
         "team": stream.team,
         "epsilon": policy.capacity.epsilon,
         "delta": policy.capacity.delta,
-        "window": str(policy.window),
+        "window": duration_text(policy.window),
         "origin": policy.origin.isoformat(),
-        "lateness": str(policy.lateness),
+        "lateness": duration_text(policy.lateness),
         "retention_windows": policy.retention_windows,
         "rows_per_window": policy.rows_per_window,
         "n_max": policy.n_max,

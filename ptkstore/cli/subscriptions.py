@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    counted,
+    one_line,
+    opened,
+    print_json,
+    print_rows,
+)
 
 Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
 
@@ -78,7 +88,7 @@ def redeliver(
     if as_json:
         print_json({"id": subscription_id, "dead_letters": waiting})
     else:
-        console.print(f"{waiting} dead letters will be sent again")
+        console.print(f"{counted(waiting, 'dead letter')} will be sent again")
 
 
 @answers

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    counted,
+    one_line,
+    opened,
+    print_json,
+    print_rows,
+)
 from ptkstore.errors import InvalidRequest
 
 
@@ -32,7 +42,8 @@ def diff(
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
     for table in found.tables:
         console.print(
-            f"{one_line(table.table)}: {table.n_added} rows added, {table.n_dropped} dropped, {table.n_kept} kept",
+            f"{one_line(table.table)}: {counted(table.n_added, 'row')} added, "
+            f"{table.n_dropped} dropped, {table.n_kept} kept",
             highlight=False,
         )
         for names, word in ((table.columns_added, "new"), (table.columns_dropped, "dropped")):

@@ -79,12 +79,22 @@ def duration(text: str) -> timedelta:
         raise InvalidRequest(f"{text!r} is too long") from None
 
 
+def duration_text(span: timedelta) -> str:
+    """A span of whole seconds as `duration` reads it, in its largest whole unit; '0s' for none."""
+    seconds = int(span.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
 def windows_between(policy: Policy, train_frequency: str) -> int:
     """How many windows lie between two trainings; a frequency must be a whole number of window lengths."""
     span = duration(train_frequency)
     if span % policy.window:
         raise InvalidRequest(
-            f"train frequency {train_frequency!r} must be a multiple of the window length {policy.window}"
+            f"train frequency {train_frequency!r} must be a multiple of the window length "
+            f"{duration_text(policy.window)}"
         )
     return span // policy.window
 

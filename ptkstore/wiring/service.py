@@ -320,11 +320,12 @@ class Service(Subscribing, Telling, TeamCoding):
     def _longest_job_seconds(self) -> float:
         return 2 * max(self.settings.train_timeout_seconds, self.settings.profile_timeout_seconds)
 
-    def work_until_idle(self, at_once: int = 1) -> int:
+    def work_until_idle(self, at_once: int = 1, tell: Callable[[str], None] = lambda _: None) -> int:
         """Do due work here until nobody has any, publish ticks included; returns how many jobs were done here.
 
         For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left.
-        Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other.
+        Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other. `tell` is
+        told of every job that is begun here, and when nothing is left but to wait.
         """
         done = 0
         with ThreadPoolExecutor(at_once) as threads:
@@ -332,9 +333,14 @@ class Service(Subscribing, Telling, TeamCoding):
                 ready = self.due()
                 apart = [i for i in ready if at_once > 1 and i.split("/")[0] in _APART]
                 running = [threads.submit(self.work_on, job_id) for job_id in apart]
-                done += sum(self.work_on(job_id) for job_id in ready if job_id not in apart)
+                for job_id in (i for i in ready if i not in apart):
+                    tell(f"{job_id} ({done} done)")
+                    done += self.work_on(job_id)
+                if running:
+                    tell(f"{len(running)} beside each other ({done} done)")
                 done += sum(job.result() for job in running)
                 if not ready:
+                    tell(f"waiting for jobs that others do, or that go on at a later tick ({done} done)")
                     time.sleep(0.05)
         return done
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
-from ptkstore.cli.output import console, one_line
+from ptkstore.cli.output import console, counted, one_line
 from ptkstore.domain.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.journal import EntryKind
@@ -183,7 +183,7 @@ def _block(block: Any, policy: Any) -> BlockBudget:
 def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> None:
     """Print the report's main lines."""
     console.print(
-        f"\n[bold]{one_line(made.source)}[/]: {made.windows_closed} windows closed in {made.seconds:g} s"
+        f"\n[bold]{one_line(made.source)}[/]: {counted(made.windows_closed, 'window')} closed in {made.seconds:g} s"
     )
     table = Table(
         title="What a consumer reads through Feast, beside the truth (never published)", title_justify="left"

@@ -46,7 +46,7 @@ def test_garbage_is_shown_before_it_is_deleted(home: Path) -> None:
     }
     assert ptk.json("lake", "garbage") == [expected]
     assert ptk.json("lake", "garbage", "--older-than", "40d") == []
-    assert "1 files would be deleted" in ptk.run("lake", "garbage").output
+    assert "1 file would be deleted" in ptk.run("lake", "garbage").output
     assert left.exists()
     assert ptk.json("lake", "garbage", "--delete") == [expected]
     assert not left.exists()

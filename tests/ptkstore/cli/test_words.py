@@ -1,0 +1,72 @@
+"""Numbers, spans and progress as people read them."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import ptkstore
+from ptkstore.cli import output
+from ptkstore.cli.output import counted, progress
+from ptkstore.domain.ptks import duration, duration_text
+from tests.ptkstore.application.world import trips
+from tests.ptkstore.cli.test_commands import CREATE, Line
+
+
+@pytest.fixture
+def ptk(tmp_path: Path) -> Line:
+    line = Line(tmp_path / "home")
+    line.run(*CREATE)
+    return line
+
+
+def test_one_thing_has_no_plural() -> None:
+    assert [counted(n, "window") for n in (0, 1, 2)] == ["0 windows", "1 window", "2 windows"]
+    assert [counted(n, "entry", "entries") for n in (0, 1)] == ["0 entries", "1 entry"]
+
+
+def test_commands_count_so(ptk: Line, tmp_path: Path) -> None:
+    pq.write_table(trips((0.5,)), tmp_path / "trips.parquet")
+    assert "1 row accepted" in ptk.run("ingest", "taxi", str(tmp_path / "trips.parquet")).stdout
+    assert ptk.run("close", "taxi", "--until", "2026-01-06").stdout == "1 window closed\n"
+    assert ptk.run("close", "taxi", "--until", "2026-01-06").stdout == "0 windows closed\n"
+    assert "taxi: 0 entries over 3 blocks" in ptk.run("ledger", "verify").stdout
+
+
+@pytest.mark.parametrize("text", ["1d", "36h", "90m", "45s", "1h"])
+def test_a_span_is_written_as_it_is_read(text: str) -> None:
+    assert duration_text(duration(text)) == text
+
+
+def test_no_span_is_zero_seconds() -> None:
+    assert duration_text(timedelta()) == "0s"
+
+
+def test_streams_are_shown_with_such_spans(ptk: Line) -> None:
+    (shown,) = ptk.json("stream", "list")
+    assert (shown["window"], shown["lateness"]) == ("1d", "0s")
+    assert "window: 1d\n" in ptk.run("stream", "show", "taxi").stdout
+
+
+def test_work_tells_what_it_does(ptk: Line) -> None:
+    ptk.run("close", "taxi", "--until", "2026-01-06")
+    told: list[str] = []
+    with ptkstore.connect(ptk.home) as store:
+        done = store.service.work_until_idle(tell=told.append)
+    begun = [text for text in told if not text.startswith("waiting")]
+    assert len(begun) == done > 0
+    assert begun[0].startswith("prepare/taxi")
+    assert begun[0].endswith("(0 done)")
+
+
+def test_progress_is_for_terminals(ptk: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ptk.run("work").stderr == ""
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "said", output._Terminal(file=screen, force_terminal=True, width=80))
+    with progress("looking") as tell:
+        tell("prepare/taxi/0 [bold](1 done)")
+    assert "prepare/taxi/0 [bold](1 done)" in screen.getvalue()
