@@ -61,10 +61,14 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
         to_thread.current_default_thread_limiter().total_tokens = limits.threads
         app.state.turns = Turns()
         app.state.slots = Slots(
-            limits.ingests_at_once, "many batches are being stored; send this one again later"
+            limits.ingests_read,
+            limits.ingests_at_once,
+            "many batches are being stored; send this one again later",
         )
         app.state.large = Slots(
-            limits.exchanges_at_once, "many large documents are being read; send this one again later"
+            limits.exchanges_read,
+            limits.exchanges_at_once,
+            "many large documents are being read; send this one again later",
         )
         app.state.feed = Feed(service, limits, numbers)
         yield

@@ -17,10 +17,12 @@ class Limits:
     threads: int = 12
     json_body: int = MIB
     exchange_body: int = EXCHANGE_BYTES_MAX
-    exchanges_at_once: int = 1  # of those beyond `json_body`
+    exchanges_read: int = 4  # of those beyond `json_body`, at once
+    exchanges_at_once: int = 2  # worked on: of a team half as many, so at least two
     ingest_body: int = 64 * MIB
     ingest_rows: int = 1_000_000
     ingest_decoded: int = 512 * MIB  # rows as columns in memory
+    ingests_read: int = 16
     ingests_at_once: int = 4
     answer_within: float = 60.0
     body_within: float = 60.0  # all of it

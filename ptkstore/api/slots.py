@@ -1,10 +1,10 @@
-"""How many large bodies are in memory at once, and how many of them one team's may be."""
+"""How many large bodies are in memory at once, how many are worked on, and how many of them one team's may be."""
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Semaphore
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -21,22 +21,25 @@ WAIT_SECONDS = 20.0
 class Place:
     """What one request holds of the places, until it ends or gives it back."""
 
-    def __init__(self, working: Semaphore, busy: str) -> None:
-        self._working, self._busy = working, busy
+    def __init__(self, slots: Slots, team: str) -> None:
+        self._slots, self._team = slots, team
         self._held: list[Callable[[], None]] = []
 
-    async def take(self, places: Semaphore) -> None:
-        """Hold one more."""
-        await places.acquire()
-        self._held.append(places.release)
-
     async def work(self) -> None:
-        """Wait a while for a place to work on what was read, and hold it too; `Unavailable` if none becomes free."""
+        """Wait a while for a place to work on what was read, and hold it too; refuses as `Slots.reading` does."""
+        await self.take(self._slots.to_work(self._team))
+
+    async def take(self, wanted: Sequence[tuple[Semaphore, Exception]]) -> None:
+        """Hold one more of each, in this order, or end with the refusal of the one that was waited for in vain."""
+        refusal = wanted[0][1]
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await self.take(self._working)
+                for places, told in wanted:
+                    refusal = told
+                    await places.acquire()
+                    self._held.append(places.release)
         except TimeoutError:
-            raise Unavailable(self._busy) from None
+            raise refusal from None
 
     def leave(self) -> None:
         """Give all of it back, to wait for something that has bounds of its own; repeatable."""
@@ -47,21 +50,22 @@ class Place:
 class Slots:
     """How many large bodies may be read, and how many worked on, at once.
 
-    Whoever sends slowly holds a place for long. So a team has half of those to read, and each of its tokens half of
-    that: beyond it only its own callers wait.
+    Whoever sends slowly, or what takes long to work on, holds a place for long, beyond the time in which it is answered
+    even. So a team has half of the places of each kind, and each of its tokens half of that to read: beyond it only
+    its own callers wait.
 
     Parameters
     ----------
-    working : int
-        How many are worked on; four times as many are read.
+    reading, working : int
+        How many are read, and how many of them worked on; at least four, and two.
     busy : str
         What is told to whom there was no room for.
     """
 
-    def __init__(self, working: int, busy: str) -> None:
-        self._reading, self._working = Semaphore(4 * working), Semaphore(working)
-        self._of_team, self._of_token = 2 * working, working
-        self._shares: WeakValueDictionary[str, Semaphore] = WeakValueDictionary()
+    def __init__(self, reading: int, working: int, busy: str) -> None:
+        self._reading, self._working = Semaphore(reading), Semaphore(working)
+        self._of_token, self._of_team, self._worked_on = reading // 4, reading // 2, working // 2
+        self._shares: WeakValueDictionary[tuple[str, str], Semaphore] = WeakValueDictionary()
         self._busy = busy
 
     @asynccontextmanager
@@ -75,26 +79,32 @@ class Slots:
         Unavailable
             All held all places.
         """
-        place = Place(self._working, self._busy)
-        refusal: Exception = TooManyRequests(
+        token, team = principal.token_id, principal.team
+        refusal = TooManyRequests(
             f"of such bodies {self._of_token} at once are taken here from a token, {self._of_team} from a team"
         )
+        place = Place(self, team)
         try:
-            try:
-                async with asyncio.timeout(WAIT_SECONDS):
-                    await place.take(self._share(principal.token_id, self._of_token))
-                    await place.take(self._share(f"/{principal.team}", self._of_team))
-                    refusal = Unavailable(self._busy)
-                    await place.take(self._reading)
-            except TimeoutError:
-                raise refusal from None
+            await place.take(
+                (
+                    (self._share("token", token, self._of_token), refusal),
+                    (self._share("team", team, self._of_team), refusal),
+                    (self._reading, Unavailable(self._busy)),
+                )
+            )
             yield place
         finally:
             place.leave()
 
-    def _share(self, name: str, places: int) -> Semaphore:
+    def to_work(self, team: str) -> Sequence[tuple[Semaphore, Exception]]:
+        """What a team needs to have one more body worked on, and what it is told if that does not become free."""
+        refusal = TooManyRequests(f"of such bodies {self._worked_on} at once are worked on here for a team")
+        share = self._share("at work", team, self._worked_on)
+        return (share, refusal), (self._working, Unavailable(self._busy))
+
+    def _share(self, kind: str, name: str, places: int) -> Semaphore:
         """The places of a token or team, kept while anybody holds or awaits one."""
-        return self._shares.setdefault(name, Semaphore(places))
+        return self._shares.setdefault((kind, name), Semaphore(places))
 
 
 async def body_of(request: Request) -> bytes:

@@ -145,7 +145,7 @@ def test_a_stream_of_that_name_has_no_longer_documents_than_others(api: Api, nam
     assert problem(reply) == (413, "too-large")
 
 
-def test_one_long_document_is_worked_on_at_once_and_short_ones_pass_by(
+def test_of_a_team_one_long_document_is_worked_on_at_once_and_short_ones_pass_by(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots, "WAIT_SECONDS", 0.2)
@@ -165,7 +165,7 @@ def test_one_long_document_is_worked_on_at_once_and_short_ones_pass_by(
             reply = pool.submit(post, client, "admission", held)
             until(lambda: len(begun) == 1)
             other = api.acting(Role.DEVELOPER)
-            assert problem(post(other, "admission", padded(LARGE))) == (503, "unavailable")
+            assert problem(post(other, "admission", padded(LARGE))) == (429, "too-many-requests")
             assert post(client, "admission", padded(ORDINARY)).status_code == 200
         finally:
             release.set()

@@ -1,4 +1,4 @@
-"""Places for long bodies: whoever sends slowly, or has code examined, holds up nobody of another team."""
+"""Places for long bodies: whoever sends slowly, takes long or has code examined holds up nobody of another team."""
 
 from __future__ import annotations
 
@@ -129,6 +129,89 @@ def test_teams_that_hold_all_places_are_told_apart_from_who_sends_too_much(
         client = api.acting(Role.DEVELOPER)
         until(lambda: admit(client).status_code == 503)
     until(lambda: admit(client).status_code == 200)
+
+
+class Slow:
+    """A use case that takes until it is released, on one stream."""
+
+    def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, name: str, stream: str = "bikes") -> None:
+        self.begun, self.release = 0, threading.Event()
+        self._act, self._stream = getattr(api.world.service, name), stream
+        monkeypatch.setattr(api.world.service, name, self._slow)
+
+    def _slow(self, *given: Any, **named: Any) -> Any:
+        if self._stream in (*given, *named.values()):
+            self.begun += 1
+            assert self.release.wait(2 * PATIENCE_SECONDS)  # longer than anybody waits for what it holds up
+        return self._act(*given, **named)
+
+
+WORK = [
+    ("admit_ptks", Role.DEVELOPER, admit, 1),
+    ("ingest", Role.PRODUCER, store, 2),
+]
+
+
+@pytest.mark.parametrize(("name", "role", "act", "share"), WORK)
+def test_what_takes_long_holds_half_of_the_places_to_work_and_no_other_team_is_held_up(
+    api: Api, monkeypatch: pytest.MonkeyPatch, name: str, role: Role, act: ACT, share: int
+) -> None:
+    monkeypatch.setattr(slots, "WAIT_SECONDS", 0.5)
+    slow = Slow(api, monkeypatch, name)
+    strangers = [api.acting(role, team="strangers") for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        try:
+            replies = [pool.submit(act, client, "bikes") for client in strangers]
+            until(lambda: sum(reply.done() for reply in replies) == 4 - share)
+            refused = {problem(reply.result()) for reply in replies if reply.done()}
+            assert (slow.begun, refused) == (share, {(429, "too-many-requests")})
+            assert problem(act(strangers[0], "bikes")) == (429, "too-many-requests")
+            assert act(api.acting(role)).status_code == 200
+        finally:
+            slow.release.set()
+        assert sum(reply.result().status_code == 200 for reply in replies) == share
+    assert act(strangers[0], "bikes").status_code == 200
+
+
+@pytest.mark.parametrize(("name", "role", "act", "share"), WORK)
+def test_what_takes_longer_than_it_is_waited_for_holds_up_no_other_team_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, role: Role, act: ACT, share: int
+) -> None:
+    monkeypatch.setattr(slots, "WAIT_SECONDS", 0.5)
+    with Api(tmp_path / "home", replace(LIMITS, answer_within=2.0, body_within=1.0)) as api:
+        api.world.stream()
+        api.identity.create_team("strangers")
+        (taxi,) = api.world.service.streams()
+        api.world.service.create_stream(replace(taxi, name="bikes", team="strangers"))
+        slow = Slow(api, monkeypatch, name)
+        client = api.acting(role, team="strangers")
+        with ThreadPoolExecutor(share) as pool:
+            try:
+                replies = [pool.submit(act, client, "bikes") for _ in range(share)]
+                assert {problem(one.result()) for one in replies} == {(504, "outcome-unknown")}
+                other = api.acting(role, team="strangers")
+                assert (act(other, "bikes").status_code, slow.begun) == (429, share)
+                until(lambda: act(api.acting(role)).status_code == 200)
+            finally:
+                slow.release.set()
+        until(lambda: act(client, "bikes").status_code == 200)
+
+
+def test_teams_that_hold_all_places_to_work_are_told_apart_too(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "WAIT_SECONDS", 0.5)
+    api.grant("others", "bikes", Role.DEVELOPER)
+    slow = Slow(api, monkeypatch, "admit_ptks")
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            for number, team in enumerate(("strangers", "others"), start=1):
+                pool.submit(admit, api.acting(Role.DEVELOPER, team=team), "bikes")
+                until(lambda number=number: slow.begun == number)  # type: ignore[misc]
+            assert problem(admit(api.acting(Role.DEVELOPER))) == (503, "unavailable")
+        finally:
+            slow.release.set()
+    assert admit(api.acting(Role.DEVELOPER)).status_code == 200
 
 
 @pytest.mark.parametrize(("verb", "role"), [("admission", Role.DEVELOPER), ("ingest", Role.PRODUCER)])
