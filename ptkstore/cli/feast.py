@@ -11,6 +11,11 @@ from ptkstore.cli.output import AsJson, Home, answers, check_home, console, prin
 
 feast_app = typer.Typer(no_args_is_help=True, help="What consumers need to read features by plain Feast.")
 
+_NOTE = (
+    "whoever may connect to a PostgreSQL server can hold up its writes: readers whom you do not trust that far need a "
+    "server of their own (docs/guide/feast.md#what-a-consumer-can-hold-up)"
+)
+
 
 @feast_app.command("grant")
 @answers
@@ -27,19 +32,22 @@ def grant(
 
     statements, left_open = registry_grants_of(check_home(home), role)
     if as_json:
-        print_json({"role": role, "statements": list(statements), "left_open": list(left_open)})
+        print_json(
+            {"role": role, "statements": list(statements), "left_open": list(left_open), "note": _NOTE}
+        )
         return
     for statement in statements:
         console.print(f"{statement};", markup=False, highlight=False, soft_wrap=True)
     if left_open:
         said.print(
-            "warning: the role can fill the server's lock table, and every write fails while it does. As a superuser "
-            "of that database, run:",
+            "warning: the role can fill the server's lock table in seconds, and every write fails while it does. These "
+            "take the quickest ways from everybody; as a superuser of that database, run:",
             highlight=False,
             soft_wrap=True,
         )
         for statement in left_open:
             said.print(f"  {statement};", markup=False, highlight=False, soft_wrap=True)
+    said.print(f"note: {_NOTE}", highlight=False, soft_wrap=True)
 
 
 @feast_app.command("export")

@@ -20,7 +20,7 @@ from ptkstore.wiring.adapters import Adapters
 def registry_grants_of(settings: Settings, role: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """SQL after which a role reads Feast's registry, and nothing else of the schema it shares with the catalog.
 
-    Beside it what a superuser has yet to run, so that the role cannot stop every write of the server.
+    Beside it what a superuser has yet to run, so that the role cannot stop every write of the server in seconds.
     """
     with closing(Adapters(settings)) as adapters:
         return registry_grants(adapters.feast_repo, role), registry_left_open(adapters.feast_repo)

@@ -40,11 +40,13 @@ _HOLDERS_STAY = text(
     "SELECT set_config(name, '0', true) FROM pg_settings"
     " WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-# Whoever may call these fills the lock table of the server, and holds it full.
+# Whoever may call these fills the lock table of the server at once, and holds it full. A message in each of many
+# savepoints does, for each is a lock then; so do changes that no right governs, which nobody can take from a role.
 _LOCKING = text(
     "SELECT string_agg(CAST(oid AS regprocedure)::text, ', ' ORDER BY CAST(oid AS regprocedure)::text) FROM pg_proc"
     " WHERE pronamespace = CAST('pg_catalog' AS regnamespace)"
-    " AND proname ~ '^(pg_(try_)?advisory_(xact_)?lock(_shared)?|lo_creat|lo_create|lo_from_bytea)$'"
+    " AND proname ~ '^(pg_(try_)?advisory_(xact_)?lock(_shared)?|lo_creat|lo_create|lo_from_bytea"
+    "|pg_logical_emit_message)$'"
     " AND has_function_privilege('public', oid, 'EXECUTE')"
 )
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -173,7 +175,10 @@ class RegistryDatabase:
         )
 
     def left_open(self) -> tuple[str, ...]:
-        """The statements that take from everybody what fills the lock table of a PostgreSQL; none if that is done."""
+        """The statements that take from everybody what fills the lock table of a PostgreSQL quickest; none if done.
+
+        A role that may connect can fill it still, by savepoints.
+        """
         if self.engine.dialect.name != "postgresql":
             return ()
         with self.engine.connect() as connection:

@@ -42,7 +42,10 @@ def registry_grants(repo: Path, role: str) -> tuple[str, ...]:
 
 
 def registry_left_open(repo: Path) -> tuple[str, ...]:
-    """The SQL statements of a superuser without which any role of the registry's server stops all of its writes."""
+    """The SQL statements of a superuser without which any role of the registry's server stops its writes in seconds.
+
+    They slow a hostile role and do not stop it.
+    """
     sessions = Sessions(repo)
     try:
         with sessions.use() as session:

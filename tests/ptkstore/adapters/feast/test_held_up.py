@@ -139,6 +139,8 @@ FILLING = (  # each fills the table of all locks of the server, with more of the
     "SELECT lo_create(0)",
     "SELECT lo_creat(0)",
     "SELECT lo_from_bytea(0, '')",
+    "SELECT pg_logical_emit_message(true, 'a', 'b')",
+    "SELECT pg_logical_emit_message(true, 'a', 'b'::bytea)",
 )
 
 
@@ -180,7 +182,32 @@ def test_what_fills_the_lock_table_is_told_and_taken_from_everybody(
     store.close()
 
 
-def test_who_prints_grants_is_warned_of_what_is_left_open(granted, owner, tmp_path, fresh_postgres_url):
+@pytest.mark.parametrize(
+    "change",
+    [
+        [
+            f"ALTER DEFAULT PRIVILEGES {words} PUBLIC"
+            for words in ("GRANT ALL ON TABLES TO", "REVOKE ALL ON TABLES FROM")
+        ],
+        [f"ALTER ROLE {ROLE} SET work_mem = '{size}MB'" for size in (1, 2)],
+    ],
+    ids=["defaults", "settings"],
+)
+def test_what_no_revoke_takes_from_a_role_is_a_lock_for_each_savepoint(change, repo, owner, as_reader):
+    for statement in registry_left_open(repo):
+        owner.execute(statement)
+    own = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'transactionid'"
+    with as_reader() as reader:
+        for number in range(10):
+            reader.execute(f"SAVEPOINT s{number}")
+            reader.execute(change[number % 2])
+        assert reader.execute(own).fetchone() == (11,)  # so the command's note stays
+        reader.rollback()
+
+
+def test_who_prints_grants_is_warned_of_what_is_left_open(
+    granted, owner, tmp_path, repository, fresh_postgres_url
+):
     def asked(*more: str):
         env = {"PTK_HOME": str(tmp_path / "home"), "PTK_DATABASE_URL": fresh_postgres_url}
         return CliRunner().invoke(app, ["feast", "grant", granted, *more], env=env)
@@ -188,13 +215,18 @@ def test_who_prints_grants_is_warned_of_what_is_left_open(granted, owner, tmp_pa
     warned = asked()
     assert warned.exit_code == 0
     assert "TEMPORARY" not in warned.stdout  # that goes to psql, as the service's role
-    first, *statements = warned.stderr.splitlines()
+    first, *statements, note = warned.stderr.splitlines()
     assert first.startswith("warning: the role can fill the server's lock table")
     assert json.loads(asked("--json").stdout)["left_open"] == [one.strip(" ;") for one in statements]
     for statement in statements:
         owner.execute(statement)
-    assert asked().stderr == ""
-    assert json.loads(asked("--json").stdout)["left_open"] == []
+    # what is left then no statement closes: one line says so, and where more is said
+    assert asked().stderr == f"{note}\n"
+    as_data = json.loads(asked("--json").stdout)
+    assert (as_data["left_open"], f"note: {as_data['note']}") == ([], note)
+    page, section = re.search(r"\(docs/guide/(\S+)#(\S+)\)", note).groups()
+    headings = re.findall(r"^#+ (.*)$", (repository / "docs" / "guide" / page).read_text(), re.MULTILINE)
+    assert section in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 @contextmanager
