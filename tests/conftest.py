@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
-        if item.get_closest_marker("soak"):
+        if item.get_closest_marker("soak") or item.get_closest_marker("exact"):
             continue
         path = PurePosixPath(item.path.relative_to(here).as_posix())
         fresh = all_fresh or item.get_closest_marker("fresh_noise") is not None

@@ -10,9 +10,11 @@ NOISY = ("statistical",)
 NOISY_IF_FRESH = ("ptklib",)
 LOOKS_AGAIN_AT_NOISE = 2
 
-# No machine is too slow for these: what fails once in a while has a defect.
+# No machine is too slow for these: what fails once in a while has a defect. Single tests are marked `exact`.
 EXACT = (
     "contracts",
+    "faults/test_ledger_under_fire.py",
+    "faults/test_two_schedules.py",
     "ptkstore/domain",
     "ptkstore/adapters/objects/test_writers_race_and_die.py",
     "ptkstore/adapters/sql/test_claims.py",

@@ -20,6 +20,9 @@ from tests.looking_again import looks_again
         ("ptkstore/application/test_training.py", 1, 1),
         ("ptkstore/adapters/objects/test_writers_race_and_die.py", 0, 0),
         ("ptkstore/adapters/sql/test_claims.py", 0, 0),
+        ("faults/test_ledger_under_fire.py", 0, 0),
+        ("faults/test_two_schedules.py", 0, 0),
+        ("faults/test_real_processes.py", 1, 1),
         ("ptkstore/adapters/objects/test_ceph.py", 1, 1),
         ("ptkstore/console/test_in_a_browser.py", 1, 1),
         ("journeys/test_demo.py", 1, 1),
@@ -30,12 +33,18 @@ def test_a_race_may_not_fail_once(file: str, repeated: int, fresh: int) -> None:
     assert looks_again(PurePosixPath(file), fresh_noise=True) == fresh
 
 
+def reruns_of(request: pytest.FixtureRequest) -> int:
+    mark = request.node.get_closest_marker("flaky")
+    return mark.kwargs["reruns"] if mark else 0
+
+
 def test_this_test_is_looked_at_as_the_rules_say(request: pytest.FixtureRequest) -> None:
-    marks = {}
-    for item in request.session.items:
-        mark = item.get_closest_marker("flaky")
-        marks[item] = mark.kwargs["reruns"] if mark else 0
-    assert marks[request.node] == 1
+    assert reruns_of(request) == 1
+
+
+@pytest.mark.exact
+def test_a_marked_test_is_looked_at_once_wherever_it_lies(request: pytest.FixtureRequest) -> None:
+    assert reruns_of(request) == 0
 
 
 def test_every_place_of_the_rules_exists() -> None:
