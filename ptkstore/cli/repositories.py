@@ -21,7 +21,7 @@ from ptkstore.cli.output import (
     print_json,
     said,
 )
-from ptkstore.sdk import Repository, Store, connect, load_repository
+from ptkstore.sdk import Repository, Store, connect, load_repository, team_of
 from ptkstore.sdk.repositories import Change
 
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
@@ -90,8 +90,11 @@ def destroy(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken."""
-    team = Repository(load_repository(folder).team, ())
+    """Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken.
+
+    The team is read from team.toml; what the repository declares is not.
+    """
+    team = Repository(team_of(folder), ())
     with _store(url, home) as store:
         changes = store.apply(team, prune=True) if yes else store.plan(team, prune=True)
     _show(team, changes, as_json=as_json)

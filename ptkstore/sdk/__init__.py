@@ -1,6 +1,6 @@
 """The Python client, with the PTK paper's names."""
 
-from ptkstore.sdk.declarations import PTK, Repository, load_repository
+from ptkstore.sdk.declarations import PTK, Repository, load_repository, team_of
 from ptkstore.sdk.featurizing import Ptk, featurize
 from ptkstore.sdk.ledgers import check_report
 from ptkstore.sdk.own_code import TeamFunctions
@@ -16,4 +16,5 @@ __all__ = [
     "connect",
     "featurize",
     "load_repository",
+    "team_of",
 ]

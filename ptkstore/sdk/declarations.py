@@ -119,6 +119,12 @@ def estimator_spec(estimator: Any) -> Mapping[str, Any]:
     return spec
 
 
+def team_of(folder: Path) -> str:
+    """The team whose repository this is, by its `team.toml` alone; `InvalidRequest` where there is none."""
+    team: str = _settings(folder.resolve())["team"]
+    return team
+
+
 def load_repository(folder: Path) -> Repository:
     """Read `team.toml` and run `ptks.py` of a team's repository.
 
@@ -128,13 +134,8 @@ def load_repository(folder: Path) -> Repository:
         A file is missing, does not run, or declares a name twice.
     """
     folder = folder.resolve()
-    try:
-        settings = tomllib.loads((folder / "team.toml").read_text())
-        team = checked_name("team", settings["team"])
-    except (OSError, KeyError, ValueError) as error:
-        raise InvalidRequest(
-            f'{folder} needs a team.toml with: team = "<name>" ({type(error).__name__})'
-        ) from error
+    settings = _settings(folder)
+    team = settings["team"]
     source = folder / DECLARATIONS
     if not source.is_file():
         raise InvalidRequest(f"{folder} needs a ptks.py that declares PTK(...) objects")
@@ -153,6 +154,22 @@ def load_repository(folder: Path) -> Repository:
     if not isinstance(bundle, dict):
         raise InvalidRequest("bundle of team.toml is a section with include and exclude")
     return Repository(team, ptks, source_of(folder, _run_name(team), bundle))
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """What `team.toml` says, with the name of a team."""
+    file = folder / "team.toml"
+    try:
+        settings = tomllib.loads(file.read_text())
+        checked_name("team", settings["team"])
+    except FileNotFoundError:
+        raise InvalidRequest(
+            f"{folder} is no team's repository, as it has no team.toml: name another folder, or begin a repository "
+            "with ptk init FOLDER --team NAME"
+        ) from None
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidRequest(f'{file} needs: team = "<name>" ({type(error).__name__})') from error
+    return settings
 
 
 def _run_name(team: str) -> str:

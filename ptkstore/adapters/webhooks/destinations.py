@@ -29,6 +29,11 @@ NOWHERE = AddressTable(  # denies all that no allowed network permits
     )
 )
 
+_FORMS = (  # the same whatever is allowed, which says nothing of our network
+    "an endpoint is an https URL, an http URL to a network that an administrator allows by PTK_WEBHOOK_NETWORKS, "
+    "or redis-stream:<name>"
+)
+
 
 class EndpointRefused(InvalidRequest):
     """The endpoint may not be called, or cannot be now.
@@ -109,8 +114,7 @@ class Destinations:
         scheme = endpoint[:5].lower().partition(":")[0]
         policy = self._policies.get(scheme)
         if policy is None:
-            also = " (or http to an allowed network)" if "http" in self._policies else ""
-            raise EndpointRefused("bad-endpoint", f"an endpoint must be an https URL{also}")
+            raise EndpointRefused("bad-endpoint", _FORMS)
         if scheme == "http" and self._any_http_port:
             policy = replace(policy, allowed_ports=_port_of(endpoint))
         try:
@@ -151,6 +155,6 @@ def unreachable(delivery_code: str) -> EndpointRefused:
     """One text for all: whoever may name endpoints must not learn the names and addresses of our network."""
     return EndpointRefused(
         delivery_code,
-        "the endpoint's host must have public addresses only, or addresses in a network that the "
-        "administrator allowed (plain http works only there)",
+        "the endpoint's host must have public addresses only, or addresses in a network that an administrator "
+        "allows by PTK_WEBHOOK_NETWORKS (plain http works only there)",
     )

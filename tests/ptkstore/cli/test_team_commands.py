@@ -136,6 +136,34 @@ def test_what_is_not_declared_is_pruned_or_destroyed_only_on_request(line: Line,
     assert line.json("apply", str(folder), "--prune") == []
 
 
+def test_a_teams_ptks_are_destroyed_without_what_declared_them(line: Line, tmp_path: Path) -> None:
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    line.run("apply", str(folder))
+    (folder / "ptks.py").write_text("raise SystemExit('not to be run')")
+    assert [p["action"] for p in line.json("destroy", str(folder))] == ["deregister"]
+    (folder / "ptks.py").unlink()
+    line.run("destroy", str(folder), "--yes")
+    assert line.json("list") == []
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "destroy"])
+def test_a_folder_that_is_no_repository_is_told_how_one_is_begun(
+    line: Line, tmp_path: Path, command: str
+) -> None:
+    create(line)
+    told = line.refused(command, str(tmp_path), code=2)
+    assert f"{tmp_path} is no team's repository, as it has no team.toml" in told
+    assert "ptk init FOLDER --team NAME" in told
+
+
+def test_a_team_without_a_name_is_told_of_by_its_file(line: Line, tmp_path: Path) -> None:
+    create(line)
+    (tmp_path / "team.toml").write_text("name = 'taxi'")
+    assert f'{tmp_path / "team.toml"} needs: team = "<name>"' in line.refused("plan", str(tmp_path), code=2)
+
+
 def test_a_ptk_is_renamed_on_a_full_stream_and_each_end_of_it_is_on_record(
     line: Line, tmp_path: Path
 ) -> None:

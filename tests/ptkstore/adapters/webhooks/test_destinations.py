@@ -227,3 +227,21 @@ def test_the_refusal_is_the_same_for_a_missing_and_an_internal_name_and_shows_no
 
 def test_a_good_endpoint_passes_the_check_of_a_subscription() -> None:
     HttpMessenger(resolver=answering(PUBLIC)).check_endpoint("https://example.com/hooks?token=abc")
+
+
+def _refusal(endpoint: str, *networks: str) -> str:
+    with pytest.raises(EndpointRefused) as refused:
+        Destinations(networks, None, lambda *_: []).destination(endpoint, 1.0)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("endpoint", ["ftp://example.org/x", "https://127.0.0.1/x", "https://localhost/x"])
+def test_a_refusal_names_the_setting_and_nothing_of_the_network(endpoint: str) -> None:
+    told = _refusal(endpoint)
+    assert "an administrator allows by PTK_WEBHOOK_NETWORKS" in told
+    assert told == _refusal(endpoint, "10.0.0.0/8")
+
+
+def test_the_schemes_of_an_endpoint_are_named() -> None:
+    told = _refusal("ftp://example.org/x")
+    assert [form in told for form in ("https URL", "http URL", "redis-stream:<name>")] == [True] * 3
