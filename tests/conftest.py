@@ -24,7 +24,7 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True,
 settings.register_profile("soak", settings.get_profile("local"), max_examples=2_000)
 
 SERVERS = {"redis_server", "postgres", "webhook_receiver"}
-KEPT = {"PTK_TEST_DATA"}  # where real data lie
+KEPT = {"PTK_TEST_DATA", "PTK_TEST_WITHOUT"}  # where real data lie; which tools may be missing
 
 
 def pytest_configure(config: pytest.Config) -> None:

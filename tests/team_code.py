@@ -113,22 +113,41 @@ class Inspector:
 
 
 @cache
-def _hindrance() -> str | None:
-    """Why this machine can have no sandbox; what is wrong with ours is for the tests to find."""
+def not_installed() -> str | None:
+    """Why there is no bubblewrap, which every machine can have."""
     command = shutil.which(Bubblewrap().command)
     if command is None:
-        return "it is not installed"
+        return "it is not installed: apt-get install bubblewrap"
+    tried = subprocess.run([command, "--version"], capture_output=True, check=False, timeout=120)
+    return None if tried.returncode == 0 else f"what is installed does not run: {_last_line(tried.stderr)}"
+
+
+@cache
+def not_let() -> str | None:
+    """Why bubblewrap can make no sandbox on this machine; what is wrong with ours is for the tests to find."""
     apart = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--ro-bind", "/", "/")
     user = () if os.getuid() == 0 else ("--unshare-user",)
     tried = subprocess.run(
-        [command, *user, *apart, "/bin/true"], capture_output=True, check=False, timeout=120
+        [Bubblewrap().command, *user, *apart, "/bin/true"], capture_output=True, check=False, timeout=120
     )
-    return None if tried.returncode == 0 else "the kernel gives it no namespaces"
+    return None if tried.returncode == 0 else _last_line(tried.stderr)
+
+
+def _last_line(told: bytes) -> str:
+    return (told.decode(errors="replace").strip().splitlines() or ["it says nothing"])[-1]
 
 
 @pytest.fixture
 def sandbox() -> BubblewrapSandbox:
-    """The sandbox of this machine; where there can be none the test is skipped, and says why."""
-    if (why := _hindrance()) is not None:
-        without("bubblewrap", why, in_ci=False)
+    """The sandbox of this machine.
+
+    Where bubblewrap is not installed the test fails in continuous integration. Where it is, and the kernel or the
+    container lets it make no namespaces, no installation helps: the test is skipped there too, and says so.
+    """
+    if (why := not_installed()) is not None:
+        without("bubblewrap", why)
+    if (why := not_let()) is not None:
+        without(
+            "namespaces for bubblewrap", f"this machine or container lets it make none ({why})", in_ci=False
+        )
     return BubblewrapSandbox(Bubblewrap(), ROOMY)

@@ -17,8 +17,8 @@ from tests.lacking import needs, without
 @pytest.mark.parametrize("page", range(2))
 def test_page(page): ...
 
-def test_sandbox():
-    without("bubblewrap", "it is not installed", in_ci=False)
+def test_ceph():
+    without("ceph", "it is not installed", in_ci=False)
 
 def test_consumer():
     without("feast[redis]", "the index does not answer")
@@ -29,29 +29,65 @@ def test_something_else():
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")])
-@pytest.mark.parametrize("in_ci", [False, True])
+@pytest.mark.parametrize(
+    ("ci", "fails"),
+    [
+        ({}, False),
+        ({"CI": "1"}, True),
+        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap"}, True),
+        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap,feast[redis]"}, False),
+    ],
+    ids=["elsewhere", "ci", "without another", "without it"],
+)
 def test_what_was_skipped_for_a_tool_is_told_in_one_line_and_what_ci_must_have_fails_there(
-    tmp_path: Path, in_ci: bool, options: tuple[str, ...]
+    tmp_path: Path, ci: dict[str, str], fails: bool, options: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    environment = {name: value for name, value in os.environ.items() if name != "CI"}
-    environment |= {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)} | (
-        {"CI": "1"} if in_ci else {}
-    )
-    plain = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tests.lacking",
-        "-p",
-        "no:cacheprovider",
-        *options,
-        tmp_path,
-    ]
-    done = subprocess.run(
-        plain, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
-    told = "bubblewrap (1), chromium (2)" + ("" if in_ci else ", feast[redis] (1)")
+    done = run_tests(tmp_path, ci, "-p", "tests.lacking", *options)
+    told = "ceph (1), chromium (2)" + ("" if fails else ", feast[redis] (1)")
     assert f"tests skipped for a tool that is missing: {told}\n" in done.stdout
-    assert ("needs feast[redis]: the index does not answer" in done.stdout, done.returncode) == (in_ci, in_ci)
+    assert ("needs feast[redis]: the index does not answer" in done.stdout, done.returncode) == (fails, fails)
+
+
+SANDBOXED = "def test_sandbox(sandbox): ..."
+FORBIDDEN = "#!/bin/sh\n[ $1 = --version ] || { echo 'bwrap: No permissions' >&2; exit 1; }\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "told", "fails"),
+    [
+        (None, "needs bubblewrap: it is not installed", True),
+        (
+            "#!/bin/sh\necho 'no such library' >&2; exit 127\n",
+            "needs bubblewrap: what is installed does not run",
+            True,
+        ),
+        (FORBIDDEN, "namespaces for bubblewrap (1)", False),
+    ],
+    ids=["not installed", "broken", "no namespaces"],
+)
+def test_ci_fails_without_bubblewrap_and_tells_a_machine_that_lets_it_do_nothing(
+    tmp_path: Path, program: str | None, told: str, fails: bool
+) -> None:
+    (tmp_path / "bin").mkdir()
+    if program is not None:
+        (tmp_path / "bin" / "bwrap").write_text(program)
+        (tmp_path / "bin" / "bwrap").chmod(0o755)
+    (tmp_path / "test_it.py").write_text(SANDBOXED)
+    plugins = ("-p", "tests.lacking", "-p", "tests.team_code")
+    done = run_tests(tmp_path, {"CI": "1", "PATH": str(tmp_path / "bin")}, *plugins)
+    assert (told in done.stdout, done.returncode) == (True, fails), done.stdout
+    allowed = run_tests(
+        tmp_path, {"CI": "1", "PATH": str(tmp_path / "bin"), "PTK_TEST_WITHOUT": "bubblewrap"}, *plugins
+    )
+    assert allowed.returncode == 0, allowed.stdout
+
+
+def run_tests(folder: Path, variables: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """A run of pytest of its own."""
+    known = {name: value for name, value in os.environ.items() if name not in ("CI", "PTK_TEST_WITHOUT")}
+    environment = known | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)} | variables
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(folder)]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
