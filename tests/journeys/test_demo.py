@@ -33,6 +33,7 @@ def demo(folder: Path, *options: str) -> dict[str, Any]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     logs = [p.read_text()[-2000:] for p in sorted((folder / "home" / "log").glob("*.log"))]
     assert done.returncode == 0, (done.stdout, done.stderr, logs)
+    (folder / "said").write_text(done.stderr)
     made: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return made
 
@@ -56,6 +57,9 @@ def test_the_demo_runs_can_be_read_with_feast_alone_and_runs_again_in_the_same_h
     first = demo(tmp_path, "--days", "3")
     check(first, windows=3, versions=3)
     assert first["deliveries"]["sent"] == 9
+    said = (tmp_path / "said").read_text()
+    assert "creating the stream\n" in said
+    assert "interrupted" not in said
     truths = {(r["view"], r["feature"], str(r["entity"])): r["true_value"] for r in first["lookups"]}
     for row in first["lookups"]:
         if row["view"] == "taxi__speed_by_hour" and row["feature"] == "count":
@@ -79,6 +83,10 @@ def test_the_demo_runs_can_be_read_with_feast_alone_and_runs_again_in_the_same_h
     second = demo(tmp_path, "--days", "1")
     check(second, windows=4, versions=4)
     assert second["deliveries"]["sent"] == 3
+    said = (tmp_path / "said").read_text()
+    assert "applying the team's repository\n" in said
+    assert "creating" not in said
+    assert "interrupted" not in said
 
 
 @pytest.mark.soak

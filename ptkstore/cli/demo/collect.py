@@ -183,7 +183,8 @@ def _block(block: Any, policy: Any) -> BlockBudget:
 def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> None:
     """Print the report's main lines."""
     console.print(
-        f"\n[bold]{one_line(made.source)}[/]: {counted(made.windows_closed, 'window')} closed in {made.seconds:g} s"
+        f"\n[bold]{one_line(made.source)}[/]: {counted(made.windows_closed, 'window')} closed in this home so far; "
+        f"this run took {made.seconds:g} s"
     )
     table = Table(
         title="What a consumer reads through Feast, beside the truth (never published)", title_justify="left"

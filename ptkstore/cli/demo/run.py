@@ -70,14 +70,18 @@ def run_demo(
         raise UnknownName("file", str(data))
     with running(settings), Store(Service(settings)) as store, _progress(days) as step:
         step("reading trips")
-        given = _input(data, _next_day(store), days)
-        step("creating the stream and applying the team's repository")
-        _create_stream(store, given)
+        next_day = _next_day(store)
+        given = _input(data, next_day, days)
+        if next_day is None:
+            step("creating the stream")
+            _create_stream(store, given)
+        step("applying the team's repository")
         repository = load_repository(collect.example("taxi_team"))
         store.apply(repository)
         ptk_ids = [f"{repository.team}.{ptk.name}" for ptk in repository.ptks]
-        step("finishing what an interrupted run left")
-        _wait(lambda: _settled(store), "the work of an interrupted run", settings)
+        if not _settled(store):
+            step("finishing what an interrupted run left")
+            _wait(lambda: _settled(store), "the work of an interrupted run", settings)
         with _receiver(store, settings, ptk_ids) as (receiver, subscriptions):
             for number in range(days):
                 _one_day(store, given, number, ptk_ids, subscriptions, step)
@@ -140,8 +144,6 @@ def _between(table: pa.Table, start: datetime, end: datetime) -> pa.Table:
 
 
 def _create_stream(store: Store, given: collect.Input) -> None:
-    if any(stream.name == STREAM for stream in store.service.streams()):
-        return
     store.create_stream(
         STREAM,
         team=TEAM,
@@ -255,7 +257,8 @@ def _deliveries(receiver: WebhookReceiver) -> Deliveries:
 def _progress(days: int) -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=said, transient=False) as progress:
-        task = progress.add_task("starting redis, workers, relay and schedule", total=6 + 2 * days)
+        most = 8 + 2 * days  # a run that finishes, or begins, nothing has fewer steps
+        task = progress.add_task("starting redis, workers, relay and schedule", total=most)
 
         def step(text: str) -> None:
             if not said.is_terminal:
@@ -263,3 +266,4 @@ def _progress(days: int) -> Iterator[Any]:
             progress.update(task, description=text, advance=1)
 
         yield step
+        progress.update(task, completed=most)
