@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from ptkstore.application.read_profile import ProfileView
-from ptkstore.cli.output import console, print_rows
+from ptkstore.cli.output import console, counted, print_rows
 
 
 def profile_json(view: ProfileView) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _line(view: ProfileView) -> str:
         return f"by formula{told}{_menu(view)}"
     if view.state is None:
         return "by samples: none yet; until then the declared loss, on all rows"
-    age = f"{view.age} of {view.max_age} windows old"
+    age = f"{view.age} of {counted(view.max_age or 0, 'window')} old"
     drifted = "" if view.drifted_at is None else f", drifted at window {view.drifted_at}"
     return f"by samples: {view.state}, {age}{drifted}{_menu(view)}"
 

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import ptkstore
+from ptkstore.application.read_profile import ProfileView
 from ptkstore.cli import output
 from ptkstore.cli.output import counted, progress
+from ptkstore.cli.profiles import _line
 from ptkstore.domain.ptks import duration, duration_text
 from tests.ptkstore.application.world import trips
 from tests.ptkstore.cli.test_commands import CREATE, Line
@@ -70,3 +72,8 @@ def test_progress_is_for_terminals(ptk: Line, monkeypatch: pytest.MonkeyPatch) -
     with progress("looking") as tell:
         tell("prepare/taxi/0 [bold](1 done)")
     assert "prepare/taxi/0 [bold](1 done)" in screen.getvalue()
+
+
+def test_the_age_of_a_profile_is_counted_so_too() -> None:
+    view = ProfileView("samples", (), state="answered", age=1, max_age=1)
+    assert "answered, 1 of 1 window old" in _line(view)
