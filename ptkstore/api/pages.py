@@ -52,6 +52,14 @@ def number_in(cursor: str | None) -> int:
     return number_at("0" if cursor is None else place_in(cursor))
 
 
+def name_in(cursor: str | None) -> str:
+    """The name in a cursor, empty without one, or `InvalidRequest`."""
+    place = "" if cursor is None else place_in(cursor)
+    if not place.isascii() or not place.isprintable():
+        raise InvalidRequest("this cursor was not given by this service")
+    return place
+
+
 def number_at(place: str) -> int:
     """The whole number at a place, or `InvalidRequest`."""
     if not place.isascii() or not place.isdecimal() or len(place) > NUMBER_DIGITS:

@@ -12,7 +12,7 @@ from ptkstore.ports.catalog import Begin
 class Followed:
     """A subscription, the last version it was told of or that became a dead letter, and how many are dead letters.
 
-    The dead letters themselves are there only where one subscription is asked for.
+    The dead letters themselves, all or those of a page, are there only where one subscription is asked for.
     """
 
     subscription: Subscription
@@ -22,20 +22,34 @@ class Followed:
 
 
 def subscriptions_of(
-    ptk_id: str | None = None, team: str | None = None, *, begin: Begin
+    ptk_id: str | None = None,
+    team: str | None = None,
+    *,
+    after: str = "",
+    limit: int | None = None,
+    begin: Begin,
 ) -> tuple[Followed, ...]:
-    """All subscriptions, or those of a PTK, or of a team, by id."""
+    """All subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
     with begin() as uow:
-        found = [one for one in uow.subscriptions.of(ptk_id) if team is None or one.team == team]
+        found = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)
         names = [one.id for one in found]
-        letters, positions = uow.subscriptions.letters_of(names), uow.deliveries.positions(names)
-        return tuple(Followed(one, positions[one.id], len(letters.get(one.id, ()))) for one in found)
+        missed, positions = uow.subscriptions.missed(names), uow.deliveries.positions(names)
+        return tuple(Followed(one, positions[one.id], missed.get(one.id, 0)) for one in found)
 
 
-def deliveries_of(subscription_id: str, *, begin: Begin) -> Followed:
-    """One subscription; `UnknownName` if there is none."""
+def deliveries_of(
+    subscription_id: str, *, after: int = 0, limit: int | None = None, begin: Begin
+) -> Followed:
+    """One subscription, with its dead letters after a version: all, or so many.
+
+    Raises
+    ------
+    UnknownName
+        There is none.
+    """
     with begin() as uow:
         subscription = uow.subscriptions.get(subscription_id)
         position = uow.deliveries.positions([subscription_id])[subscription_id]
-        letters = uow.subscriptions.dead_letters(subscription_id)
-        return Followed(subscription, position, len(letters), letters)
+        missed = uow.subscriptions.missed([subscription_id]).get(subscription_id, 0)
+        letters = uow.subscriptions.dead_letters(subscription_id, after=after, limit=limit)
+        return Followed(subscription, position, missed, letters)

@@ -25,8 +25,15 @@ class Subscriptions(Protocol):
         """Those of these that exist, by id."""
         ...
 
-    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
-        """Of one PTK or all."""
+    def of(
+        self,
+        ptk_id: str | None = None,
+        *,
+        team: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> tuple[Subscription, ...]:
+        """Of one PTK, of one team or all, by id: all after an id, or so many."""
         ...
 
     def save(self, subscriptions: Iterable[Subscription]) -> None:
@@ -45,12 +52,18 @@ class Subscriptions(Protocol):
         """It was delivered after all."""
         ...
 
-    def dead_letters(self, subscription_id: str) -> tuple[DeadLetter, ...]:
-        """By version."""
+    def dead_letters(
+        self, subscription_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[DeadLetter, ...]:
+        """By version: all after one, or so many."""
         ...
 
     def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these that has any, by version."""
+        ...
+
+    def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """How many dead letters each of these has that has any."""
         ...
 
     def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:

@@ -93,6 +93,7 @@ class DeadLetterOut(Wire):
 
 
 class Deliveries(SubscriptionOut):
-    """How far a subscription has heard, and what it missed."""
+    """How far a subscription has heard, and what it missed: all, or a page of that."""
 
     dead_letters: Annotated[list[DeadLetterOut], Field(description="by version")]
+    next_cursor: str | None

@@ -74,13 +74,20 @@ class Subscribing(Adapters):
                 return shown if shown > after else None
             time.sleep(min(LOOK_SECONDS, left))
 
-    def subscriptions(self, ptk_id: str | None = None, *, team: str | None = None) -> tuple[Followed, ...]:
+    def subscriptions(
+        self,
+        ptk_id: str | None = None,
+        *,
+        team: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> tuple[Followed, ...]:
         """See `application.read_deliveries`."""
-        return subscriptions_of(ptk_id, team, begin=self.read)
+        return subscriptions_of(ptk_id, team, after=after, limit=limit, begin=self.read)
 
-    def deliveries(self, subscription_id: str) -> Followed:
+    def deliveries(self, subscription_id: str, *, after: int = 0, limit: int | None = None) -> Followed:
         """See `application.read_deliveries`."""
-        return deliveries_of(subscription_id, begin=self.read)
+        return deliveries_of(subscription_id, after=after, limit=limit, begin=self.read)
 
     def due_deliveries(self) -> DueDeliveries:
         """See `application.deliver_due`; for the relay."""

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -178,6 +179,31 @@ class DeliveriesContract:
                 (3, NOW + SECOND, False),
             ]
             assert set(uow.subscriptions.letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
+            assert uow.subscriptions.missed(["sub", "other", "nobody"]) == {"sub": 3, "other": 1}
+
+    def test_subscriptions_and_dead_letters_are_found_in_parts(self, catalog: SqlCatalog) -> None:
+        teams = {"sub_d": "ads", "sub_b": "ads", "sub_a": "taxi", "sub_c": "ads"}
+        with catalog.begin() as uow:
+            for name, team in teams.items():
+                uow.subscriptions.add(Subscription(name, PTK, "redis-stream:s", team))
+            uow.subscriptions.add(Subscription("sub_bb", "taxi.other", "redis-stream:s", "ads"))
+            for number in (3, 1, 2):
+                uow.subscriptions.add_dead_letter(DeadLetter("sub_a", number, "timeout", NOW))
+            uow.commit()
+        with catalog.begin() as uow:
+            found = uow.subscriptions.of
+
+            def ids(*given: Any, **more: Any) -> list[str]:
+                return [one.id for one in found(*given, **more)]
+
+            assert ids() == ["sub_a", "sub_b", "sub_bb", "sub_c", "sub_d"]
+            assert ids(team="ads", limit=2) == ["sub_b", "sub_bb"]
+            assert ids(team="ads", after="sub_bb", limit=2) == ["sub_c", "sub_d"]
+            assert ids(PTK, team="ads", after="sub_b") == ["sub_c", "sub_d"]
+            assert ids(after="sub_d") == ids(team="nobody") == []
+            letters = uow.subscriptions.dead_letters
+            assert [one.number for one in letters("sub_a", limit=2)] == [1, 2]
+            assert [one.number for one in letters("sub_a", after=2, limit=2)] == [3]
 
 
 class TestDeliveriesOnSqlite(OnSqlite, DeliveriesContract):

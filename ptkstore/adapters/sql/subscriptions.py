@@ -50,12 +50,21 @@ class SqlSubscriptions:
             found.update((row.id, _subscription(row)) for row in self._connection.execute(query))
         return found
 
-    def of(self, ptk_id: str | None = None) -> tuple[Subscription, ...]:
-        """Of one PTK or all."""
-        query = select(t.subscriptions).order_by(t.subscriptions.c.id)
+    def of(
+        self,
+        ptk_id: str | None = None,
+        *,
+        team: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> tuple[Subscription, ...]:
+        """Of one PTK, of one team or all, by id."""
+        query = select(t.subscriptions).where(t.subscriptions.c.id > after).order_by(t.subscriptions.c.id)
         if ptk_id is not None:
             query = query.where(t.subscriptions.c.ptk_id == ptk_id)
-        return tuple(map(_subscription, self._connection.execute(query)))
+        if team is not None:
+            query = query.where(t.subscriptions.c.team == team)
+        return tuple(map(_subscription, self._connection.execute(query.limit(limit))))
 
     def save(self, subscriptions: Iterable[Subscription]) -> None:
         """Write health and status."""
@@ -91,9 +100,13 @@ class SqlSubscriptions:
         """It was delivered after all."""
         self._connection.execute(delete(t.dead_letters).where(_letter(subscription_id, number)))
 
-    def dead_letters(self, subscription_id: str) -> tuple[DeadLetter, ...]:
+    def dead_letters(
+        self, subscription_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[DeadLetter, ...]:
         """By version."""
-        return self.letters_of([subscription_id]).get(subscription_id, ())
+        letter = t.dead_letters.c
+        query = select(t.dead_letters).where(letter.subscription_id == subscription_id, letter.number > after)
+        return tuple(map(_dead_letter, self._connection.execute(query.order_by(letter.number).limit(limit))))
 
     def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these that has any."""
@@ -106,6 +119,14 @@ class SqlSubscriptions:
             )
             letters += map(_dead_letter, self._connection.execute(query))
         return {name: tuple(some) for name, some in groupby(letters, lambda one: one.subscription_id)}
+
+    def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """How many dead letters each of these has that has any."""
+        owner, found = t.dead_letters.c.subscription_id, dict[str, int]()
+        for ids in parts(subscription_ids):
+            query = select(owner, func.count()).where(owner.in_(ids)).group_by(owner)
+            found.update((name, int(count)) for name, count in self._connection.execute(query))
+        return found
 
     def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""

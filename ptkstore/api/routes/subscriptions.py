@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 
-from ptkstore.api.guard import WhoAsks
+from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, page_of
+from ptkstore.api.pages import Cursor, Limit, cursor_at, name_in, number_in
 from ptkstore.api.resources import Resource
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
@@ -67,8 +68,12 @@ def list_subscriptions(
     """List the subscriptions of the caller's team; an administrator sees all."""
     who = caller.principal
     team = None if who.administers else who.team
-    mine = caller.service.subscriptions(ptk_id, team=team)
-    return page_of(mine, lambda one: one.subscription.id, subscription_document, cursor, limit)
+    found = caller.service.subscriptions(ptk_id, team=team, after=name_in(cursor), limit=limit + 1)
+    shown = found[:limit]
+    return {
+        "items": [subscription_document(one) for one in shown],
+        "next_cursor": cursor_at(shown[-1].subscription.id) if len(found) > limit else None,
+    }
 
 
 @resource.route(
@@ -77,9 +82,14 @@ def list_subscriptions(
     Action.SUBSCRIPTION_READ,
     response_model=Deliveries,
 )
-def show_deliveries(subscription_id: SubscriptionId, caller: WhoAsks) -> dict[str, Any]:
-    """Show how far a subscription has heard, how its endpoint answers, and which versions it missed."""
-    return deliveries_document(caller.service.deliveries(subscription_id))
+def show_deliveries(
+    subscription_id: SubscriptionId, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """Show how far a subscription has heard, how its endpoint answers, and which versions it missed.
+
+    Pages are counted in dead letters.
+    """
+    return _deliveries(caller, subscription_id, number_in(cursor), limit)
 
 
 @resource.route(
@@ -117,7 +127,7 @@ def redeliver(subscription_id: SubscriptionId, body: RedeliverIn, caller: WhoAsk
 def disable_subscription(subscription_id: SubscriptionId, caller: WhoAsks) -> dict[str, Any]:
     """Send nothing to a subscription until it is enabled again; versions wait for that. Repeatable."""
     caller.service.disable_subscription(subscription_id)
-    return deliveries_document(caller.service.deliveries(subscription_id))
+    return _deliveries(caller, subscription_id)
 
 
 @resource.route(
@@ -129,10 +139,20 @@ def disable_subscription(subscription_id: SubscriptionId, caller: WhoAsks) -> di
 def enable_subscription(subscription_id: SubscriptionId, body: EnableIn, caller: WhoAsks) -> dict[str, Any]:
     """Send to a disabled subscription again, from the version on where it stopped; repeatable."""
     caller.service.enable_subscription(subscription_id, redelivering=body.redeliver)
-    return deliveries_document(caller.service.deliveries(subscription_id))
+    return _deliveries(caller, subscription_id)
 
 
 @resource.route("DELETE", "/subscriptions/{subscription_id}", Action.SUBSCRIPTION_DELETE, status=204)
 def unsubscribe(subscription_id: SubscriptionId, caller: WhoAsks) -> None:
     """End a subscription; a message on its way may still arrive."""
     caller.service.unsubscribe(subscription_id)
+
+
+def _deliveries(caller: Caller, subscription_id: str, after: int = 0, limit: int = 100) -> dict[str, Any]:
+    found = caller.service.deliveries(subscription_id, after=after, limit=limit + 1)
+    letters = found.dead_letters[:limit]
+    more = len(found.dead_letters) > limit
+    return {
+        **deliveries_document(replace(found, dead_letters=letters)),
+        "next_cursor": cursor_at(str(letters[-1].number)) if more else None,
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -68,4 +69,6 @@ class RemoteSubscribing:
 
     def deliveries(self, subscription_id: str) -> Followed:
         """One subscription with its dead letters."""
-        return self._http.get(path_of("subscriptions", subscription_id, "deliveries"), followed_of)
+        path = path_of("subscriptions", subscription_id, "deliveries")
+        parts = list(self._http.documents(path, followed_of))
+        return replace(parts[-1], dead_letters=tuple(one for part in parts for one in part.dead_letters))

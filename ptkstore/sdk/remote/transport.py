@@ -58,14 +58,19 @@ class Transport:
         items: str = "items",
     ) -> Iterator[_T]:
         """All items of a list, each through `part`; `items` is their name in a page."""
+        for found in self.documents(path, lambda page: [part(one) for one in page[items]], params):
+            yield from found
+
+    def documents(
+        self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None
+    ) -> Iterator[_T]:
+        """What `part` takes out of each page of a document, one at least."""
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
             found, cursor = self.get(
-                path,
-                lambda page: ([part(one) for one in page[items]], page["next_cursor"]),
-                {**more, "limit": PAGE},
+                path, lambda page: (part(page), page["next_cursor"]), {**more, "limit": PAGE}
             )
-            yield from found
+            yield found
             if cursor is None:
                 return
             more["cursor"] = cursor

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import EVERY, Action, Role
@@ -407,7 +408,63 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
         "disabled_code": None,
         "missed": 0,
         "dead_letters": [],
+        "next_cursor": None,
     }
+
+
+def test_subscriptions_come_in_pages_that_are_cut_where_they_are_kept(
+    api: Api, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("speed", "other"):
+        api.world.register(name)
+    wanted = [*[("speed", "taxi")] * 5, *[("other", "taxi")] * 2, *[("speed", "ads")] * 3]
+    made = [
+        api.world.service.subscribe_to_ptk(f"taxi.{name}", f"redis-stream:s{n}", team=team)[0].id
+        for n, (name, team) in enumerate(wanted)
+    ]
+    mine = sorted(made[:7])
+    with api.world.service.begin() as uow:
+        for one in made:
+            uow.subscriptions.add_dead_letter(DeadLetter(one, 1, "timeout", api.world.clock.now()))
+        uow.commit()
+    seen: list[int] = []
+    of = SqlSubscriptions.of
+
+    def counted(self: SqlSubscriptions, *given: Any, **more: Any) -> Any:
+        found = of(self, *given, **more)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(SqlSubscriptions, "of", counted)
+    path = "/v1/subscriptions"
+    for limit in (1, 2, 3, 6, 7, 8, 10, 11):
+        items = all_items(client, path, limit=limit)
+        assert [one["id"] for one in items] == mine
+        assert {one["missed"] for one in items} == {1}
+        assert max(seen) <= limit + 1
+        seen.clear()
+    of_one = all_items(client, path, ptk_id="taxi.other", limit=1)
+    assert [one["ptk_id"] for one in of_one] == ["taxi.other"] * 2
+    for cursor in ("AAAA", "4oKs"):  # a database takes no zeros in a text
+        assert problem(client.get(path, params={"cursor": cursor})) == (400, "invalid-request")
+
+
+def test_dead_letters_come_in_pages(api: Api, client: httpx.Client) -> None:
+    api.world.register()
+    made = client.post(
+        "/v1/subscriptions", json={"ptk_id": "taxi.speed", "endpoint": "redis-stream:s"}
+    ).json()["id"]
+    with api.world.service.begin() as uow:
+        for number in range(1, 8):
+            uow.subscriptions.add_dead_letter(DeadLetter(made, number, "timeout", api.world.clock.now()))
+        uow.commit()
+    path = f"/v1/subscriptions/{made}/deliveries"
+    for limit in (1, 3, 6, 7, 8):
+        letters = all_items(client, path, items="dead_letters", limit=limit)
+        assert [one["version"] for one in letters] == [1, 2, 3, 4, 5, 6, 7]
+    page = client.get(path, params={"limit": 2}).json()
+    assert ([one["version"] for one in page["dead_letters"]], page["missed"]) == ([1, 2], 7)
+    assert problem(client.get(path, params={"cursor": "eHg"})) == (400, "invalid-request")
 
 
 def test_a_secret_is_rotated_over_http_and_shown_once(

@@ -23,7 +23,6 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
-from ptkstore.application.ingest_records import IngestReply
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.accountants import Accountant
@@ -43,7 +42,7 @@ from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips, unheard_batch
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
 
@@ -364,6 +363,23 @@ def test_dead_letters_are_counted_in_a_list_and_told_of_one_subscription(store: 
     assert (read.missed, read.dead_letters) == (2, ())  # none is made up
 
 
+def test_dead_letters_and_subscriptions_are_read_to_their_end(
+    store: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "PAGE", 3)
+    world.stream()
+    world.register()
+    made = [store.subscribe_to_ptk("taxi.speed", f"redis-stream:s{n}").id for n in range(7)]
+    with world.service.begin() as uow:
+        for number in range(1, 8):
+            uow.subscriptions.add_dead_letter(DeadLetter(made[0], number, "timeout", world.clock.now()))
+        uow.commit()
+    told = store.deliveries(made[0])
+    assert (told["id"], told["missed"]) == (made[0], 7)
+    assert [letter["version"] for letter in told["dead_letters"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert [one["id"] for one in store.subscriptions()] == sorted(made)
+
+
 def test_a_subscription_hears_and_ends(store: Store, world: World) -> None:
     world.stream()
     world.register()
@@ -486,134 +502,6 @@ def test_lists_are_read_to_their_end(remote: Store, world: World, monkeypatch: p
     for number in range(7):
         world.stream(f"s{number}")
     assert remote.service.streams() == world.service.streams()
-
-
-def test_a_large_table_goes_in_parts_each_of_them_once(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
-    world.stream()
-    table = trips([0.1] * 8)
-    first, second = remote.ingest(STREAM, table, "b"), remote.ingest(STREAM, table, "b")
-    assert (first.accepted, first.repeated) == (8, False)
-    assert (second.accepted, second.repeated) == (0, True)
-    with world.service.begin() as uow:
-        assert all(uow.streams.knows_batch(STREAM, name) for name in ("b", "b.1", "b.2"))
-
-
-def sent_by(remote: Store, monkeypatch: pytest.MonkeyPatch) -> list[pa.Table]:
-    """The parts that are sent from here on."""
-    sent: list[pa.Table] = []
-    send = RemoteService._ingest
-
-    def ingest(self: RemoteService, stream: str, table: pa.Table, batch_id: str) -> IngestReply:
-        sent.append(table)
-        return send(self, stream, table, batch_id)
-
-    monkeypatch.setattr(RemoteService, "_ingest", ingest)
-    return sent
-
-
-def test_a_slice_of_a_large_table_goes_in_as_few_parts_as_a_copy_of_it(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.stream()
-    whole = trips([0.1] * 10_000, zone=pa.array(["long" * 100] * 10_000))
-    part = whole.slice(5_000, 100)
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", part.nbytes)
-    sent = sent_by(remote, monkeypatch)
-    assert remote.ingest(STREAM, part, "b").accepted == 100
-    assert [one.num_rows for one in sent] == [100]
-
-
-def test_long_rows_that_lie_together_go_in_smaller_parts(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.stream()
-    zone = pa.array(["z"] * 900 + ["z" * 2_000] * 100)
-    table = trips([0.1] * 1_000, zone=zone)
-    limit = 50_000
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", limit)
-    sent = sent_by(remote, monkeypatch)
-    assert remote.ingest(STREAM, table, "b").accepted == 1_000
-    assert max(one.nbytes for one in sent) <= 1.25 * limit
-    assert len(sent) <= 3 * table.nbytes / limit
-    assert pa.concat_tables(sent).column("zone").to_pylist() == zone.to_pylist()
-    assert remote.ingest(STREAM, table, "b").repeated
-
-
-def test_one_row_longer_than_a_part_goes_by_itself(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.stream()
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_BYTES", 100)
-    sent = sent_by(remote, monkeypatch)
-    assert remote.ingest(STREAM, trips([0.1] * 2, zone=pa.array(["z" * 500, "z"])), "b").accepted == 2
-    assert [one.num_rows for one in sent] == [1, 1]
-
-
-@pytest.mark.parametrize("name", [None, "b"])
-def test_a_large_table_whose_last_part_nobody_answered_for_is_named_whole(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None
-) -> None:
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
-    monkeypatch.setattr(transport, "TRIES", 1)  # it would ask again, and be told
-    world.stream()
-    table = trips([0.1] * 8)
-    unheard_batch(monkeypatch, 3)
-    with pytest.raises(e.OutcomeUnknown, match="send the same rows again as batch") as told:
-        remote.ingest(STREAM, table, name)
-    named = str(told.value).split("'")[1]
-    assert named == (name or named)
-    again = remote.ingest(STREAM, table, named)
-    assert (again.accepted, again.repeated) == (0, True)
-
-
-@pytest.mark.parametrize("name", [None, "b"])
-@pytest.mark.parametrize("kind", [e.Unavailable, e.TooManyRequests, e.InvalidRequest])
-def test_a_large_table_whose_second_part_is_refused_is_named_so_that_it_is_stored_once(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None, kind: type[Exception]
-) -> None:
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
-    monkeypatch.setattr(transport, "TRIES", 1)
-    world.stream()
-    table, store, seen = trips([0.1] * 8), world.service.ingest, list[str]()
-
-    def ingest(stream: str, rows: Any, batch_id: str) -> IngestReply:
-        seen.append(batch_id)
-        if len(seen) == 2:
-            raise kind("not now")
-        return store(stream, rows, batch_id)
-
-    monkeypatch.setattr(world.service, "ingest", ingest)
-    with pytest.raises(e.OutcomeUnknown, match="the next was not taken: not now") as told:
-        remote.ingest(STREAM, table, name)
-    assert type(told.value.__cause__) is kind
-    named = str(told.value).split("'")[1]
-    assert named == (name or seen[0])
-    assert remote.ingest(STREAM, table, named).accepted == 5
-    assert remote.ingest(STREAM, table, named).repeated
-
-
-def test_a_large_table_whose_first_part_is_refused_is_not_stored(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 3)
-    with pytest.raises(e.UnknownName):
-        remote.ingest(STREAM, trips([0.1] * 8))
-
-
-def test_the_id_of_the_last_part_is_looked_at_before_the_first_is_sent(
-    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.stream()
-    monkeypatch.setattr("ptkstore.sdk.remote.service.PART_ROWS", 1)
-    with pytest.raises(e.InvalidRequest, match="1 to 197 printable ASCII characters"):
-        remote.ingest(STREAM, trips([0.1] * 11), "b" * 198)
-    with world.service.begin() as uow:
-        assert not uow.streams.knows_batch(STREAM, "b" * 198)
-    assert remote.ingest(STREAM, trips([0.1] * 11), "b" * 197).accepted == 11
-    assert remote.ingest(STREAM, trips([0.1]), "b" * 200).accepted == 1
 
 
 def test_a_remote_store_is_worked_on_by_others(remote: Store) -> None:
