@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from ptkstore.settings import Settings
 from tests.infra.rendering import INFRA, PROCESSES, SECRETS, compose, compose_file, compose_schema
@@ -21,6 +22,25 @@ def test_it_is_a_compose_file() -> None:
 def test_a_file_that_is_none_is_refused() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**compose_file(), "servces": {}}, compose_schema())
+
+
+def merged(first: Any, second: Any) -> Any:
+    """As compose puts two files together: lists are appended."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first | {
+            name: merged(first[name], new) if name in first else new for name, new in second.items()
+        }
+    return first + second if isinstance(first, list) and isinstance(second, list) else second
+
+
+def test_the_file_of_the_guide_that_lets_team_code_run_fits_beside_it() -> None:
+    guide = (INFRA.parent / "docs" / "guide" / "operate.md").read_text()
+    (shown,) = re.findall(r"example: compose, tested as it stands -->\n```yaml\n(.*?)```", guide, re.DOTALL)
+    both = merged(compose_file(), yaml.load(shown, yaml.CSafeLoader))
+    jsonschema.validate(both, compose_schema())
+    for name in OURS:
+        wanted = ["seccomp=unconfined"] if name in ("api", "worker") else []
+        assert both["services"][name]["security_opt"] == ["no-new-privileges:true", *wanted]
 
 
 @pytest.mark.parametrize("missing", sorted(SECRETS))
