@@ -56,7 +56,7 @@ def load_state(path_or_url: str | Path) -> ReleasedState:
         if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
             raise CorruptStateError(f"a file of table {table!r} is not the one that was published")
         tables[table] = data
-    return ReleasedState.from_parts(tables, manifest.get("state"))
+    return ReleasedState.from_parts(tables, manifest.get("state"), is_read=True)
 
 
 def _checked_entry(entry: Any) -> tuple[str, int, str]:

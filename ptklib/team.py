@@ -175,7 +175,7 @@ def state_of_own(state: ReleasedState, family: type[DPEstimator]) -> ReleasedSta
     known = signature(family).parameters
     budget = {name: params[name] for name in ("epsilon", "delta") if name in known}
     own = family(**(params["arguments"] or {}), **budget)
-    return ReleasedState(state.tables, {**state.meta, **own.to_spec()})
+    return ReleasedState(state.tables, {**state.meta, **own.to_spec()}, is_read=True)
 
 
 def _refuse(what: str) -> NoReturn:

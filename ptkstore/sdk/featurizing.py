@@ -65,7 +65,7 @@ def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:
     return Ptk(
         id=manifest["ptk_id"],
         version=manifest["version"],
-        model_state=ReleasedState.from_parts(tables, manifest["state"]),
+        model_state=ReleasedState.from_parts(tables, manifest["state"], is_read=True),
         config=manifest["config"],
         tau=manifest["tau"],
         oldest_contributing_window=manifest["oldest_contributing_window"],

@@ -195,6 +195,27 @@ def test_a_malformed_description_is_refused(state: ReleasedState, fields: dict[s
         ReleasedState(state.tables, changed(state, **fields))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"noise_std": {"statistics": {"a\0b": 1.0}}},
+        {"noise_std": {"other": {"count": 1.0}}},
+        {"noise_variance": {"\x1b]52;c;YQ==\x07": 1.0}},
+        {"defaults": {"statistics": {"of_nobody": 1.0}}},
+    ],
+    ids=str,
+)
+def test_a_state_of_names_that_were_allowed_when_it_was_made_is_read(
+    state: ReleasedState, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    meta = changed(state, **fields)
+    with pytest.raises(CorruptStateError):
+        ReleasedState(state.tables, meta)
+    old = ReleasedState(state.tables, meta, is_read=True)
+    for read in (ReleasedState.from_files(old.to_files()), load_state(publish(old, tmp_path))):
+        assert read.to_files() == old.to_files()
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
 def test_numbers_that_are_not_finite_are_refused(state: ReleasedState, value: float | None) -> None:
     table = state.tables["statistics"]

@@ -79,7 +79,9 @@ def continued(
     """A stored state of team code as one of the team's own class."""
     schemas = {name: schema.to_json() for name, schema in described.table_schemas().items()}
     return ReleasedState(
-        tables, {"format_version": FORMAT_VERSION, **estimator.to_spec(), "tables": schemas, **meta}
+        tables,
+        {"format_version": FORMAT_VERSION, **estimator.to_spec(), "tables": schemas, **meta},
+        is_read=True,
     )
 
 
