@@ -1,6 +1,5 @@
-"""Measures the service: `make bench-service`. Lookups, writes and publications on a real redis-server."""
+"""Measures the service on real servers: `make bench-service`, or this script with names of parts, as `ptklib.py`."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -8,22 +7,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
-from benchmarks import service_featurizer, service_http, service_lookups, service_subscribers, service_windows  # noqa: E402
-from benchmarks.measuring import table, verdict  # noqa: E402
+from benchmarks.measuring import verdict  # noqa: E402
+from benchmarks.parts import chosen, measure  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "service.json"
-PARTS = (service_lookups, service_subscribers, service_featurizer, service_windows, service_http)
+PARTS = ("lookups", "subscribers", "featurizer", "windows", "http")
 
 
-def main() -> int:
-    found = [row for part in PARTS for row in part.rows()]
-    print(table(found))
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
-    REPORT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+def main(wanted: list[str]) -> int:
+    found = measure("service", chosen(wanted, PARTS), REPORT)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"\nload of the machine {load} on {os.cpu_count()} processors")
     return verdict(found, REPORT.relative_to(ROOT))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from benchmarks.measuring import Row, measured, verdict
+from benchmarks.parts import measure
 
 
 def row(name: str, *, ours: float) -> Row:
@@ -35,6 +38,45 @@ def test_the_exit_code_of_every_topic_is_its_verdict(repository: Path, topic: st
     text = (repository / "benchmarks" / f"{topic}.py").read_text()
     assert "    return verdict(found, REPORT.relative_to(ROOT))\n\n\nif __name__" in text
     assert "raise SystemExit(main(" in text
+
+
+def a_part(*rows: Row) -> ModuleType:
+    made = ModuleType("a part")
+    made.rows = lambda: list(rows)  # type: ignore[attr-defined]
+    return made
+
+
+def test_what_a_part_has_measured_is_kept_when_another_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "out" / "it.json"
+    fails = ModuleType("a part without rows")
+    for name, part in {
+        "a": a_part(row("a-wait", ours=0.5)),
+        "b": fails,
+        "c": a_part(row("c-wait", ours=0.5)),
+    }.items():
+        monkeypatch.setitem(sys.modules, f"benchmarks.it_{name}", part)
+    with pytest.raises(ExceptionGroup, match="parts that failed"):
+        measure("it", ("a", "b", "c"), report)
+    assert [kept["id"] for kept in json.loads(report.read_text())] == ["a-wait", "c-wait"]
+    assert capsys.readouterr().out.count("| a wait (s) |") == 2
+    monkeypatch.setitem(sys.modules, "benchmarks.it_a", a_part(row("a-wait", ours=0.7)))
+    assert measure("it", ("a",), report) == [row("a-wait", ours=0.7)]
+    assert [(kept["id"], kept["ours"]) for kept in json.loads(report.read_text())] == [
+        ("c-wait", 0.5),
+        ("a-wait", 0.7),
+    ]
+
+
+@pytest.mark.parametrize("topic", ["ptklib", "service"])
+def test_parts_are_measured_by_their_names(repository: Path, topic: str) -> None:
+    command = [sys.executable, str(repository / "benchmarks" / f"{topic}.py"), "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("no such part: nothing; parts are ")
+    for part in done.stderr.strip().rpartition(" are ")[2].split(", "):
+        assert "\ndef rows(" in (repository / "benchmarks" / f"{topic}_{part}.py").read_text()
 
 
 @pytest.fixture
