@@ -31,6 +31,13 @@ def served_version(session: Session, name: str) -> int | None:
     return None if view is None else view.current_version_number or 0
 
 
+def version_before(session: Session, name: str, version: int) -> int | None:
+    """The newest version below this one that was served and can still be pinned."""
+    listed = session.registry.list_feature_view_versions(name, PROJECT)
+    numbers = [int(entry["version_number"]) for entry in listed]
+    return max((number for number in numbers if number < version), default=None)
+
+
 def pinned_view(session: Session, name: str, version: int) -> FeatureView | None:
     """What readers of `name@vN` get."""
     from feast import FeatureView

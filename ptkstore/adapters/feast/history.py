@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,16 +24,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ptkstore.adapters.feast.files import sync_folder
 from ptkstore.adapters.feast.names import AS_OF_COLUMN, PUBLISHED_COLUMN, VERSION_FEATURE, is_view_of
 from ptkstore.adapters.feast.parts import Part, parts_of, read_rows, read_schema, write_parts
+from ptkstore.adapters.feast.placing import name_of, new_folder, place, remove, writing
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.errors import CorruptObject
 
 _KEYS = b"ptk.keys"
 _FLOOR = datetime(1970, 1, 1, tzinfo=UTC)
 _SMALL_ROWS = 65_536
-_ABANDONED_SECONDS = 3_600.0  # of a process that was killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,35 @@ class History:
         self, table: ViewTable, version: int, *, as_of: datetime, published_at: datetime, after: int | None
     ) -> None:
         """Write the history of a version on top of that of version `after`; repeatable; durable on return."""
+        with self.written(table, version, as_of=as_of, published_at=published_at, after=after) as put:
+            put()
+
+    @contextmanager
+    def written(
+        self, table: ViewTable, version: int, *, as_of: datetime, published_at: datetime, after: int | None
+    ) -> Iterator[Callable[[], None]]:
+        """As `write`, where no reader looks until what this gives is called; nothing stays if it is not.
+
+        Raises `CorruptObject` if the history of `after` was damaged or lost alone; where none is left of any version
+        before, as on a machine that was set up anew, this one begins it. `Unavailable` if the file system fails.
+        """
+        target = self.path(table.view, version)
+        with new_folder(target) as made:
+            with writing(target):
+                self._fill(made, table, version, as_of, published_at, after)
+            yield lambda: place(made, target)
+
+    def _fill(
+        self,
+        made: Path,
+        table: ViewTable,
+        version: int,
+        as_of: datetime,
+        published_at: datetime,
+        after: int | None,
+    ) -> None:
         rows = dated(table.rows, as_of, published_at)
-        earlier = self._earlier(table, rows.schema, after)
+        earlier = self._earlier(table, version, rows.schema, after)
         if not earlier:
             own = pa.concat_tables([rows, without_values(rows, table.keys, _FLOOR, _FLOOR)])
         else:
@@ -81,7 +106,8 @@ class History:
                     without_values(_widened(new, rows.schema), table.keys, _FLOOR, _FLOOR),
                 ]
             )
-        self._put(table, version, _kept(earlier, own, as_of))
+        kept, own = _kept(earlier, own, as_of)
+        write_parts(made, version, kept, own, {_KEYS: json.dumps(table.keys).encode()})
 
     def columns(self, view: str, version: int) -> ViewTable:
         """Keys and columns of a version, without rows."""
@@ -103,7 +129,7 @@ class History:
 
     def delete(self, view: str, version: int) -> None:
         """Delete the history of a version, not what later ones took over; repeatable."""
-        _remove(self.path(view, version))
+        remove(self.path(view, version))
 
     def mark_forgotten(self, view: str, version: int) -> None:
         """Note that nobody can resolve a version from now on."""
@@ -121,63 +147,51 @@ class History:
     def _newest(self, view: str, version: int) -> Path:
         return parts_of(self.path(view, version))[-1].path
 
-    def _earlier(self, table: ViewTable, schema: pa.Schema, after: int | None) -> list[Part]:
+    def _earlier(self, table: ViewTable, version: int, schema: pa.Schema, after: int | None) -> list[Part]:
         """The parts of an earlier version; none if rows under other keys cannot be joined with these."""
-        if after is None or not self.path(table.view, after).exists():
+        if after is None:
             return []
-        parts = parts_of(self.path(table.view, after))
+        path = self.path(table.view, after)
+        if not path.exists():
+            if not any(number < version for number in self.versions(table.view)):
+                return []
+            raise CorruptObject(
+                f"the history of {name_of(path)} is not there: put it back from a copy, or take all of"
+                f" history/{table.view} away and joins in time begin anew"
+            )
+        parts = parts_of(path)
         earlier = read_schema(parts[-1].path)
         same = _keys_of(earlier, table.view) == table.keys
         same = same and all(earlier.field(key).type == schema.field(key).type for key in table.keys)
         return parts if same else []
 
-    def _put(self, table: ViewTable, version: int, parts: Iterable[Part | pa.Table]) -> None:
-        target = self.path(table.view, version)
-        for left in target.parent.glob(".v*"):
-            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
-        made = _hidden(target)
-        made.mkdir(parents=True)
-        write_parts(made, parts, {_KEYS: json.dumps(table.keys).encode()})
-        sync_folder(made)
-        _remove(target)
-        made.rename(target)
-        sync_folder(target.parent)
+
+def _kept(earlier: list[Part], own: pa.Table, as_of: datetime) -> tuple[Iterator[Part | pa.Table], pa.Table]:
+    """The earlier parts, as they are where that is right, and the version's own; the newest, if small, goes into it."""
+    if not earlier:
+        return iter(()), own
+    same_columns = read_schema(earlier[-1].path).remove_metadata() == own.schema.remove_metadata()
+    if earlier[-1].rows + own.num_rows <= _SMALL_ROWS:
+        own = pa.concat_tables([_left(earlier[-1], own.schema, as_of), own])
+        earlier = earlier[:-1]
+    return _as_they_are(earlier, same_columns, own.schema, as_of), own
 
 
-def _kept(earlier: list[Part], own: pa.Table, as_of: datetime) -> Iterator[Part | pa.Table]:
-    """The earlier parts, as they are where that is right, and the version's own rows."""
-    same_columns = (
-        bool(earlier) and read_schema(earlier[-1].path).remove_metadata() == own.schema.remove_metadata()
-    )
-    small: pa.Table | None = None
-    for n, part in enumerate(earlier):
-        joined = n == len(earlier) - 1 and part.rows + own.num_rows <= _SMALL_ROWS
-        if same_columns and as_of not in part.times and not joined:
+def _as_they_are(
+    earlier: list[Part], same_columns: bool, schema: pa.Schema, as_of: datetime
+) -> Iterator[Part | pa.Table]:
+    for part in earlier:
+        if same_columns and as_of not in part.times:
             yield part
-            continue
-        rows = _widened(read_rows(part.path), own.schema)
-        # At one event time the newest version counts; Feast's sort does not keep equal times in order.
-        rows = rows.filter(pc.not_equal(rows[AS_OF_COLUMN], pa.scalar(as_of, TIMESTAMP)))
-        if joined:
-            small = rows
-        elif rows.num_rows:
+        elif (rows := _left(part, schema, as_of)).num_rows:
             yield rows
-    yield own if small is None else pa.concat_tables([small, own])
 
 
-def _hidden(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-
-
-def _remove(path: Path) -> None:
-    """Take a version away in one step; repeatable."""
-    if path.is_file():
-        path.unlink(missing_ok=True)
-    elif path.exists():
-        gone = _hidden(path)
-        path.rename(gone)
-        shutil.rmtree(gone)
+def _left(part: Part, schema: pa.Schema, as_of: datetime) -> pa.Table:
+    """What stays of a part beside a version of this event time, in that version's columns."""
+    rows = _widened(read_rows(part.path), schema)
+    # At one event time the newest version counts; Feast's sort does not keep equal times in order.
+    return rows.filter(pc.not_equal(rows[AS_OF_COLUMN], pa.scalar(as_of, TIMESTAMP)))
 
 
 def _keys_of(schema: pa.Schema, view: str) -> tuple[str, ...]:

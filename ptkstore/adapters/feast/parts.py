@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,10 +16,12 @@ import pyarrow.parquet as pq
 
 from ptkstore.adapters.feast.files import replace_file
 from ptkstore.adapters.feast.names import AS_OF_COLUMN, VERSION_FEATURE
+from ptkstore.adapters.feast.placing import name_of, number_of, unavailable
 from ptkstore.errors import CorruptObject
 
 _T = TypeVar("_T")
 _PARTS = b"ptk.parts"
+_VERSION = b"ptk.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +38,46 @@ def parts_of(path: Path) -> list[Part]:
     """The parts of a version's folder, oldest first; a file of a store before this one is its only part."""
     if path.is_file():
         return [_described(path, read_rows(path, [VERSION_FEATURE, AS_OF_COLUMN]))]
-    files = sorted(path.glob("part-*.parquet"))
-    told = json.loads(read_schema(files[-1]).metadata[_PARTS]) if files else []
-    if len(told) != len(files) or not files:
+    names = _readable(path, lambda: os.listdir(path) if path.exists() else [])
+    files = [path / name for name in sorted(names) if name.startswith("part-")]
+    said = (read_schema(files[-1]).metadata or {}) if files else {}
+    told = json.loads(said.get(_PARTS, b"[]"))
+    # Stores before this one did not name the version.
+    of_this = bool(files) and ("-v" not in files[-1].name or said.get(_VERSION) == _number(number_of(path)))
+    if not of_this or len(told) != len(files):
         raise _damaged(path)
     return [_part(file, one) for file, one in zip(files, told, strict=True)]
 
 
-def write_parts(folder: Path, parts: Iterable[Part | pa.Table], metadata: Mapping[bytes, bytes]) -> None:
-    """Fill a new folder: with links to parts that lie elsewhere, and with files of tables; the last is a table."""
+def write_parts(
+    folder: Path,
+    version: int,
+    kept: Iterable[Part | pa.Table],
+    own: pa.Table,
+    metadata: Mapping[bytes, bytes],
+) -> None:
+    """Fill a new folder: links to parts that lie elsewhere, files of tables, and last the version's own part."""
     told: list[dict[str, Any]] = []
-    for n, part in enumerate(parts):
-        target = folder / f"part-{n:05d}.parquet"
+    for part in kept:
+        target = folder / _file_name(len(told), version)
         if isinstance(part, Part):
             told.append(_told(part))
             _link(part.path, target)
         else:
             told.append(_told(_described(target, part)))
-            _write(part.replace_schema_metadata({**metadata, _PARTS: json.dumps(told).encode()}), target)
+            _write(part.replace_schema_metadata(metadata), target)
+    target = folder / _file_name(len(told), version)
+    told.append(_told(_described(target, own)))
+    about = {_PARTS: json.dumps(told).encode(), _VERSION: _number(version)}
+    _write(own.replace_schema_metadata({**metadata, **about}), target)
+
+
+def _file_name(n: int, version: int) -> str:
+    return f"part-{n:05d}-v{version:08d}.parquet"
+
+
+def _number(version: int) -> bytes:
+    return str(version).encode()
 
 
 def read_rows(path: Path, columns: list[str] | None = None) -> pa.Table:
@@ -70,16 +93,15 @@ def read_schema(path: Path) -> pa.Schema:
 def _readable(path: Path, read: Callable[[], _T]) -> _T:
     try:
         return read()
-    except pa.ArrowInvalid:
-        pass
-    raise _damaged(path)  # outside, for Arrow's message quotes the file
+    except pa.ArrowException:
+        failure: Exception = _damaged(path)
+    except OSError as error:  # Arrow's own have no number: of a footer that cannot be parsed
+        failure = unavailable(path, "read", error) if error.errno else _damaged(path)
+    raise failure  # outside, for Arrow's message quotes the file
 
 
 def _damaged(path: Path) -> CorruptObject:
-    version = path.parent if path.name.startswith("part-") else path
-    return CorruptObject(
-        f"the history of {version.parent.name} v{int(version.stem[1:])} is not what was written any more"
-    )
+    return CorruptObject(f"the history of {name_of(path)} is not what was written any more")
 
 
 def _described(path: Path, rows: pa.Table) -> Part:
@@ -113,7 +135,7 @@ def _link(source: Path, target: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError:
-        shutil.copyfile(source, target)
+        replace_file(target, source.read_bytes(), mode=0o644)
 
 
 def _write(rows: pa.Table, target: Path) -> None:

@@ -15,7 +15,7 @@ from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
 from ptkstore.domain.serving import COMPUTED, Serving
-from ptkstore.errors import Conflict, InvalidRequest, SchemaMismatch
+from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, SchemaMismatch
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class FeastFeatureStore:
     def stage(self, state: PublishedState) -> None:
         """Write all rows of a version where no reader looks yet; repeatable; no effect if a newer is served.
 
-        Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer.
+        Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer, `Conflict` if
+        another version came to be served meanwhile, `CorruptObject` if the history of the served one is damaged.
         """
         tables = view_tables(state)
         with self._sessions.use() as session:
@@ -133,16 +134,42 @@ class FeastFeatureStore:
         self, session: Session, table: ViewTable, state: PublishedState, served: int | None
     ) -> None:
         # The file first: it names what lies online, so that a version never flipped can be cleaned up.
-        if served != state.version or not self._history.path(table.view, state.version).exists():
-            after = served if served is not None and served < state.version else None
-            self._history.write(
-                table, state.version, as_of=state.as_of, published_at=state.published_at, after=after
-            )
+        wanted = served != state.version or not self._history.path(table.view, state.version).exists()
+        if wanted and not self._write_history(session, table, state, served):
+            return
         online.write_rows(session, ptk_view(table, state, self._history), table, state.as_of)
         with session.database.exclusive():
             flips.declare(session, entities_of(table))
         if (serving := _serving(state, table.view)) is not None:
             filled.stage(session, table, state.version, serving, state.as_of, self._history)
+
+    def _write_history(
+        self, session: Session, table: ViewTable, state: PublishedState, served: int | None
+    ) -> bool:
+        """Write it aside, and put it in place in turn; what is served by then has readers and stays as it is.
+
+        False if a newer version is served by then; `Conflict` if this one would go on from another one.
+        """
+        after = served
+        if served == state.version:
+            after = flips.version_before(session, table.view, served)
+        try:
+            with (
+                self._history.written(
+                    table, state.version, as_of=state.as_of, published_at=state.published_at, after=after
+                ) as put,
+                session.database.exclusive(),
+            ):
+                if flips.served_version(session, table.view) == served:
+                    put()
+                    return True
+        except CorruptObject:  # or of a version whose time was over meanwhile
+            if flips.served_version(session, table.view) == served:
+                raise
+        now = flips.served_version(session, table.view)
+        if now is None or now < state.version:
+            raise Conflict(f"another version of {table.view} came before v{state.version}; stage it again")
+        return now == state.version
 
     def _flip(self, session: Session, state: PublishedState, views: Sequence[str]) -> None:
         base = view_name(state.ptk_id, "", 1)

@@ -17,7 +17,7 @@ import pytest
 from ptkstore.adapters.feast import history as history_module
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.tables import ViewTable
-from ptkstore.errors import CorruptObject
+from ptkstore.errors import CorruptObject, Unavailable
 
 VIEW = "taxi__speed"
 FLOOR = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +71,7 @@ def expected(versions: list[tuple[int, list[int], int]]) -> list[tuple[Any, ...]
 
 
 def inode(history: History, version: int, part: int) -> int:
-    return (history.path(VIEW, version) / f"part-{part:05d}.parquet").stat().st_ino
+    return sorted(history.path(VIEW, version).iterdir())[part].stat().st_ino
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_what_earlier_versions_wrote_is_not_written_again(tiny: History) -> None
 def test_small_versions_share_a_part(history: History) -> None:
     for version in range(1, 30):
         put(history, table(version, [1, 2, 3]), version, version, version - 1 or None)
-    assert [path.name for path in history.path(VIEW, 29).iterdir()] == ["part-00000.parquet"]
+    assert len(list(history.path(VIEW, 29).iterdir())) == 1
     assert len(rows_of(history, 29)) == 29 * 3 + 3
 
 
@@ -168,16 +168,58 @@ def test_a_file_of_an_older_store_is_gone_on_with(tiny: History) -> None:
     assert tiny.versions(VIEW) == [1, 3, 4]
 
 
+def as_earlier_stores_wrote(history: History, version: int) -> None:
+    """Parts whose names tell no version, and that do not tell it either."""
+    for file in history.path(VIEW, version).iterdir():
+        rows = pq.read_table(file)
+        about = {key: value for key, value in rows.schema.metadata.items() if key != b"ptk.version"}
+        pq.write_table(
+            rows.replace_schema_metadata(about),
+            file.with_name(f"{file.name.partition('-v')[0]}.parquet"),
+            use_compliant_nested_type=False,
+        )
+        file.unlink()
+
+
+def test_a_folder_of_an_older_store_is_gone_on_with(tiny: History) -> None:
+    told = [(version, list(range(10)), version) for version in (1, 2, 3)]
+    for version, hours, on in told[:2]:
+        put(tiny, table(version, hours), version, on, version - 1 or None)
+    for version in (1, 2):
+        as_earlier_stores_wrote(tiny, version)
+    assert [path.name for path in sorted(tiny.path(VIEW, 2).iterdir())] == [
+        "part-00000.parquet",
+        "part-00001.parquet",
+    ]
+    assert tiny.ends(VIEW, 2) == {1: day(1), 2: day(2)}
+    put(tiny, table(3, told[2][1]), 3, 3, 2)
+    assert rows_of(tiny, 3) == expected(told)
+    sorted(tiny.path(VIEW, 3).iterdir())[-1].unlink()  # what is last now is all of version 2
+    with pytest.raises(CorruptObject, match=f"the history of {VIEW} v3 is not what was written"):
+        tiny.ends(VIEW, 3)
+
+
 def test_a_file_system_without_links_holds_copies(tiny: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = set()
+    real_sync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        real_sync(descriptor)
+
     def no_links(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "fsync", sync)
     told = [(version, list(range(10)), version) for version in (1, 2, 3)]
     for version, hours, on in told:
         put(tiny, table(version, hours), version, on, version - 1 or None)
     assert rows_of(tiny, 3) == expected(told)
     assert inode(tiny, 3, 0) != inode(tiny, 2, 0)
+    path = tiny.path(VIEW, 3)
+    for lasts in (*path.iterdir(), path, path.parent, path.parent.parent, tiny.repo):
+        assert lasts.stat().st_ino in synced
 
 
 def test_a_write_that_was_cut_off_is_no_version_and_goes_away_later(tiny: History) -> None:
@@ -200,15 +242,21 @@ def test_writing_a_version_again_replaces_it(tiny: History) -> None:
         assert rows_of(tiny, 2) == expected([(1, list(range(10)), 1), (2, hours, 2)])
 
 
-@pytest.mark.parametrize("harm", ["cut", "lost", "emptied"])
+@pytest.mark.parametrize("harm", ["cut", "garbled", "lost", "last lost", "emptied"])
 def test_a_damaged_history_is_told_without_its_rows(tiny: History, harm: str) -> None:
     for version in (1, 2):
         put(tiny, table(version, list(range(10))), version, version, version - 1 or None)
     first, last = sorted(tiny.path(VIEW, 2).iterdir())
     if harm == "cut":
         last.write_bytes(last.read_bytes()[:100])
+    elif harm == "garbled":
+        content = bytearray(last.read_bytes())
+        content[-200:-8] = b"\xff" * 192  # of the footer
+        last.write_bytes(content)
     elif harm == "lost":
         first.unlink()
+    elif harm == "last lost":
+        last.unlink()  # what is last now is all of version 1
     else:
         first.unlink()
         last.unlink()
@@ -216,3 +264,24 @@ def test_a_damaged_history_is_told_without_its_rows(tiny: History, harm: str) ->
         tiny.ends(VIEW, 2)
     assert error.value.__cause__ is None
     assert error.value.__context__ is None
+
+
+def test_a_part_that_cannot_be_read_now_is_no_damage(tiny: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tiny, table(1, list(range(10))), 1, 1, None)
+
+    def refuse(_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(pq, "read_schema", refuse)
+    with pytest.raises(Unavailable, match=rf"the history of {VIEW} v1 cannot be read \(EIO\)") as error:
+        tiny.ends(VIEW, 1)
+    assert error.value.__context__ is None
+
+
+def test_columns_that_changed_leave_a_loss_of_the_newest_part_to_be_told(tiny: History) -> None:
+    """The parts before it are this version's own writing, too."""
+    put(tiny, table(1, list(range(10))), 1, 1, None)
+    put(tiny, table(2, list(range(10)), extra=True), 2, 2, 1)
+    sorted(tiny.path(VIEW, 2).iterdir())[-1].unlink()
+    with pytest.raises(CorruptObject, match=f"the history of {VIEW} v2 is not what was written"):
+        tiny.ends(VIEW, 2)

@@ -99,7 +99,8 @@ def test_a_damaged_registry_is_unavailable(light_repo, light_store, make):
 
 def test_a_damaged_history_is_told(light_repo, light_store, make):
     light_store.stage(make.state(1))
-    (light_repo / "history" / VIEW / "v00000001.parquet" / "part-00000.parquet").write_bytes(b"x")
+    (part,) = (light_repo / "history" / VIEW / "v00000001.parquet").iterdir()
+    part.write_bytes(b"x")
     with pytest.raises(CorruptObject, match=f"{VIEW} v1"):
         light_store.flip(make.state(1))
 
@@ -144,5 +145,6 @@ def test_history_files_are_whole_or_absent(light_repo, light_store, make):
     make.publish(light_store, *(make.state(version) for version in (1, 2)))
     history = light_repo / "history"
     names = {str(path.relative_to(history)) for path in history.rglob("*") if path.is_file()}
-    parts = {f"{VIEW}/v0000000{version}.parquet/part-00000.parquet" for version in (1, 2)}
+    folders = {version: f"{VIEW}/v0000000{version}.parquet" for version in (1, 2)}
+    parts = {f"{folder}/part-00000-v0000000{version}.parquet" for version, folder in folders.items()}
     assert names == {"ptk_state/v00000000.parquet", *parts}
