@@ -12,12 +12,13 @@ from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.world import Clock
 
 _TRIES = 5
+_PART = "\x1f"  # between a batch's id and the number of a part: no id that anybody gives holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ def ingest_records(
     stream_name: str,
     table: pa.Table,
     batch_id: str | None = None,
+    part: int | None = None,
     *,
     begin: Begin,
     clock: Clock,
@@ -41,6 +43,9 @@ def ingest_records(
     raw: RawZone,
 ) -> IngestReply:
     """Store the rows of `table` that may enter; a repeated `batch_id` stores nothing twice.
+
+    A batch may come in parts, numbered by `part`, the last of which has no number: a batch is stored once that one is,
+    and a part of a stored batch stores nothing.
 
     Rows become visible by one transaction at the end: before it, files of an unknown token count for nothing. Nothing
     about the rows, not even which windows they touch, enters the catalog.
@@ -58,10 +63,11 @@ def ingest_records(
         batch_id = secrets.token_hex(16)
     elif not 1 <= len(batch_id) <= 200 or not batch_id.isprintable():
         raise InvalidRequest("a batch id has 1 to 200 printable characters")
+    stored_as = batch_id if part is None else f"{batch_id}{_PART}{part}"
     token = secrets.token_hex(16)
     with begin() as uow:
         stream = uow.streams.get(stream_name)
-        if uow.streams.knows_batch(stream_name, batch_id):
+        if _is_known(uow, stream_name, batch_id, stored_as):
             return IngestReply(batch_id, 0, {}, repeated=True)
     rows, exact = tables.conform(table, stream.schema)
     indices = tables.window_indices(rows, stream.schema, stream.policy)
@@ -86,15 +92,15 @@ def ingest_records(
             ) from error
         with begin() as uow:
             uow.streams.lock(stream_name)
-            if uow.streams.knows_batch(stream_name, batch_id):
+            if _is_known(uow, stream_name, batch_id, stored_as):
                 return IngestReply(batch_id, 0, {}, repeated=True)
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
-                uow.streams.add_batch(stream_name, batch_id, token, closed_before)
+                uow.streams.add_batch(stream_name, stored_as, token, closed_before)
                 try:
                     uow.commit()
                 except OutcomeUnknown:
-                    raise may_be_stored(batch_id) from None
+                    raise may_be_stored(batch_id, part) from None
                 return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
             # written after its expiry looked: of no use, without a key
@@ -102,19 +108,32 @@ def ingest_records(
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
 
 
-def may_be_stored(batch_id: str) -> OutcomeUnknown:
+def may_be_stored(batch_id: str, part: int | None = None) -> OutcomeUnknown:
     """What is told of a batch that nobody answered for, by the name that its sender knows or was given."""
+    named = f"batch {batch_id!r}" if part is None else f"part {part} of batch {batch_id!r}"
     return OutcomeUnknown(
-        f"the batch may be stored: send the same rows again as batch {batch_id!r}, which stores none twice"
+        f"the batch may be stored: send the same rows again as {named}, which stores none twice"
+    )
+
+
+def may_be_stored_in_part(batch_id: str) -> OutcomeUnknown:
+    """What is told of a batch that went in parts, once nobody answered for one of them."""
+    return OutcomeUnknown(
+        f"the batch, or a part of it, may be stored: send the same rows again as batch {batch_id!r}, in the same "
+        "order, which stores none twice"
     )
 
 
 def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
     """What is told of a batch that went in parts, once one of them is stored and another was not taken."""
     return OutcomeUnknown(
-        f"send the same rows again as batch {batch_id!r}, which stores none twice: a part of them is stored, and the "
-        f"next was not taken: {error}"
+        f"send the same rows again as batch {batch_id!r}, in the same order, which stores none twice: a part of them "
+        f"is stored, and the next was not taken: {error}"
     )
+
+
+def _is_known(uow: UnitOfWork, stream: str, batch_id: str, stored_as: str) -> bool:
+    return any(uow.streams.knows_batch(stream, known) for known in {batch_id, stored_as})
 
 
 def _row_ids(count: int) -> pa.Array:

@@ -73,10 +73,12 @@ class Service(Subscribing, Telling, TeamCoding):
         """See `application.evolve_stream`."""
         return evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
 
-    def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> ingest_records.IngestReply:
+    def ingest(
+        self, stream: str, table: pa.Table, batch_id: str | None = None, part: int | None = None
+    ) -> ingest_records.IngestReply:
         """See `application.ingest_records`."""
         return ingest_records.ingest_records(
-            stream, table, batch_id, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw
+            stream, table, batch_id, part, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw
         )
 
     def close_windows(

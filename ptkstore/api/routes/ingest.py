@@ -53,25 +53,29 @@ async def ingest(
         Header(
             alias="Idempotency-Key",
             min_length=1,
-            max_length=200,
-            pattern=r"^[\x21-\x7e]+$",
-            description="The batch id: a batch that this team stored before is not stored again.",
+            max_length=207,
+            pattern=r"^[\x21-\x7e]{1,200}( [1-9][0-9]{0,5})?$",
+            description="The batch id: a batch that this team stored before is not stored again. Of a batch that "
+            "comes in parts, all but the last have a space and their number behind it; a part that was stored before, "
+            "or whose batch was, is not stored again.",
         ),
     ] = None,
 ) -> dict[str, Any]:
     """Store rows of events.
 
     Rows that may not enter are refused one by one, with reasons and counts; the rest is stored as a whole or not at
-    all. The counts are for the producer alone and are kept nowhere.
+    all. The counts are for the producer alone and are kept nowhere. A batch that is too long for one request comes in
+    parts, one after the other, each of which is stored as a whole or not at all.
     """
     slots: Slots = request.app.state.slots
-    key = key or secrets.token_hex(16)
-    request.state.late = str(may_be_stored(key))
+    batch, _, number = (key or secrets.token_hex(16)).partition(" ")
+    part = int(number) if number else None
+    request.state.late = str(may_be_stored(batch, part))
     async with slots.reading(caller.principal) as place:
         body = await body_of(request)
         await place.work()
         media_type = request.headers.get("content-type", "")
-        reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, key)
+        reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, batch, part)
     return {
         "batch_id": reply.batch_id,
         "accepted": reply.accepted,
@@ -80,17 +84,19 @@ async def ingest(
     }
 
 
-def _ingest(caller: Caller, stream: str, body: bytes, media_type: str, key: str) -> IngestReply:
+def _ingest(
+    caller: Caller, stream: str, body: bytes, media_type: str, batch: str, part: int | None
+) -> IngestReply:
     with caller.service.read() as uow:
         declared = uow.streams.get(stream)
     table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
     team = caller.principal.team
-    batch_id = key if team == declared.team else _batch_of(team, key)
+    batch_id = batch if team == declared.team else _batch_of(team, batch)
     try:
-        reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+        reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id, part)
     except OutcomeUnknown:
-        raise may_be_stored(key) from None
-    return replace(reply, batch_id=key)
+        raise may_be_stored(batch, part) from None
+    return replace(reply, batch_id=batch)
 
 
 def _batch_of(team: str, key: str) -> str:

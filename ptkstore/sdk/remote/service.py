@@ -13,7 +13,12 @@ import pyarrow as pa
 
 from ptkstore.application.diff_versions import VersionDiff, difference
 from ptkstore.application.export_ledger import Export
-from ptkstore.application.ingest_records import IngestReply, may_be_stored, partly_stored
+from ptkstore.application.ingest_records import (
+    IngestReply,
+    may_be_stored,
+    may_be_stored_in_part,
+    partly_stored,
+)
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
@@ -34,14 +39,13 @@ from ptkstore.sdk.documents import (
 from ptkstore.sdk.evaluations import evaluation_of
 from ptkstore.sdk.lineage import descendant_of
 from ptkstore.sdk.profiles import profile_of
+from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.telling import RemoteTelling
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
-PART_BYTES = 32 * 2**20  # on average; none of several rows has a quarter more
-PART_ROWS = 500_000
 ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
 
@@ -112,21 +116,21 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         Raises
         ------
         OutcomeUnknown
-            Some of them, or all, may be stored; the error names the batch id to send the same table with.
+            Some of them, or all, may be stored; the error names the batch id to send the same rows with, in the
+            same order.
         """
         batch_id = secrets.token_hex(16) if batch_id is None else batch_id
-        table = _without_dictionaries(table)
-        parts = _parts_of(table)
-        part_ids = [batch_id, *(f"{batch_id}.{number}" for number in range(1, len(parts)))]
-        _check_ids(batch_id, longest=part_ids[-1])
+        _check_id(batch_id)
+        parts = Parts(table)
         accepted, refused, repeated = 0, dict[str, int](), True
-        for part_id, part in zip(part_ids, parts, strict=True):
+        for number, part in enumerate(parts, start=1):
             try:
-                reply = self._ingest(stream, part, part_id)
+                reply = self._ingest(stream, part, batch_id, number if number < len(parts) else None)
             except OutcomeUnknown:
-                raise may_be_stored(batch_id) from None
+                unknown = may_be_stored if len(parts) == 1 else may_be_stored_in_part
+                raise unknown(batch_id) from None
             except PtkStoreError as error:
-                if part_id == batch_id:
+                if number == 1:
                     raise
                 raise partly_stored(batch_id, error) from error
             accepted += reply.accepted
@@ -135,7 +139,8 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
                 refused[reason] = refused.get(reason, 0) + count
         return IngestReply(batch_id, accepted, refused, repeated)
 
-    def _ingest(self, stream: str, table: pa.Table, batch_id: str) -> IngestReply:
+    def _ingest(self, stream: str, table: pa.Table, batch_id: str, part: int | None) -> IngestReply:
+        key = batch_id if part is None else f"{batch_id} {part}"
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -143,7 +148,7 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
             "POST",
             path_of("streams", stream, "ingest"),
             content=sink.getvalue().to_pybytes(),
-            headers={"Content-Type": ARROW_STREAM, "Idempotency-Key": batch_id},
+            headers={"Content-Type": ARROW_STREAM, "Idempotency-Key": key},
             repeatable=True,
         )
         return read(
@@ -304,33 +309,9 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         self._http.close()
 
 
-def _check_ids(batch_id: str, *, longest: str) -> None:
-    """Refuse an id that the server would refuse, be it that of the last part alone, before anything is sent."""
-    if not batch_id or len(longest) > _BATCH_ID_MAX or not all("!" <= c <= "~" for c in batch_id):
-        most = _BATCH_ID_MAX - (len(longest) - len(batch_id))
-        parts = "" if longest == batch_id else ", for a table that goes in so many parts"
+def _check_id(batch_id: str) -> None:
+    """Refuse an id that the server would refuse before anything is sent."""
+    if not 1 <= len(batch_id) <= _BATCH_ID_MAX or not all("!" <= c <= "~" for c in batch_id):
         raise InvalidRequest(
-            f"over HTTP a batch id has 1 to {most} printable ASCII characters, no space{parts}"
+            f"over HTTP a batch id has 1 to {_BATCH_ID_MAX} printable ASCII characters, no space"
         )
-
-
-def _parts_of(table: pa.Table) -> list[pa.Table]:
-    """Always the same parts of the same table; where long rows lie together, smaller ones."""
-    rows = max(1, min(PART_ROWS, int(PART_BYTES * table.num_rows / max(table.nbytes, 1))))
-    wide = [table.slice(start, rows) for start in range(0, max(table.num_rows, 1), rows)]
-    return [part for one in wide for part in _halved(one)]
-
-
-def _halved(table: pa.Table) -> list[pa.Table]:
-    if table.num_rows <= 1 or table.nbytes <= PART_BYTES * 5 // 4:
-        return [table]
-    half = table.num_rows // 2
-    return [*_halved(table.slice(0, half)), *_halved(table.slice(half))]
-
-
-def _without_dictionaries(table: pa.Table) -> pa.Table:
-    for index, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = table.column(index).cast(field.type.value_type)
-            table = table.set_column(index, field.name, plain)
-    return table

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +81,55 @@ def test_the_key_is_the_batch_and_a_batch_is_stored_once(api: Api) -> None:
     assert first == {"batch_id": "b1", "accepted": 1, "refused": {}, "repeated": False}
     assert again == {"batch_id": "b1", "accepted": 0, "refused": {}, "repeated": True}
     assert stored(api) == 1
+
+
+def part_of(client: httpx.Client, number: object, *days: float) -> httpx.Response:
+    key = "b1" if number is None else f"b1 {number}"
+    return ingest(client, arrow(trips(days)), **{"Idempotency-Key": key})
+
+
+@pytest.mark.parametrize("team", ["taxi", "ads"])
+def test_a_batch_comes_in_parts_each_of_which_is_stored_once_and_none_after_the_last(
+    api: Api, team: str
+) -> None:
+    api.grant("ads", STREAM, Role.PRODUCER)
+    client = api.acting(Role.PRODUCER, team=team)
+    told = [part_of(client, number, 0.1).json() for number in (1, 1, 999_999, None, 2, 3, None)]
+    assert [one["repeated"] for one in told] == [False, True, False, False, True, True, True]
+    assert {one["batch_id"] for one in told} == {"b1"}
+    assert stored(api) == 3
+
+
+def test_a_part_has_a_number_and_its_batch_an_id(api: Api) -> None:
+    client = api.acting(Role.PRODUCER)
+    for key in (
+        "b1 0",
+        "b1 -1",
+        "b1 01",
+        "b1 1000000",
+        "b1 x",
+        "b1 1.5",
+        "b1  1",
+        "b1 1 1",
+        "b" * 201 + " 1",
+    ):
+        assert problem(ingest(client, arrow(trips([0.1])), **{"Idempotency-Key": key})) == (
+            422,
+            "invalid-request",
+        ), key
+    longest = {"Idempotency-Key": "b" * 200 + " 1"}
+    assert ingest(client, arrow(trips([0.1])), **longest).json()["batch_id"] == "b" * 200
+
+
+def test_a_part_that_nobody_answered_for_is_named_by_its_number(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = api.acting(Role.PRODUCER)
+    unheard_batch(monkeypatch)
+    unheard = part_of(client, 2, 0.1)
+    assert problem(unheard) == (504, "outcome-unknown")
+    assert "as part 2 of batch 'b1'" in unheard.json()["detail"]
+    assert part_of(client, 2, 0.1).json()["repeated"]
 
 
 def test_batches_of_two_teams_share_no_key(api: Api) -> None:

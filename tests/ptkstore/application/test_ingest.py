@@ -183,6 +183,44 @@ def test_a_repeated_batch_is_stored_once_even_with_other_rows(world: World) -> N
     assert world.ingest((0.5,), batch_id="b").repeated  # known for ever, whatever has closed
 
 
+def test_parts_of_a_batch_are_stored_once_and_none_once_its_last_is_there(world: World) -> None:
+    sent = [(part, (0.5 + n / 100,)) for n, part in enumerate((1, 1, 2, None, 1, 2, 3, None))]
+    told = [world.ingest(days, batch_id="b", part=part) for part, days in sent]
+    assert [reply.repeated for reply in told] == [False, True, False, False, True, True, True, True]
+    assert {reply.batch_id for reply in told} == {"b"}
+    world.close(1)
+    assert len(rows_of(world)) == 3
+
+
+def test_a_part_that_two_send_at_once_is_stored_once_and_not_beside_its_whole_batch(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw, write = world.service.raw, world.service.raw.write_batch
+
+    def send_meanwhile(part: int | None) -> None:
+        def slow(*args: Any) -> None:
+            write(*args)
+            monkeypatch.undo()
+            assert world.ingest((0.5,), batch_id="b", part=part).accepted == 1
+
+        monkeypatch.setattr(raw, "write_batch", slow)
+
+    for meanwhile, part in ((1, 1), (None, 2)):
+        send_meanwhile(meanwhile)
+        assert world.ingest((0.6,), batch_id="b", part=part).repeated
+    world.close(1)
+    assert len(rows_of(world)) == 2
+
+
+def test_no_batch_id_is_that_of_a_part(world: World) -> None:
+    assert world.ingest((0.5,), batch_id="b", part=1).accepted == 1
+    with world.service.begin() as uow:
+        names = uow._connection.exec_driver_sql("SELECT batch_id FROM batch").scalars().all()
+    for name in names:
+        with pytest.raises(InvalidRequest, match="printable"):
+            world.ingest((0.5,), batch_id=name)
+
+
 @pytest.mark.parametrize("batch_id", ["", "x" * 201, "a\nb", "\x00"])
 def test_a_batch_id_that_cannot_be_printed_is_refused(world: World, batch_id: str) -> None:
     with pytest.raises(InvalidRequest, match="batch id"):

@@ -1,0 +1,88 @@
+"""How a large table is cut into parts: by its rows alone, whatever form they have in memory.
+
+So the same rows in the same order make the same parts, be they of one chunk or of many, sliced, of dictionaries, or
+from pandas, and a batch that is sent again goes on where it was left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PART_BYTES = 32 * 2**20
+PART_ROWS = 500_000
+_CELL_BYTES = 8  # no cell that a stream takes is longer, but for the text of a text
+
+
+class Parts:
+    """The parts of a table, one at least, each of one chunk and without dictionaries; made when they are asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table, self._starts = table, _starts(table)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """One after the other."""
+        ends = [*self._starts[1:], self._table.num_rows]
+        for start, end in zip(self._starts, ends, strict=True):
+            yield _plain(self._table.slice(start, end - start))
+
+
+def _starts(table: pa.Table) -> list[int]:
+    """The row that each part begins with: as many rows as are within the bounds, and one at least."""
+    ends = np.cumsum(_row_bytes(table))
+    starts, start = list[int](), 0
+    while start < table.num_rows or not starts:
+        starts.append(start)
+        before = ends[start - 1] if start else 0
+        within = int(np.searchsorted(ends, before + PART_BYTES, side="right"))
+        start = max(start + 1, min(within, start + PART_ROWS))
+    return starts
+
+
+def _row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
+    """A size of each row in which types and memory have no part; a body takes hardly more for it."""
+    sizes = np.full(table.num_rows, _CELL_BYTES * table.num_columns, dtype=np.int64)
+    for column in table.columns:
+        start = 0
+        for chunk in column.chunks:
+            sizes[start : start + len(chunk)] += _text_bytes(chunk)
+            start += len(chunk)
+    return sizes
+
+
+def _text_bytes(chunk: pa.Array) -> npt.NDArray[np.int64] | int:
+    """The length of each text in UTF-8; none where there is none."""
+    if pa.types.is_dictionary(chunk.type):
+        lengths = _text_bytes(chunk.dictionary)
+        if isinstance(lengths, int):
+            return lengths
+        taken = pc.take(pa.array(lengths), chunk.indices)
+        return np.asarray(pc.fill_null(taken, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    if not _is_text(chunk.type):
+        return 0
+    return np.asarray(pc.fill_null(pc.binary_length(chunk), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+    )
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The rows in one chunk: each chunk costs a message of its own, and the API takes no dictionaries."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(index, field.name, table.column(index).cast(field.type.value_type))
+    return table.combine_chunks()
