@@ -123,8 +123,12 @@ _README: Final = """\
 To try it out, with a stream that has the columns this example reads:
 
     ptk stream create {stream} --team {team} --time-column at --epsilon 1 --minimum-assurance asserted \\
-        --schema at:timestamp,hour:int64,speed:float64
+        --origin 2026-01-05 --closing operator --schema at:timestamp,hour:int64,speed:float64
     ptk apply .
+    ptk ingest {stream} trips.parquet        # rows of 2026-01-05, made by you
+    ptk close {stream} --until 2026-01-06
+    ptk work
+    ptk lookup {team}.speed_by_hour hour=8
 
 `--prune` also deregisters the team's PTKs that are not declared any more; their names stay taken. `PTK_URL` and
 `PTK_TOKEN` let both commands work on a store behind HTTP.

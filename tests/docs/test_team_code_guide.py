@@ -1,0 +1,57 @@
+"""What the guide on team code begins with leads to a published version, and a new repository's README too."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.real
+
+
+def run(commands: str, folder: Path, home: Path) -> str:
+    """As somebody who has nothing yet would, in a shell that stops at the first command that fails."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder,
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_the_guide_begins_with_commands_that_lead_to_a_version_of_own_code(
+    repository: Path, tmp_path: Path
+) -> None:
+    folder, home = tmp_path / "folder", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    text = (repository / "docs" / "guide" / "team-code.md").read_text()
+    (commands,) = re.findall(r"<!-- tested: begin -->\n```bash\n(.*?)```", text, re.DOTALL)
+    said = run(commands, folder, home)
+    (trips,) = re.findall(r"│ trips +│ +(\d+) │", said)
+    assert 450 < int(trips) < 950  # 720 rows in truth; noise of scale 10
+    assert list(home.iterdir()) == []
+
+
+def test_the_readme_of_a_new_repository_says_how_to_reach_a_version(tmp_path: Path) -> None:
+    run("ptk init . --team ads --stream clicks", tmp_path, tmp_path)
+    rows = """
+import numpy as np, pandas as pd
+at = pd.date_range("2026-01-05", periods=2_000, freq="40s")
+pd.DataFrame({"at": at, "hour": at.hour.astype("int64"), "speed": 12.0}).to_parquet("trips.parquet")
+"""
+    (tmp_path / "rows.py").write_text(rows)
+    text = (tmp_path / "README.md").read_text()
+    shown = re.findall(r"^    (ptk .*?[^\\])$", text[text.index("To try it out") :], re.MULTILINE | re.DOTALL)
+    said = run("\n".join(["python rows.py", *shown]), tmp_path, tmp_path)
+    assert "speed_mean" in said
