@@ -82,7 +82,7 @@ def test_a_store_goes_on_from_a_backup_without_what_it_may_have_forgotten(
         publish(chain, 1)  # spent, published, and forgotten by the copy
     assert not [path for path in backup.rglob("*") if "keys" in path.parts or path.suffix == ".key"]
     said = run(guide[f"{vendor} restore"], home, backup, url, programs)
-    assert "1 versions taken over" in said
+    assert "1 version taken over" in said
     with store(home, url) as chain:
         chain.store.close_windows(scenario.STREAM, scenario.end_of(1))
         chain.work(chain.service())
