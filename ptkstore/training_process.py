@@ -84,8 +84,7 @@ def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
 
     staging = FsspecStaging(order.staging_url, sealer)
     if isinstance(order.request, CollectRequest):
-        collect(order.request, raw, staging)
-        return None
+        return collect(order.request, raw, staging)
     return train(
         order.request,
         raw,

@@ -15,11 +15,11 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless
 from ptkstore.domain.streams import Stream
-from ptkstore.errors import LeaseLost, WindowGone
+from ptkstore.errors import LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.training import CollectRequest, Trainer
+from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
 from ptkstore.ports.world import Clock, Steps
 
 
@@ -53,6 +53,7 @@ def collect_partial(
     A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
     keeps the loss: other partials end without opening rows when they are claimed.
     """
+    raw.check_writable()
     opened = _open(job, begin, clock, keys, staging)
     if opened is None:
         return
@@ -76,6 +77,8 @@ def collect_partial(
         failed = trainer.collect(request, keep_alive)
         ticks.wait()
         steps.reached("collected", job.id)
+        if failed == TrainFailed(STAGING_FAILED):
+            raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
         if failed is None:
             if _end(job, begin):
                 steps.reached("partial-ended", job.id)

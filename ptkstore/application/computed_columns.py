@@ -33,7 +33,7 @@ def computed_columns(
     from ptklib.state import ReleasedState
 
     try:  # a version of before the PTK, or the library, was changed: its other views are served all the same
-        fitted = DPEstimator.from_state(ReleasedState(tables, meta))
+        fitted = DPEstimator.from_state(ReleasedState(tables, meta, is_read=True))
         described = _described(str(meta["family"]), fitted, declared)
         return tuple(
             Computed(form, columns, outputs, plain_parameters(fitted, form))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
 from ptkstore.application.computed_columns import check_computed
 from ptkstore.application.evaluation_plans import check_evaluation
 from ptkstore.application.profile_plans import ask_of
@@ -23,6 +24,7 @@ from ptkstore.domain.ptks import (
     servings_of,
     settled_config,
 )
+from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
 from ptkstore.domain.texts import check_texts
 from ptkstore.errors import InvalidRequest
@@ -154,6 +156,16 @@ def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
 def condenses(estimator: Mapping[str, Any]) -> bool:
     """Whether partial statistics of a checked estimator condense the rows, so that many workers may collect them."""
     return bool(estimator_from_spec(estimator).condenses())
+
+
+def can_be_read(version: Version, files: Mapping[str, bytes]) -> bool:
+    """Whether the files of a version's state are one that its estimator goes on from."""
+    try:
+        state = ReleasedState.from_files(files)
+        estimator_from_spec(version.content["config"]).check_previous_state(state)
+    except PtklibError:
+        return False
+    return True
 
 
 def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.application.charging import release_unopened
+from ptkstore.application.drafts import destroy_drafts
 from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
@@ -32,11 +33,12 @@ def expire_window(
     steps.reached("expiring", job.id)
     keys.destroy_window(window)
     steps.reached("key-destroyed", job.id)
-    raw.delete_window(window)
-    for draft_id in {*staging.drafts(), *keys.draft_ids()}:  # a run may have died before it wrote its draft
-        if draft_id.startswith(f"{window.stream}.{window.index}.") and draft_id not in elected:
-            keys.destroy_draft(draft_id)
-            staging.delete(draft_id)
+    try:
+        raw.delete_window(window)
+    finally:
+        drafts = {*staging.drafts(), *keys.draft_ids()}  # a run may have died before it wrote its draft
+        own = (one for one in drafts - elected if one.startswith(f"{window.stream}.{window.index}."))
+        destroy_drafts(own, keys, staging)
     steps.reached("files-deleted", job.id)
     with begin() as uow:
         uow.streams.lock(job.stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
+from ptkstore.application.drafts import destroy_drafts
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.keys import KeyStore
@@ -49,6 +50,13 @@ def ended_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
     return _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if training.state is JobState.OPENED else ()
 
 
+def needless_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
+    """The partials of a training that has ended, however it did, but those at which somebody still works."""
+    over = training.state is JobState.ENDED
+    found = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
+    return tuple(one for one in found if one.state is JobState.ENDED)
+
+
 def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
     own = (j for j in jobs if j.kind is JobKind.PARTIAL and j.reservation == training.reservation)
     return tuple(sorted(own, key=lambda job: job.position))
@@ -71,8 +79,5 @@ def staged(partials: Sequence[Job], keys: KeyStore) -> tuple[StagedPartial, ...]
 
 def discard(partials: Sequence[Job], keys: KeyStore, staging: Staging) -> None:
     """Destroy what claims of these partials left in staging up to the last one, and the keys; repeatable."""
-    for partial in partials:
-        for fence in range(1, partial.fence + 1):
-            draft_id = draft_id_of(partial, fence)
-            keys.destroy_draft(draft_id)
-            staging.delete(draft_id)
+    claims = ((partial, fence) for partial in partials for fence in range(1, partial.fence + 1))
+    destroy_drafts([draft_id_of(partial, fence) for partial, fence in claims], keys, staging)

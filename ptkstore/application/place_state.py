@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ptkstore.application.drafts import destroy_drafts
 from ptkstore.application.versions import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.snapshots import Version, repeated_version
@@ -30,8 +31,7 @@ def place_state(
         _refuse_a_second_output(version, lake)
         lake.put_version(version, _files(version, begin, keys, staging, lake))
         steps.reached("placed", job.id)
-    staging.delete(version.draft_id)
-    keys.destroy_draft(version.draft_id)
+    destroy_drafts((version.draft_id,), keys, staging)
     steps.reached("draft-destroyed", job.id)
     with begin() as uow:
         held = uow.jobs.held(job)

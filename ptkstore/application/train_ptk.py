@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from ptkstore.application.charging import charge_of, expect_spent, release_unopened, spend
-from ptkstore.application.estimators import condenses, event_of
+from ptkstore.application.drafts import OwnDraft
+from ptkstore.application.estimators import can_be_read, condenses, event_of
 from ptkstore.application.evaluation_plans import queue_evaluation
 from ptkstore.application.group_commit import GroupCommit
-from ptkstore.application.partials import add_partials, discard, ended_partials_of, n_partials, staged
+from ptkstore.application.partials import (
+    add_partials,
+    discard,
+    ended_partials_of,
+    n_partials,
+    needless_partials_of,
+    staged,
+)
 from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.versions import state_files_of
@@ -34,6 +41,8 @@ from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.world import Clock, Steps
 
+PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -46,6 +55,8 @@ class Opened:
     spend: Entry
     previous: Version | None
     partials: tuple[Job, ...] = ()
+    unreadable: Version | None = None
+    """The last version, if this run cannot go on from its state and so begins without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,86 +101,97 @@ def train_ptk(
     split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
     this one is claimed again, merges them and draws noise once.
 
-    Team code is fetched, and its sandbox tried, before anything is spent; where that fails another worker may have it.
+    Team code is fetched, its sandbox tried, a key for the draft made and a file written to staging before anything is
+    spent; where that fails another worker may have it. A last version whose state cannot be read is not gone on from.
     """
     previous = _previous_version(job, begin)
-    # Before the loss is spent: the lake may not answer.
+    # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
     previous_state = None if previous is None else state_files_of(previous, lake)
+    unreadable = None
+    if previous is not None and not can_be_read(previous, previous_state or {}):
+        previous, unreadable = None, previous
     sha256, bundle = _bundle(job, begin, bundles, sandbox)
-    # trainings that begin at once elsewhere in this process share the commit
-    opened = patience.settle(
-        lambda: charges.together(
-            job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
-        )
-    )
-    if isinstance(opened, Split):
-        steps.reached("split", job.id)
-        return
-    if isinstance(opened, Over):
-        discard(opened.partials, keys, staging)
-        return
-    steps.reached("spent", job.id)
+    raw.check_writable()
 
-    def ask_for_key() -> bytes:
+    def ask_for_key(opened: Opened) -> bytes:
         keep_alive()
         return keys.opening_key(opened.window.id, journal, (opened.spend.sequence, opened.spend.digest))
 
     try:
-        key = (
-            patience.outlast(lambda _: ask_for_key(), clock.now())
-            if runs_once(opened.spec)
-            else ask_for_key()
-        )
-        partials = staged(opened.partials, keys)
-    except WindowGone:
-        _end(opened, Outcome.EXPIRED, begin, clock)
-        discard(opened.partials, keys, staging)
-        return
-    steps.reached("opened", job.id)
-    draft_id = f"{job.stream}.{opened.window.id.index}.{secrets.token_hex(16)}"
-    rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
-    request = TrainRequest(
-        estimator=opened.spec.estimator,
-        epsilon=opened.spend.loss.spendable_epsilon,
-        delta=opened.spend.loss.spendable_delta,
-        part_urls=tuple(raw.part_url(opened.window.id, file) for file in rows.files),
-        hash_low=rows.low,
-        hash_high=rows.high,
-        window_key=key,
-        draft_id=draft_id,
-        draft_key=keys.draft_key(draft_id),
-        previous_state=previous_state if opened.previous else None,
-        bundle=bundle,
-    )
-    if partials:  # no row is opened, and no key of rows is handed on
-        request = replace(request, part_urls=(), window_key=b"", partials=partials)
-    try:
-        result = trainer.train(request, keep_alive)
-        leaves_at = ticks.wait()
-        if isinstance(result, TrainFailed):
-            code = result.code
-            patience.outlast(lambda _: _end(opened, Outcome.FAILED, begin, clock, code), leaves_at)
-            elected = False
-        else:
-            steps.reached("trained", job.id)
-            draft = result
-            # Its loss is spent, and no run of team code follows.
-            elected = patience.outlast(lambda tick: _elect(opened, draft, tick, begin, clock), leaves_at)
-            if elected:
-                steps.reached("elected", job.id)
-        discard(opened.partials, keys, staging)
-        if elected:
-            return
-    except LeaseLost:
-        pass  # somebody else runs it now; what was drafted here never leaves
-    staging.delete(draft_id)
-    keys.destroy_draft(draft_id)
+        with OwnDraft(job.window, keys, staging) as draft:
+            # trainings that begin at once elsewhere in this process share the commit
+            opened = patience.settle(
+                lambda: charges.together(
+                    job.stream, lambda uow: _spend(uow, job, previous, sha256, rows_per_partial, clock)
+                )
+            )
+            if isinstance(opened, Split):
+                draft.destroy()
+                steps.reached("split", job.id)
+                return
+            if isinstance(opened, Over):
+                discard(opened.partials, keys, staging)
+                return
+            opened = replace(opened, unreadable=unreadable)
+            steps.reached("spent", job.id)
+            try:
+                key = (
+                    patience.outlast(lambda _: ask_for_key(opened), clock.now())
+                    if runs_once(opened.spec)
+                    else ask_for_key(opened)
+                )
+                partials = staged(opened.partials, keys)
+            except WindowGone:
+                discard(opened.partials, keys, staging)  # nobody can merge them any more
+                _end(opened, Outcome.EXPIRED, begin, clock)
+                return
+            steps.reached("opened", job.id)
+            rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
+            request = TrainRequest(
+                estimator=opened.spec.estimator,
+                epsilon=opened.spend.loss.spendable_epsilon,
+                delta=opened.spend.loss.spendable_delta,
+                part_urls=tuple(raw.part_url(opened.window.id, file) for file in rows.files),
+                hash_low=rows.low,
+                hash_high=rows.high,
+                window_key=key,
+                draft_id=draft.id,
+                draft_key=draft.key,
+                previous_state=previous_state if opened.previous else None,
+                bundle=bundle,
+            )
+            if partials:  # no row is opened, and no key of rows is handed on
+                request = replace(request, part_urls=(), window_key=b"", partials=partials)
+            result = trainer.train(request, keep_alive)
+            leaves_at = ticks.wait()
+            if isinstance(result, TrainFailed):
+                code = result.code
+                patience.outlast(lambda _: _end(opened, Outcome.FAILED, begin, clock, code), leaves_at)
+            else:
+                steps.reached("trained", job.id)
+                made = result
+                draft.kept = True  # by an election that nobody answers, too
+                # Its loss is spent, and no run of team code follows.
+                draft.kept = patience.outlast(
+                    lambda tick: _elect(opened, made, tick, begin, clock), leaves_at
+                )
+                if draft.kept:
+                    steps.reached("elected", job.id)
+            discard(opened.partials, keys, staging)
+    except LeaseLost:  # somebody else runs it now, or it is over; what was drafted here never leaves
+        discard(_needless(job, begin), keys, staging)
 
 
 def _previous_version(job: Job, begin: Begin) -> Version | None:
     """The PTK's last version; claims of a PTK come one after the other, so it stays the last while this job is held."""
     with begin() as uow:
         return uow.versions.latest(str(job.ptk_id))
+
+
+def _needless(job: Job, begin: Begin) -> tuple[Job, ...]:
+    """The partials of a training that has ended, whoever ended it; none while somebody runs it."""
+    with begin() as uow:
+        return needless_partials_of(uow, uow.jobs.get(job.id))
 
 
 def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple[str | None, bytes | None]:
@@ -280,6 +302,9 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
             spec.ptk_id, number, job.id, draft.draft_id, opened.window.id.index, leaves_at, manifest
         )
         uow.versions.add(version)
+        if opened.unreadable and same_model(opened.unreadable.content["config"], opened.spec.estimator):
+            subject = f"{spec.ptk_id} version {number}"
+            uow.notify_owner(Notice(clock.now(), spec.team, subject, PREVIOUS_STATE_UNREADABLE))
         queue_evaluation(uow, spec, version, job.stream, leaves_at)
         uow.jobs.save(held.ended(Outcome.PUBLISHED))
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), leaves_at)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Schema
 from ptkstore.domain.windows import WindowId
+
+STAGING_FAILED: Final = "staging-failed"
+"""What was made could not be written to staging, however often it was tried."""
 
 
 @dataclass(frozen=True, slots=True)

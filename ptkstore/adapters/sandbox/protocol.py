@@ -25,6 +25,7 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import (
+    STAGING_FAILED,
     CollectRequest,
     ForgetRequest,
     PrepareRequest,
@@ -49,7 +50,9 @@ Request: TypeAlias = (
     | DriftRequest
     | EvaluateRequest
 )
-TOLD_BY_CHILD: Final = frozenset({MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, TEAM_CODE_FAILED, NO_SANDBOX})
+TOLD_BY_CHILD: Final = frozenset(
+    {MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, STAGING_FAILED, TEAM_CODE_FAILED, NO_SANDBOX}
+)
 TOLD_OF_TEAM_CODE: Final = frozenset({ROWS_GONE, ROWS_CORRUPT, TEAM_CODE_FAILED, NO_SANDBOX})
 """Of a run of team code; none of them depends on what the code did, or on how many rows there were."""
 

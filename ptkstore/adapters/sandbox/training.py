@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,11 +17,19 @@ from ptkstore.adapters.sandbox.process import USUAL_LIMITS, Limits
 from ptkstore.adapters.sandbox.team_training import train_team_code
 from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
+from ptkstore.ports.training import (
+    STAGING_FAILED,
+    CollectRequest,
+    StagedPartial,
+    TrainFailed,
+    TrainRequest,
+)
 
 PARTIAL_FILE: Final = "partial.arrow"
 _SUFFIX = ".parquet"
+_WAITS: Final = (1, 2, 4, 8, 15, 30)  # seconds, between tries to write
 
 
 def train(
@@ -50,19 +59,20 @@ def train(
     return _drafted(state, request, staging)
 
 
-def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft:
+def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | TrainFailed:
     files = {}
     for name, content in state.to_files().items():
         if name.endswith(_SUFFIX):
             files[table_file_name(name.removesuffix(_SUFFIX), hashlib.sha256(content).hexdigest())] = content
-    staging.write(request.draft_id, files, request.draft_key)
+    if not _written(request, files, staging):
+        return TrainFailed(STAGING_FAILED)
     described = tuple(
         StateFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()
     )
     return Draft(request.draft_id, described, dict(state.meta))
 
 
-def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> None:
+def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> TrainFailed | None:
     """Leave the exact statistics of the granted rows in staging: **private**, and encrypted there.
 
     They are not compressed: how long sums are depends on the estimator alone.
@@ -71,7 +81,22 @@ def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    staging.write(request.draft_id, {PARTIAL_FILE: sink.getvalue().to_pybytes()}, request.draft_key)
+    written = _written(request, {PARTIAL_FILE: sink.getvalue().to_pybytes()}, staging)
+    return None if written else TrainFailed(STAGING_FAILED)
+
+
+def _written(request: TrainRequest | CollectRequest, files: Mapping[str, bytes], staging: Staging) -> bool:
+    """Write to staging what was made, the very same again while that fails: its noise is drawn once."""
+    for wait_seconds in (*_WAITS, None):
+        try:
+            staging.write(request.draft_id, files, request.draft_key)
+        except (Unavailable, OutcomeUnknown):
+            if wait_seconds is None:
+                break
+            time.sleep(wait_seconds)
+        else:
+            return True
+    return False
 
 
 def _estimator(request: TrainRequest | CollectRequest) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,22 +12,28 @@ import pytest
 from ptklib.exceptions import PtklibError
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
-from ptkstore.adapters.objects import FsspecRawZone
+from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+from ptkstore.adapters.sandbox.protocol import decode_answer, encode_answer
 from ptkstore.adapters.sandbox.training import PARTIAL_FILE, collect, train
+from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import (
     CorruptObject,
     InvalidRequest,
+    OutcomeUnknown,
     PtkStoreError,
     SchemaMismatch,
+    Unavailable,
     UnknownName,
     WindowGone,
 )
-from ptkstore.ports.training import CollectRequest, StagedPartial
+from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed
 from tests.ptkstore.adapters.sandbox.world import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 
 def trained(world: World, **changes: Any) -> ReleasedState:
-    return state_of(world, train(world.request(**changes), world.raw, world.staging))
+    draft = train(world.request(**changes), world.raw, world.staging)
+    assert isinstance(draft, Draft)
+    return state_of(world, draft)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +189,44 @@ def test_partials_that_are_not_what_was_collected_are_refused(world: World) -> N
     with pytest.raises(UnknownName):
         train(request, world.raw, world.staging)
     assert [name for name in world.staging.drafts() if "partial" not in name] == []
+
+
+class Refusing(FsspecStaging):
+    """Staging that takes nothing a few times; what it was to take is remembered."""
+
+    def __init__(self, world: World, times: int, error: PtkStoreError) -> None:
+        super().__init__(world.staging.url, AesGcmSealer())
+        self.left, self.error = times, error
+        self.asked: list[Mapping[str, bytes]] = []
+
+    def write(self, draft_id: str, files: Mapping[str, bytes], key: bytes) -> None:
+        self.asked.append(files)
+        self.left -= 1
+        if self.left >= 0:
+            raise self.error
+        super().write(draft_id, files, key)
+
+
+@pytest.mark.parametrize("error", [Unavailable("full"), OutcomeUnknown("who knows")], ids=lambda e: e.code)
+def test_what_staging_does_not_take_is_written_again_with_the_same_noise(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: PtkStoreError
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    staging = Refusing(world, 3, error)
+    draft = train(world.request(epsilon=0.01), world.raw, staging)
+    assert isinstance(draft, Draft)
+    assert counts(state_of(world, draft))
+    assert len(staging.asked) == 4
+    assert all(one == staging.asked[0] for one in staging.asked)
+
+
+def test_a_run_whose_result_staging_never_takes_ends_with_a_code(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    staging = Refusing(world, 10**6, Unavailable("full"))
+    request = world.request()
+    fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(CollectRequest)}
+    assert train(request, world.raw, staging) == TrainFailed("staging-failed")
+    assert collect(CollectRequest(**fields), world.raw, staging) == TrainFailed("staging-failed")
+    assert decode_answer(encode_answer(TrainFailed("staging-failed"))) == TrainFailed("staging-failed")

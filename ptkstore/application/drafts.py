@@ -1,0 +1,58 @@
+"""Drafts in staging: the one that a run writes, and how those that nobody elected go away."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import LeaseLost
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Staging
+
+
+def destroy_drafts(draft_ids: Iterable[str], keys: KeyStore, staging: Staging) -> None:
+    """Destroy keys and files of drafts; repeatable.
+
+    Keys go first, since nothing opens what is left without them, and one that stays keeps none of the others.
+    """
+    found = tuple(draft_ids)
+    with ExitStack() as last_first:
+        for draft_id in found:
+            last_first.callback(staging.delete, draft_id)
+        for draft_id in found:
+            last_first.callback(keys.destroy_draft, draft_id)
+
+
+class OwnDraft:
+    """The draft of one run, with its key; destroyed when the run is over unless it is kept.
+
+    Attributes
+    ----------
+    kept : bool
+        Whether it was elected, or may have been. A run that lost its lease keeps nothing.
+    """
+
+    def __init__(self, window: WindowId, keys: KeyStore, staging: Staging) -> None:
+        self.id = f"{window.stream}.{window.index}.{secrets.token_hex(16)}"
+        self.kept = False
+        self._keys = keys
+        self._staging = staging
+
+    def __enter__(self) -> Self:
+        self.key = self._keys.draft_key(self.id)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        killed = error is not None and not isinstance(error, Exception)
+        if not killed and (isinstance(error, LeaseLost) or not self.kept):
+            self.destroy()
+
+    def destroy(self) -> None:
+        """Destroy it now; repeatable."""
+        destroy_drafts((self.id,), self._keys, self._staging)
