@@ -48,7 +48,16 @@ def detect_drift(
         version = uow.versions.get(str(job.ptk_id), job.position)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
     opened = open_profile_set(
-        job, _price, begin=begin, clock=clock, keys=keys, journal=journal, raw=raw, steps=steps
+        job,
+        _price,
+        begin=begin,
+        clock=clock,
+        keys=keys,
+        journal=journal,
+        raw=raw,
+        keep_alive=keep_alive,
+        patience=patience,
+        steps=steps,
     )
     if opened is None:
         return

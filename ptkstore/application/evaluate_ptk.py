@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ptkstore.application.charging import expect_spent, reserve, spend
@@ -18,7 +18,7 @@ from ptkstore.domain.journal import BudgetRequest, Entry
 from ptkstore.domain.ledger import Denied
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.runs import hopeless
+from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Stream
 from ptkstore.errors import LeaseLost, WindowGone
@@ -38,6 +38,8 @@ class Opened:
 
     spend: Entry
     rows: Rows
+    once: bool
+    """Whether nobody else may go on with it."""
 
 
 def evaluate_ptk(
@@ -59,18 +61,24 @@ def evaluate_ptk(
 
     The loss is reserved and spent on the test block of the version's window before the key is asked for. The estimate
     is kept in one fenced transaction, on a tick: a run that was interrupted has told nobody anything, so it may run
-    again under the same spend. One that has ended waits for a catalog that is away. Every other end of a run that
-    opened rows keeps the loss and tells nothing.
+    again under the same spend. One that has ended waits for a catalog that is away, and whoever spent and got no answer
+    looks, as in a training. Every other end of a run that opened rows keeps the loss and tells nothing.
     """
     with begin() as uow:
         version = uow.versions.get(str(job.ptk_id), job.position)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
-    opened = _spend(job, version, begin, clock)
+    opened = patience.settle(lambda: _spend(job, version, begin, clock))
     if opened is None:
         return
     steps.reached("spent", job.id)
+    spent = opened.spend
+
+    def ask_for_key() -> bytes:
+        keep_alive()
+        return keys.opening_key(job.window, journal, (spent.sequence, spent.digest))
+
     try:
-        key = keys.opening_key(job.window, journal, (opened.spend.sequence, opened.spend.digest))
+        key = patience.outlast(lambda _: ask_for_key(), clock.now()) if opened.once else ask_for_key()
     except WindowGone:
         _end(job, Outcome.EXPIRED, begin, clock)
         return
@@ -105,13 +113,15 @@ def _spend(job: Job, version: Version, begin: Begin, clock: Clock) -> Opened | N
         spec = uow.ptks.lock(str(job.ptk_id))
         held = uow.jobs.held(job)
         asked = None if spec is None or evaluation_epsilon(spec.config) is None else spec
-        outcome, code = hopeless(held, asked, uow.windows.get(job.window).state), None
+        # What this very claim spent without an answer opened no row: it has yet to begin.
+        begun = replace(held, state=job.state)
+        outcome, code = hopeless(begun, asked, uow.windows.get(job.window).state), None
         spent: Entry | None = None
         if outcome is None and spec is not None:
             spent = uow.ledger.history(job.id)[-1] if held.state is JobState.OPENED else None
             spent = spent or _charged(uow, job, spec, version, stream)
             outcome, code = (Outcome.REFUSED, DENIED) if spent is None else (None, None)
-        if outcome is not None or spent is None:
+        if outcome is not None or spent is None or spec is None:
             _finish(uow, held, outcome or Outcome.WITHDRAWN, clock.now(), code)
             uow.commit()
             return None
@@ -119,7 +129,7 @@ def _spend(job: Job, version: Version, begin: Begin, clock: Clock) -> Opened | N
             uow.jobs.mark_opened(held)
         uow.commit()
     policy = stream.policy
-    return Opened(spent, rows_behind(policy, spent.blocks, policy.rows_per_window))
+    return Opened(spent, rows_behind(policy, spent.blocks, policy.rows_per_window), runs_once(spec))
 
 
 def _charged(uow: UnitOfWork, job: Job, spec: PtkSpec, version: Version, stream: Stream) -> Entry | None:

@@ -44,7 +44,16 @@ def profile_ptk(
     a catalog that is away.
     """
     opened = open_profile_set(
-        job, _price, begin=begin, clock=clock, keys=keys, journal=journal, raw=raw, steps=steps
+        job,
+        _price,
+        begin=begin,
+        clock=clock,
+        keys=keys,
+        journal=journal,
+        raw=raw,
+        keep_alive=keep_alive,
+        patience=patience,
+        steps=steps,
     )
     if opened is None:
         return

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ptkstore.application.charging import release_unopened, spend
+from ptkstore.application.patience import Patience
 from ptkstore.application.profile_plans import Attempt, Watch
 from ptkstore.application.profile_requests import sharing, tell_owners
 from ptkstore.domain.blocks import rows_behind
@@ -14,7 +15,7 @@ from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.journal import Entry
 from ptkstore.domain.profiles import Paid, ProfileAsk, ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.runs import hopeless
+from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import WindowGone
 from ptkstore.ports.catalog import Begin, UnitOfWork
@@ -48,20 +49,28 @@ def open_profile_set(
     keys: KeyStore,
     journal: JournalView,
     raw: RawZone,
+    keep_alive: Callable[[], None],
+    patience: Patience,
     steps: Steps,
 ) -> Opened | None:
     """Spend what was reserved and get the key; None if the job is over: expired, withdrawn, or tried too often.
 
     The job is for the profile it was queued for alone: a PTK that changed meanwhile gets its reservation back. Only a
-    library estimator's run whose lease was lost is run again, under the same spend; nothing of it had left.
+    library estimator's run whose lease was lost is run again, under the same spend; nothing of it had left. Whoever
+    spent and got no answer looks, as in a training.
     """
-    found = _spend(job, price_of, begin, clock)
+    found = patience.settle(lambda: _spend(job, price_of, begin, clock))
     if found is None:
         return None
     spec, ask, record, price, spent, policy = found
     steps.reached("spent", job.id)
+
+    def ask_for_key() -> bytes:
+        keep_alive()
+        return keys.opening_key(job.window, journal, (spent.sequence, spent.digest))
+
     try:
-        key = keys.opening_key(job.window, journal, (spent.sequence, spent.digest))
+        key = patience.outlast(lambda _: ask_for_key(), clock.now()) if runs_once(spec) else ask_for_key()
     except WindowGone:
         with begin() as uow:
             uow.streams.lock(job.stream)
@@ -97,7 +106,8 @@ def _spend(
         price = None
         if spec is not None and ask is not None and record is not None and ask.key == record.key:
             price = price_of(spec, ask, record, policy)
-        outcome = hopeless(held, spec, uow.windows.get(job.window).state)
+        # What this very claim spent without an answer opened no row: it has yet to begin.
+        outcome = hopeless(replace(held, state=job.state), spec, uow.windows.get(job.window).state)
         if price is None or not history[0].charge.covers(price.charge):
             outcome = outcome or Outcome.WITHDRAWN
         if outcome is not None or spec is None or ask is None or record is None or price is None:

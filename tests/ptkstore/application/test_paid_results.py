@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from ptklib import Clustering
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.journal import EntryKind
+from ptkstore.domain.streams import Assurance
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.application.faults import TICK, Faults
@@ -135,6 +136,32 @@ def test_an_answer_is_kept_at_the_first_tick_at_which_the_catalog_is_back(
 @pytest.mark.parametrize("done", [False, True], ids=["lost", "unheard"])
 def test_an_answer_whose_commit_nobody_heard_is_kept_once(faults: Faults, paid: Paid, done: bool) -> None:
     faults.world.steps.at[paid.ends_at] = lambda: faults.unanswered(done)
+    assert faults.world.service.work_on(paid.job_id)
+    expect_kept(faults.world, paid)
+
+
+def own(world: World) -> None:
+    """What is asked of own code before a second run."""
+    with world.service.begin() as uow:
+        uow.ptks.replace(replace(uow.ptks.get(PTK), assurance=Assurance.ASSERTED))
+        uow.commit()
+
+
+@pytest.mark.parametrize("of_team", [False, True], ids=["library", "own"])
+@pytest.mark.parametrize("done", [False, True], ids=["lost", "unheard"])
+def test_a_spend_that_nobody_answered_is_looked_at_and_its_run_goes_on(
+    faults: Faults, paid: Paid, done: bool, of_team: bool
+) -> None:
+    if of_team:
+        own(faults.world)
+    faults.world.steps.at["claimed"] = lambda: faults.unanswered(done)
+    assert faults.world.service.work_on(paid.job_id)
+    expect_kept(faults.world, paid)
+
+
+def test_own_code_whose_loss_is_spent_waits_for_its_key(faults: Faults, paid: Paid) -> None:
+    own(faults.world)
+    faults.away_for(10, "spent")
     assert faults.world.service.work_on(paid.job_id)
     expect_kept(faults.world, paid)
 
