@@ -79,11 +79,16 @@ def recommend(
             }
         )
         return
-    print_rows(points, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
+    shown = [{**point, "rows": "no plan"} if point["rows"] is None else point for point in points]
+    print_rows(shown, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
     if points:
         console.print(
             "rows: of all train partitions of a window together, for so many PTKs of a line at this epsilon per block; "
             "first_feasible_rows: with the least number of partitions that has a plan"
+        )
+    if any(point["rows"] is None for point in points):
+        console.print(
+            "no plan: no number of partitions was found with which so many PTKs keep their targets within this epsilon"
         )
     for line, reason in refusals.items():
         console.print(escape(f"{line}: {reason}"))

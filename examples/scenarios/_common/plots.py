@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from _common.curves import EXACT, NO_PTK, Curves
 
 STYLES = {NO_PTK: ("black", "-", "o"), EXACT: ("tab:green", "--", "s")}
+IN_A_ROW = 3  # names in a panel's width
 SVG = {"svg.hashsalt": "scenarios", "svg.fonttype": "none"}  # the same curves make the same small file
 COLOURS = (
     "tab:blue",
@@ -30,7 +31,7 @@ def save_curves(curves: Sequence[Curves], path: Path) -> None:
     """Draw one panel per task, those of one group with one scale; bands are one standard deviation over seeds."""
     columns = min(3, len(curves))
     height = -(-len(curves) // columns)
-    figure = Figure(figsize=(4.4 * columns, 3.6 * height + 0.3), layout="constrained")
+    figure = Figure(figsize=(4.4 * columns, 3.6 * height), layout="constrained")
     of_group: dict[str, Any] = {}
     shown: dict[str, Any] = {}
     for i, curve in enumerate(curves, start=1):
@@ -38,7 +39,9 @@ def save_curves(curves: Sequence[Curves], path: Path) -> None:
         axes = figure.add_subplot(height, columns, i, sharey=of_group.get(group))
         of_group.setdefault(group, axes)
         shown |= _draw(axes, curve)
-    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=len(shown), fontsize=8)
+    beside = min(len(shown), IN_A_ROW * columns)
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.2 * -(-len(shown) // beside))
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=beside, fontsize=8)
     _write(figure, path)
 
 

@@ -85,8 +85,11 @@ def test_rows_and_window_follow_from_what_the_ptks_declare(taxi: Line) -> None:
     assert against == {1: (800, 1), 2: (800, 1), 3: (1600, 2), 4: (1600, 2)}
     budget = {p["epsilon"]: p["rows"] for p in told["points"] if p["against"] == "budget"}
     assert (budget[0.25], budget[0.5], budget[1.0], budget[4.0]) == (None, 1600, 800, 800)
-    said = taxi.run("stream", "recommend", "taxi").stdout
+    said = taxi.run("stream", "recommend", "taxi", "--partitions", "2").stdout
     assert "N: 800 rows in all train partitions; T: windows of at least 1 day, at 1000 rows per 1 day" in said
+    table, _, below = said.partition("rows: of all train partitions")
+    assert table.count("no plan") == sum(p["rows"] is None for p in told["points"]) > 0
+    assert "no plan: no number of partitions was found" in below
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
