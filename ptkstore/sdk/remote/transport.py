@@ -68,7 +68,7 @@ class Transport:
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
             found, cursor = self.get(
-                path, lambda page: (part(page), page["next_cursor"]), {**more, "limit": PAGE}
+                path, lambda page: (part(page), page.get("next_cursor")), {**more, "limit": PAGE}
             )
             yield found
             if cursor is None:

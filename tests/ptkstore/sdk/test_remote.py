@@ -687,6 +687,12 @@ def test_an_answer_that_is_no_document_of_ours_is_an_error_of_ours(body: bytes) 
             store.close_windows(STREAM)
 
 
+def test_a_service_of_before_answers_all_at_once() -> None:
+    whole = answered("200 OK", b'{"stream": "taxi", "blocks": []}')
+    with Flaky(whole) as url, connect(url, token="t") as store:
+        assert store.service.budget(STREAM) == ()
+
+
 @pytest.mark.usefixtures("quick")
 def test_patience_ends() -> None:
     flaky = Flaky(*[None] * 2 * transport.TRIES)
