@@ -78,6 +78,7 @@ def collect_partial(
         ticks.wait()
         steps.reached("collected", job.id)
         if failed == TrainFailed(STAGING_FAILED):
+            discard((job,), keys, staging)  # part of it may be there
             raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
         if failed is None:
             if _end(job, begin):

@@ -20,6 +20,9 @@ from ptkstore.ports.world import Clock
 _TRIES = 5
 _PART = "\x1f"  # between a batch's id and the number of a part: no id that anybody gives holds it
 
+Part = tuple[int, int]
+"""The number of a part, from 1 on, and how many there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class IngestReply:
@@ -35,7 +38,7 @@ def ingest_records(
     stream_name: str,
     table: pa.Table,
     batch_id: str | None = None,
-    part: int | None = None,
+    part: Part | None = None,
     *,
     begin: Begin,
     clock: Clock,
@@ -44,8 +47,8 @@ def ingest_records(
 ) -> IngestReply:
     """Store the rows of `table` that may enter; a repeated `batch_id` stores nothing twice.
 
-    A batch may come in parts, numbered by `part`, the last of which has no number: a batch is stored once that one is,
-    and a part of a stored batch stores nothing.
+    A batch may come in parts, one after the other. It is stored once its last part is; a part of a stored batch stores
+    nothing.
 
     Rows become visible by one transaction at the end: before it, files of an unknown token count for nothing. Nothing
     about the rows, not even which windows they touch, enters the catalog.
@@ -54,6 +57,8 @@ def ingest_records(
     ------
     SchemaMismatch
         The table does not have the declared columns; nothing is stored.
+    Conflict
+        The part before is not stored, or a batch whose parts came before comes otherwise; nothing is stored.
     Unavailable
         Nothing is stored.
     OutcomeUnknown
@@ -63,11 +68,12 @@ def ingest_records(
         batch_id = secrets.token_hex(16)
     elif not 1 <= len(batch_id) <= 200 or not batch_id.isprintable():
         raise InvalidRequest("a batch id has 1 to 200 printable characters")
-    stored_as = batch_id if part is None else f"{batch_id}{_PART}{part}"
+    if part is not None and not 1 <= part[0] <= part[1]:
+        raise InvalidRequest("a part has a number from 1 to how many there are")
     token = secrets.token_hex(16)
     with begin() as uow:
         stream = uow.streams.get(stream_name)
-        if _is_known(uow, stream_name, batch_id, stored_as):
+        if _is_known(uow, stream_name, batch_id, part):
             return IngestReply(batch_id, 0, {}, repeated=True)
     rows, exact = tables.conform(table, stream.schema)
     indices = tables.window_indices(rows, stream.schema, stream.policy)
@@ -88,15 +94,15 @@ def ingest_records(
             continue
         except OutcomeUnknown as error:  # of a file or key, that counts for nothing without the commit below
             raise Unavailable(
-                "nothing of this batch is stored: its files could not be made durable"
+                f"nothing of this {'batch' if part is None else 'part'} is stored: its files could not be made durable"
             ) from error
         with begin() as uow:
             uow.streams.lock(stream_name)
-            if _is_known(uow, stream_name, batch_id, stored_as):
+            if _is_known(uow, stream_name, batch_id, part):
                 return IngestReply(batch_id, 0, {}, repeated=True)
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
-                uow.streams.add_batch(stream_name, stored_as, token, closed_before)
+                uow.streams.add_batch(stream_name, _stored_as(batch_id, part), token, closed_before)
                 try:
                     uow.commit()
                 except OutcomeUnknown:
@@ -108,9 +114,9 @@ def ingest_records(
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
 
 
-def may_be_stored(batch_id: str, part: int | None = None) -> OutcomeUnknown:
+def may_be_stored(batch_id: str, part: Part | None = None) -> OutcomeUnknown:
     """What is told of a batch that nobody answered for, by the name that its sender knows or was given."""
-    named = f"batch {batch_id!r}" if part is None else f"part {part} of batch {batch_id!r}"
+    named = f"batch {batch_id!r}" if part is None else f"part {part[0]} of {part[1]} of batch {batch_id!r}"
     return OutcomeUnknown(
         f"the batch may be stored: send the same rows again as {named}, which stores none twice"
     )
@@ -132,8 +138,39 @@ def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
     )
 
 
-def _is_known(uow: UnitOfWork, stream: str, batch_id: str, stored_as: str) -> bool:
-    return any(uow.streams.knows_batch(stream, known) for known in {batch_id, stored_as})
+def _is_known(uow: UnitOfWork, stream: str, batch_id: str, part: Part | None) -> bool:
+    """Whether it is stored, as `Conflict` tells of what would lose or double rows: another cut or order of a batch."""
+
+    def knows(number: int) -> bool:
+        return uow.streams.knows_batch(stream, _named(batch_id, number))
+
+    if uow.streams.knows_batch(stream, batch_id):
+        return True
+    if part is None:
+        if knows(1):
+            raise Conflict(
+                f"a part of batch {batch_id!r} is stored: send it in parts, by the client that began it"
+            )
+        return False
+    number, count = part
+    if knows(number):
+        if number == count:
+            raise Conflict(f"batch {batch_id!r} was begun in more parts: send it by the client that began it")
+        return True
+    if number > 1 and not knows(number - 1):
+        raise Conflict(
+            f"part {number - 1} of batch {batch_id!r} is not stored: parts come one after the other"
+        )
+    return False
+
+
+def _stored_as(batch_id: str, part: Part | None) -> str:
+    """Its last part stands for a batch."""
+    return batch_id if part is None or part[0] == part[1] else _named(batch_id, part[0])
+
+
+def _named(batch_id: str, number: int) -> str:
+    return f"{batch_id}{_PART}{number}"
 
 
 def _row_ids(count: int) -> pa.Array:

@@ -27,7 +27,9 @@ def place_state(
     ptk_id = str(job.ptk_id)
     with begin() as uow:
         version = uow.versions.get(ptk_id, job.position + 1)
-    if not lake.holds(version):
+    if lake.holds(version):
+        lake.settle(version)  # who placed it may never have been told that it lasts
+    else:
         _refuse_a_second_output(version, lake)
         lake.put_version(version, _files(version, begin, keys, staging, lake))
         steps.reached("placed", job.id)

@@ -115,6 +115,10 @@ class Lake(Protocol):
         """Whether this very manifest is in its place."""
         ...
 
+    def settle(self, version: Version) -> None:
+        """Have a manifest that is in its place last there; a failed write of it may have left it undurable."""
+        ...
+
     def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
         """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
         ...

@@ -74,7 +74,7 @@ class Service(Subscribing, Telling, TeamCoding):
         return evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
 
     def ingest(
-        self, stream: str, table: pa.Table, batch_id: str | None = None, part: int | None = None
+        self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
     ) -> ingest_records.IngestReply:
         """See `application.ingest_records`."""
         return ingest_records.ingest_records(

@@ -42,7 +42,9 @@ class Parts:
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._written_at: dict[str, float] = defaultdict(lambda: float("-inf"))
-        self._held_since: float | None = None  # others held the catalog at every try since
+        self._held: tuple[float, float] | None = (
+            None  # the first and the last try since which others hold the catalog
+        )
         self._known: tuple[dict[str, str], dict[str, str]] = {}, {}
         self._asking = "catalog", float("inf")
 
@@ -100,12 +102,16 @@ class Parts:
         self._writable("catalog", self._commits)
 
     def _commits(self) -> bool:
-        since, self._held_since = self._held_since, None
+        held, self._held = self._held, None
         if self._service.catalog.takes_writes(LOCK_SECONDS):
             return True
         now = self._clock()
-        self._held_since = now if since is None else since
-        if now - self._held_since >= BUSY_SECONDS:
+        since, last = held or (now, now)
+        self._held = (
+            since if now - last < BUSY_SECONDS / 2 else now,
+            now,
+        )  # nobody knows of a longer time between
+        if now - self._held[0] >= BUSY_SECONDS:
             raise Unavailable("others hold the catalog")
         return False
 

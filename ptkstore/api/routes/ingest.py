@@ -53,11 +53,11 @@ async def ingest(
         Header(
             alias="Idempotency-Key",
             min_length=1,
-            max_length=207,
-            pattern=r"^[\x21-\x7e]{1,200}( [1-9][0-9]{0,5})?$",
+            max_length=214,
+            pattern=r"^[\x21-\x7e]{1,200}( [1-9][0-9]{0,5}/[1-9][0-9]{0,5})?$",
             description="The batch id: a batch that this team stored before is not stored again. Of a batch that "
-            "comes in parts, all but the last have a space and their number behind it; a part that was stored before, "
-            "or whose batch was, is not stored again.",
+            "comes in parts, each has a space, its number, a slash and how many there are behind it, and comes after "
+            "the one before; a part that was stored before, or whose batch was, is not stored again.",
         ),
     ] = None,
 ) -> dict[str, Any]:
@@ -69,7 +69,7 @@ async def ingest(
     """
     slots: Slots = request.app.state.slots
     batch, _, number = (key or secrets.token_hex(16)).partition(" ")
-    part = int(number) if number else None
+    part = (int(number.partition("/")[0]), int(number.partition("/")[2])) if number else None
     request.state.late = str(may_be_stored(batch, part))
     async with slots.reading(caller.principal) as place:
         body = await body_of(request)
@@ -85,7 +85,7 @@ async def ingest(
 
 
 def _ingest(
-    caller: Caller, stream: str, body: bytes, media_type: str, batch: str, part: int | None
+    caller: Caller, stream: str, body: bytes, media_type: str, batch: str, part: tuple[int, int] | None
 ) -> IngestReply:
     with caller.service.read() as uow:
         declared = uow.streams.get(stream)

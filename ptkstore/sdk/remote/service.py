@@ -125,7 +125,7 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         accepted, refused, repeated = 0, dict[str, int](), True
         for number, part in enumerate(parts, start=1):
             try:
-                reply = self._ingest(stream, part, batch_id, number if number < len(parts) else None)
+                reply = self._ingest(stream, part, batch_id, (number, len(parts)))
             except OutcomeUnknown:
                 unknown = may_be_stored if len(parts) == 1 else may_be_stored_in_part
                 raise unknown(batch_id) from None
@@ -139,8 +139,8 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
                 refused[reason] = refused.get(reason, 0) + count
         return IngestReply(batch_id, accepted, refused, repeated)
 
-    def _ingest(self, stream: str, table: pa.Table, batch_id: str, part: int | None) -> IngestReply:
-        key = batch_id if part is None else f"{batch_id} {part}"
+    def _ingest(self, stream: str, table: pa.Table, batch_id: str, part: tuple[int, int]) -> IngestReply:
+        key = batch_id if part == (1, 1) else f"{batch_id} {part[0]}/{part[1]}"
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)

@@ -94,7 +94,10 @@ def test_a_batch_comes_in_parts_each_of_which_is_stored_once_and_none_after_the_
 ) -> None:
     api.grant("ads", STREAM, Role.PRODUCER)
     client = api.acting(Role.PRODUCER, team=team)
-    told = [part_of(client, number, 0.1).json() for number in (1, 1, 999_999, None, 2, 3, None)]
+    told = [
+        part_of(client, number, 0.1).json()
+        for number in ("1/3", "1/3", "2/3", "3/3", "2/3", "999999/999999", None)
+    ]
     assert [one["repeated"] for one in told] == [False, True, False, False, True, True, True]
     assert {one["batch_id"] for one in told} == {"b1"}
     assert stored(api) == 3
@@ -103,21 +106,24 @@ def test_a_batch_comes_in_parts_each_of_which_is_stored_once_and_none_after_the_
 def test_a_part_has_a_number_and_its_batch_an_id(api: Api) -> None:
     client = api.acting(Role.PRODUCER)
     for key in (
-        "b1 0",
-        "b1 -1",
-        "b1 01",
-        "b1 1000000",
+        "b1 1",
+        "b1 0/1",
+        "b1 1/",
+        "b1 -1/2",
+        "b1 01/2",
+        "b1 1/1000000",
         "b1 x",
         "b1 1.5",
-        "b1  1",
-        "b1 1 1",
-        "b" * 201 + " 1",
+        "b1  1/2",
+        "b1 1/2 1/2",
+        "b" * 201 + " 1/2",
     ):
         assert problem(ingest(client, arrow(trips([0.1])), **{"Idempotency-Key": key})) == (
             422,
             "invalid-request",
         ), key
-    longest = {"Idempotency-Key": "b" * 200 + " 1"}
+    assert problem(part_of(client, "2/1", 0.1)) == (400, "invalid-request")
+    longest = {"Idempotency-Key": "b" * 200 + " 1/2"}
     assert ingest(client, arrow(trips([0.1])), **longest).json()["batch_id"] == "b" * 200
 
 
@@ -125,11 +131,12 @@ def test_a_part_that_nobody_answered_for_is_named_by_its_number(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = api.acting(Role.PRODUCER)
+    assert part_of(client, "1/3", 0.1).status_code == 200
     unheard_batch(monkeypatch)
-    unheard = part_of(client, 2, 0.1)
+    unheard = part_of(client, "2/3", 0.1)
     assert problem(unheard) == (504, "outcome-unknown")
-    assert "as part 2 of batch 'b1'" in unheard.json()["detail"]
-    assert part_of(client, 2, 0.1).json()["repeated"]
+    assert "as part 2 of 3 of batch 'b1'" in unheard.json()["detail"]
+    assert part_of(client, "2/3", 0.1).json()["repeated"]
 
 
 def test_batches_of_two_teams_share_no_key(api: Api) -> None:

@@ -184,7 +184,8 @@ def test_a_repeated_batch_is_stored_once_even_with_other_rows(world: World) -> N
 
 
 def test_parts_of_a_batch_are_stored_once_and_none_once_its_last_is_there(world: World) -> None:
-    sent = [(part, (0.5 + n / 100,)) for n, part in enumerate((1, 1, 2, None, 1, 2, 3, None))]
+    parts = [(1, 3), (1, 3), (2, 3), (3, 3), (1, 3), (2, 3), (3, 3), None]
+    sent = [(part, (0.5 + n / 100,)) for n, part in enumerate(parts)]
     told = [world.ingest(days, batch_id="b", part=part) for part, days in sent]
     assert [reply.repeated for reply in told] == [False, True, False, False, True, True, True, True]
     assert {reply.batch_id for reply in told} == {"b"}
@@ -197,7 +198,7 @@ def test_a_part_that_two_send_at_once_is_stored_once_and_not_beside_its_whole_ba
 ) -> None:
     raw, write = world.service.raw, world.service.raw.write_batch
 
-    def send_meanwhile(part: int | None) -> None:
+    def send_meanwhile(part: tuple[int, int]) -> None:
         def slow(*args: Any) -> None:
             write(*args)
             monkeypatch.undo()
@@ -205,15 +206,36 @@ def test_a_part_that_two_send_at_once_is_stored_once_and_not_beside_its_whole_ba
 
         monkeypatch.setattr(raw, "write_batch", slow)
 
-    for meanwhile, part in ((1, 1), (None, 2)):
+    for meanwhile, part in (((1, 3), (1, 3)), ((2, 2), (2, 3))):
         send_meanwhile(meanwhile)
         assert world.ingest((0.6,), batch_id="b", part=part).repeated
     world.close(1)
     assert len(rows_of(world)) == 2
 
 
+def test_a_batch_that_was_begun_in_parts_comes_in_the_same_ones_and_in_order(world: World) -> None:
+    def refused(part: tuple[int, int] | None, says: str) -> None:
+        with pytest.raises(Conflict, match=says):
+            world.ingest((0.5,), batch_id="b", part=part)
+
+    refused((2, 3), "part 1 of batch 'b' is not stored")
+    assert world.ingest((0.5,), batch_id="b", part=(1, 3)).accepted == 1
+    refused(None, "a part of batch 'b' is stored")
+    refused((3, 3), "part 2 of batch 'b' is not stored")
+    refused((1, 1), "begun in more parts")
+    assert world.ingest((0.6,), batch_id="b", part=(2, 3)).accepted == 1
+    refused((2, 2), "begun in more parts")
+    assert world.ingest((0.7,), batch_id="b", part=(3, 3)).accepted == 1
+    assert world.ingest((0.5,), batch_id="b").repeated
+    for part in ((0, 1), (2, 1)):
+        with pytest.raises(InvalidRequest, match="a number from 1"):
+            world.ingest((0.5,), batch_id="b", part=part)
+    world.close(1)
+    assert len(rows_of(world)) == 3
+
+
 def test_no_batch_id_is_that_of_a_part(world: World) -> None:
-    assert world.ingest((0.5,), batch_id="b", part=1).accepted == 1
+    assert world.ingest((0.5,), batch_id="b", part=(1, 2)).accepted == 1
     with world.service.begin() as uow:
         names = uow._connection.exec_driver_sql("SELECT batch_id FROM batch").scalars().all()
     for name in names:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from ptkstore.adapters.objects.lake import MANIFEST
 from ptkstore.adapters.objects.names import STAGING
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams import Assurance
-from ptkstore.errors import Unavailable
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.training import STAGING_FAILED, TrainFailed
 from tests.ptkstore.application.faults import Faults
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World
@@ -188,11 +189,39 @@ def test_a_partial_that_staging_does_not_take_is_collected_again(merging_begins:
     world.trainer.failing = TrainFailed(STAGING_FAILED)
     with pytest.raises(Unavailable):
         world.work("partial")
+    assert world.service.keys.draft_ids() == ()
     world.clock.pass_(minutes=2)
     world.work()
     assert len(world.trainer.collected) == 5
     expect_nothing_left(world, Outcome.PUBLISHED)
     assert world.train_block(0) == (0, TENTH)
+
+
+def test_a_version_whose_name_may_not_last_is_made_to_before_its_draft_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate", "train")
+    place, create = world.service.lake._place, world.service.lake._place.create
+    made = []
+
+    def unsure(path: str, content: bytes) -> bool:
+        made.append((Path(path).name, len(world.service.keys.draft_ids())))
+        done = create(path, content)
+        if path.endswith(MANIFEST) and len([name for name, _ in made if name == MANIFEST]) == 1:
+            raise OutcomeUnknown("a crash may still undo it")
+        return done
+
+    monkeypatch.setattr(place, "create", unsure)
+    with pytest.raises(OutcomeUnknown):
+        world.work("place")
+    world.clock.pass_(minutes=2)
+    world.work()
+    assert [one for one in made if one[0] == MANIFEST] == [(MANIFEST, 1), (MANIFEST, 1)]
+    assert world.service.keys.draft_ids() == ()
+    assert [one.number for one in world.service.versions(PTK)] == [1]
 
 
 @pytest.fixture
