@@ -22,7 +22,8 @@ class Parts:
     """The parts of a table, one at least, each of one chunk and without dictionaries; made when they are asked for."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._table, self._starts = table, _starts(table)
+        self._table = _without_views(table)
+        self._starts = _starts(self._table)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -78,6 +79,15 @@ def _is_text(kind: pa.DataType) -> bool:
         or types.is_binary(kind)
         or types.is_large_binary(kind)
     )
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Texts as the API takes them."""
+    forms = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    kinds = [forms.get(field.type, field.type) for field in table.schema]
+    if kinds == table.schema.types:
+        return table
+    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
 
 
 def _plain(table: pa.Table) -> pa.Table:

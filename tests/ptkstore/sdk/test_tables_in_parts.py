@@ -106,6 +106,7 @@ FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "dictionaries with a null": lambda t: with_columns(t, dictionary_with_null, *TEXTS),
     "dictionaries of numbers": lambda t: with_columns(t, lambda c: c.dictionary_encode(), "count", "rate"),
     "large texts": lambda t: with_columns(t, lambda c: c.cast(pa.large_string()), *TEXTS),
+    "views of texts": lambda t: with_columns(t, lambda c: c.cast(pa.string_view()), *TEXTS),
     "no type": lambda t: with_columns(t, lambda _: pa.nulls(N), "nothing"),
     "small numbers": lambda t: with_columns(t, lambda c: c.cast(pa.int32()), "count"),
     "other times": lambda t: with_columns(t, lambda c: c.cast(pa.timestamp("ms", "UTC")), "at"),
@@ -137,7 +138,7 @@ def test_the_parts_are_the_rows_in_their_order_and_no_dictionaries(monkeypatch: 
     assert pa.concat_tables(Parts(table)).equals(ROWS)
 
 
-@pytest.mark.parametrize("form", ["chunks", "dictionaries", "large texts", "polars"])
+@pytest.mark.parametrize("form", ["chunks", "dictionaries", "large texts", "views of texts", "polars"])
 def test_a_body_is_hardly_larger_than_a_part_however_many_chunks_there_were(
     monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
