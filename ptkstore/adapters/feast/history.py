@@ -127,6 +127,22 @@ class History:
         rows = table.filter(pc.equal(table[VERSION_FEATURE], version))
         return ViewTable(view, keys, rows.drop_columns([AS_OF_COLUMN, PUBLISHED_COLUMN]))
 
+    def erasable(self, view: str, version: int) -> ViewTable:
+        """Rows with the keys and columns that a version's rows online are deleted by.
+
+        Of a damaged one these are all keys that the nearest intact version knows, newer ones first; without any, none.
+        """
+        with suppress(CorruptObject):
+            return self.read_version(view, version)
+        others = sorted(self.versions(view), key=lambda other: (other < version, abs(other - version)))
+        for other in others:
+            with suppress(CorruptObject):
+                table = self.columns(view, other)
+                known = read_rows(self._newest(view, other), list(table.keys))
+                distinct = known.group_by(list(table.keys)).aggregate([])
+                return ViewTable(view, table.keys, _widened(distinct, table.rows.schema))
+        return ViewTable(view, (), pa.schema([(VERSION_FEATURE, pa.int64())]).empty_table())
+
     def delete(self, view: str, version: int) -> None:
         """Delete the history of a version, not what later ones took over; repeatable."""
         remove(self.path(view, version))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
 from ptkstore.domain.serving import COMPUTED, Serving
-from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, SchemaMismatch
+from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, SchemaMismatch, Unavailable
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ class FeastFeatureStore:
         self._state.write(session, state)
         for view in views:
             online.mark_served(session, view, state.version, state.sha256, self._history.versions(view))
+        for view in views:
             self._prune(session, view, state.version)
 
     def _view(self, view: str, state: PublishedState) -> FeatureView:
@@ -226,7 +228,10 @@ class FeastFeatureStore:
         for old in self._history.versions(view):
             nobody_names = old < version and old not in remaining
             if nobody_names and self._history.unchanged_seconds(view, old) > grace_seconds:
-                self._drop(session, view, old)
+                # The version is served: a file that cannot be read or deleted now waits for the next flip.
+                with suppress(CorruptObject, Unavailable):
+                    self._drop_rows(session, view, old)
+                    self._history.delete(view, old)
 
     def _registered(self, session: Session, ptk_id: str) -> list[str]:
         return [view.name for view in session.registry.list_feature_views(PROJECT, tags={PTK_TAG: ptk_id})]
@@ -234,15 +239,18 @@ class FeastFeatureStore:
     def _remove(self, session: Session, view: str) -> None:
         filled.withdraw(session, view)
         flips.forget_view(session, view)
-        for version in self._history.versions(view):
-            self._drop(session, view, version)
+        versions = self._history.versions(view)
+        for version in versions:
+            self._drop_rows(session, view, version)
+        for version in versions:  # after all rows: a damaged one's are known from the others
+            self._history.delete(view, version)
         self._history.delete_view(view)
 
-    def _drop(self, session: Session, view: str, version: int) -> None:
-        table = self._history.read_version(view, version)
+    def _drop_rows(self, session: Session, view: str, version: int) -> None:
+        """Delete the rows online; of a damaged version with no intact one beside it, Feast's own Redis keeps them."""
+        table = self._history.erasable(view, version)
         filled.drop(session, table, version)
         online.drop_rows(session, bare_view(table, version, self._history), table)
-        self._history.delete(view, version)
 
 
 def _serving(state: PublishedState, view: str) -> Serving | None:
