@@ -114,5 +114,5 @@ def test_tokens_are_in_no_log(api: Api, logs: Any) -> None:
     issued = client.post("/v1/tokens", json={"team": "taxi", "scopes": ["producer"]}).json()
     assert client.get("/v1/identity").status_code == 200
     told = logs()
-    assert text.rpartition("_")[2] not in told
-    assert issued["token"] not in told
+    for token in (text, issued["token"]):
+        assert token.split("_", 2)[-1] not in told
