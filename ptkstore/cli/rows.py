@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -135,6 +136,7 @@ def _ndjson(file: Path, columns: Columns) -> pa.Table:
         if fault is None:
             raise
     else:
-        absent = [name for name in columns if table[name].null_count == table.num_rows]
-        return table.drop_columns(absent)
+        empty = [name for name in columns if table[name].null_count == table.num_rows]
+        content = file.read_bytes() if empty else b""
+        return table.drop_columns([name for name in empty if json.dumps(name).encode() not in content])
     raise SchemaMismatch(fault)

@@ -61,6 +61,14 @@ def test_ingest_takes_digits_that_are_a_string_and_times_with_an_offset(
     assert (told["accepted"], told["refused"]) == (2, {})
 
 
+def test_a_column_that_no_line_fills_is_there_and_its_rows_are_refused_by_reason(
+    stream: Line, tmp_path: Path
+) -> None:
+    text = NDJSON.replace("20,", "null,").replace("21.5,", "null,")
+    told = stream.json("ingest", "taxi", str(written(tmp_path, "a.ndjson", text)), code=1)
+    assert (told["accepted"], told["refused"]) == (0, {"missing-value": 2})
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
