@@ -18,7 +18,7 @@ from ptkstore.ports.objects import RawZone
 from ptkstore.ports.world import Clock
 
 _TRIES = 5
-_PART = "\x1f"  # between a batch's id and the number of a part: no id that anybody gives holds it
+_PART = "\x1f"  # behind a batch's id where it comes in parts: no id that anybody gives holds it
 
 Part = tuple[int, int]
 """The number of a part, from 1 on, and how many there are."""
@@ -47,8 +47,8 @@ def ingest_records(
 ) -> IngestReply:
     """Store the rows of `table` that may enter; a repeated `batch_id` stores nothing twice.
 
-    A batch may come in parts, one after the other. It is stored once its last part is; a part of a stored batch stores
-    nothing.
+    A batch may come in parts, one after the other, as many as its first part said. It is stored once its last part is;
+    a part of a stored batch stores nothing.
 
     Rows become visible by one transaction at the end: before it, files of an unknown token count for nothing. Nothing
     about the rows, not even which windows they touch, enters the catalog.
@@ -102,7 +102,10 @@ def ingest_records(
                 return IngestReply(batch_id, 0, {}, repeated=True)
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
-                uow.streams.add_batch(stream_name, _stored_as(batch_id, part), token, closed_before)
+                name, *begun = _stored_as(batch_id, part)
+                uow.streams.add_batch(stream_name, name, token, closed_before)
+                for mark in begun:  # with a token of no files
+                    uow.streams.add_batch(stream_name, mark, secrets.token_hex(16), closed_before)
                 try:
                     uow.commit()
                 except OutcomeUnknown:
@@ -138,39 +141,57 @@ def partly_stored(batch_id: str, error: PtkStoreError) -> OutcomeUnknown:
     )
 
 
+def taken_up_to(batch_id: str, row: int, error: PtkStoreError) -> InvalidRequest:
+    """What is told of a batch that went in parts, once one is stored and the rows behind it never will be."""
+    return InvalidRequest(
+        f"the rows before row {row} of the table, counted from 0, are stored as batch {batch_id!r}, and those from it "
+        f"on were not taken: {error}. Send these, mended, as a batch of their own"
+    )
+
+
 def _is_known(uow: UnitOfWork, stream: str, batch_id: str, part: Part | None) -> bool:
     """Whether it is stored, as `Conflict` tells of what would lose or double rows: another cut or order of a batch."""
 
-    def knows(number: int) -> bool:
-        return uow.streams.knows_batch(stream, _named(batch_id, number))
+    def knows(name: str) -> bool:
+        return uow.streams.knows_batch(stream, name)
 
-    if uow.streams.knows_batch(stream, batch_id):
+    if knows(batch_id):
         return True
-    if part is None:
-        if knows(1):
+    begun = knows(_begun(batch_id))
+    if part is None or part == (1, 1):
+        if begun:
             raise Conflict(
                 f"a part of batch {batch_id!r} is stored: send it in parts, by the client that began it"
             )
         return False
     number, count = part
-    if knows(number):
-        if number == count:
-            raise Conflict(f"batch {batch_id!r} was begun in more parts: send it by the client that began it")
+    if knows(_named(batch_id, part)):
         return True
-    if number > 1 and not knows(number - 1):
+    if begun and not knows(_named(batch_id, (1, count))):
+        raise Conflict(
+            f"batch {batch_id!r} was begun in another number of parts: send the same rows by the client that began it"
+        )
+    if number > 1 and not knows(_named(batch_id, (number - 1, count))):
         raise Conflict(
             f"part {number - 1} of batch {batch_id!r} is not stored: parts come one after the other"
         )
     return False
 
 
-def _stored_as(batch_id: str, part: Part | None) -> str:
-    """Its last part stands for a batch."""
-    return batch_id if part is None or part[0] == part[1] else _named(batch_id, part[0])
+def _stored_as(batch_id: str, part: Part | None) -> tuple[str, ...]:
+    """Its last part stands for a batch; the first says, too, that it was begun in parts."""
+    if part is None or part[0] == part[1]:
+        return (batch_id,)
+    named = _named(batch_id, part)
+    return (named,) if part[0] > 1 else (named, _begun(batch_id))
 
 
-def _named(batch_id: str, number: int) -> str:
-    return f"{batch_id}{_PART}{number}"
+def _begun(batch_id: str) -> str:
+    return f"{batch_id}{_PART}"
+
+
+def _named(batch_id: str, part: Part) -> str:
+    return f"{batch_id}{_PART}{part[0]}/{part[1]}"
 
 
 def _row_ids(count: int) -> pa.Array:

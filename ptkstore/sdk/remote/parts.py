@@ -1,7 +1,7 @@
 """How a large table is cut into parts: by its rows alone, whatever form they have in memory.
 
 So the same rows in the same order make the same parts, be they of one chunk or of many, sliced, of dictionaries, or
-from pandas, and a batch that is sent again goes on where it was left.
+from pandas, with or without columns that hold nothing, and a batch that is sent again goes on where it was left.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
 _CELL_BYTES = 8  # no cell that a stream takes is longer, but for the text of a text
+_FORMS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 class Parts:
     """The parts of a table, one at least, each of one chunk and without dictionaries; made when they are asked for."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._table = _without_views(table)
+        self._table = _readable(table)
         self._starts = _starts(self._table)
 
     def __len__(self) -> int:
@@ -49,7 +50,8 @@ def _starts(table: pa.Table) -> list[int]:
 
 def _row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
     """A size of each row in which types and memory have no part; a body takes hardly more for it."""
-    sizes = np.full(table.num_rows, _CELL_BYTES * table.num_columns, dtype=np.int64)
+    held = sum(not _is_empty(column) for column in table.columns)
+    sizes = np.full(table.num_rows, _CELL_BYTES * held, dtype=np.int64)
     for column in table.columns:
         start = 0
         for chunk in column.chunks:
@@ -81,13 +83,35 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """Texts as the API takes them."""
-    forms = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    kinds = [forms.get(field.type, field.type) for field in table.schema]
-    if kinds == table.schema.types:
-        return table
-    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+def _readable(table: pa.Table) -> pa.Table:
+    """Texts as the API takes them; columns that hold nothing, but for times, without a place for it."""
+    for index, field in enumerate(table.schema):
+        given = table.column(index)
+        column = _without_views(given)
+        if _is_empty(column) and not pa.types.is_timestamp(column.type):
+            column = pa.chunked_array([pa.nulls(len(column))])
+        if column is not given:
+            table = table.set_column(index, field.name, column)
+    return table
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if not pa.types.is_dictionary(kind):
+        return column.cast(_FORMS[kind]) if kind in _FORMS else column
+    if kind.value_type not in _FORMS:
+        return column
+    form = _FORMS[kind.value_type]
+    chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(form)) for c in column.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, form))
+
+
+def _is_empty(column: pa.ChunkedArray) -> bool:
+    """Whether it has rows and no value in any."""
+    if not pa.types.is_dictionary(column.type):
+        return bool(0 < len(column) == column.null_count)
+    held = (pc.is_valid(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return len(column) > 0 and not any(pc.any(one).as_py() for one in held)
 
 
 def _plain(table: pa.Table) -> pa.Table:

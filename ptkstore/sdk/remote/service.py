@@ -18,6 +18,7 @@ from ptkstore.application.ingest_records import (
     may_be_stored,
     may_be_stored_in_part,
     partly_stored,
+    taken_up_to,
 )
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.application.read_profile import ProfileView
@@ -28,7 +29,7 @@ from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
+from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
 from ptkstore.sdk.documents import (
     asked_document,
     block_of,
@@ -118,21 +119,30 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         OutcomeUnknown
             Some of them, or all, may be stored; the error names the batch id to send the same rows with, in the
             same order.
+        InvalidRequest
+            Rows are not what the stream takes; the error names the first that is not stored, if others are.
+        Conflict
+            The batch was begun with other rows, or by a client that cut them otherwise.
         """
         batch_id = secrets.token_hex(16) if batch_id is None else batch_id
         _check_id(batch_id)
         parts = Parts(table)
-        accepted, refused, repeated = 0, dict[str, int](), True
+        sent, accepted, refused, repeated = 0, 0, dict[str, int](), True
         for number, part in enumerate(parts, start=1):
             try:
                 reply = self._ingest(stream, part, batch_id, (number, len(parts)))
             except OutcomeUnknown:
                 unknown = may_be_stored if len(parts) == 1 else may_be_stored_in_part
                 raise unknown(batch_id) from None
+            except Conflict:
+                raise
             except PtkStoreError as error:
                 if number == 1:
                     raise
+                if isinstance(error, InvalidRequest):
+                    raise taken_up_to(batch_id, sent, error) from error
                 raise partly_stored(batch_id, error) from error
+            sent += part.num_rows
             accepted += reply.accepted
             repeated &= reply.repeated
             for reason, count in reply.refused.items():

@@ -198,19 +198,22 @@ def test_a_part_that_two_send_at_once_is_stored_once_and_not_beside_its_whole_ba
 ) -> None:
     raw, write = world.service.raw, world.service.raw.write_batch
 
-    def send_meanwhile(part: tuple[int, int]) -> None:
+    def send_meanwhile(*parts: tuple[int, int]) -> None:
         def slow(*args: Any) -> None:
             write(*args)
             monkeypatch.undo()
-            assert world.ingest((0.5,), batch_id="b", part=part).accepted == 1
+            assert [world.ingest((0.5,), batch_id="b", part=part).accepted for part in parts] == [1] * len(
+                parts
+            )
 
         monkeypatch.setattr(raw, "write_batch", slow)
 
-    for meanwhile, part in (((1, 3), (1, 3)), ((2, 2), (2, 3))):
-        send_meanwhile(meanwhile)
-        assert world.ingest((0.6,), batch_id="b", part=part).repeated
+    send_meanwhile((1, 3))
+    assert world.ingest((0.6,), batch_id="b", part=(1, 3)).repeated
+    send_meanwhile((2, 3), (3, 3))
+    assert world.ingest((0.6,), batch_id="b", part=(2, 3)).repeated
     world.close(1)
-    assert len(rows_of(world)) == 2
+    assert len(rows_of(world)) == 3
 
 
 def test_a_batch_that_was_begun_in_parts_comes_in_the_same_ones_and_in_order(world: World) -> None:
@@ -222,9 +225,12 @@ def test_a_batch_that_was_begun_in_parts_comes_in_the_same_ones_and_in_order(wor
     assert world.ingest((0.5,), batch_id="b", part=(1, 3)).accepted == 1
     refused(None, "a part of batch 'b' is stored")
     refused((3, 3), "part 2 of batch 'b' is not stored")
-    refused((1, 1), "begun in more parts")
+    refused((1, 1), "a part of batch 'b' is stored")
+    for other in ((1, 2), (1, 4), (2, 2), (2, 4), (3, 4)):
+        refused(other, "begun in another number of parts")
     assert world.ingest((0.6,), batch_id="b", part=(2, 3)).accepted == 1
-    refused((2, 2), "begun in more parts")
+    for other in ((2, 2), (1, 2), (3, 4)):
+        refused(other, "begun in another number of parts")
     assert world.ingest((0.7,), batch_id="b", part=(3, 3)).accepted == 1
     assert world.ingest((0.5,), batch_id="b").repeated
     for part in ((0, 1), (2, 1)):
@@ -232,6 +238,23 @@ def test_a_batch_that_was_begun_in_parts_comes_in_the_same_ones_and_in_order(wor
             world.ingest((0.5,), batch_id="b", part=part)
     world.close(1)
     assert len(rows_of(world)) == 3
+
+
+def test_two_that_begin_a_batch_in_other_parts_do_not_both(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw, write = world.service.raw, world.service.raw.write_batch
+
+    def slow(*args: Any) -> None:
+        write(*args)
+        monkeypatch.undo()
+        assert world.ingest((0.5,), batch_id="b", part=(1, 2)).accepted == 1
+
+    monkeypatch.setattr(raw, "write_batch", slow)
+    with pytest.raises(Conflict, match="begun in another number of parts"):
+        world.ingest((0.6,), batch_id="b", part=(1, 3))
+    world.close(1)
+    assert len(rows_of(world)) == 1
 
 
 def test_no_batch_id_is_that_of_a_part(world: World) -> None:

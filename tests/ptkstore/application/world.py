@@ -334,14 +334,14 @@ def trips(days: Sequence[float] = (0.5,), **columns: Any) -> pa.Table:
 
 
 def unheard_batch(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> None:
-    """Have the commit of the next batch, or a later one, done and not answered."""
+    """Have the commit of the next batch or part, or a later one, done and not answered."""
     add, commit = SqlStreams.add_batch, SqlUnitOfWork.commit
     left = number
 
     def added(*given: Any) -> None:
         nonlocal left
         add(*given)
-        left -= 1
+        left -= not given[2].endswith("\x1f")  # the mark of a batch that was begun
         if not left:
             monkeypatch.setattr(SqlStreams, "add_batch", add)
             monkeypatch.setattr(SqlUnitOfWork, "commit", unheard)

@@ -92,6 +92,16 @@ def dictionary_with_null(column: pa.ChunkedArray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int16()), encoded.dictionary)
 
 
+def dictionary_of_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    encoded = column.dictionary_encode()
+    return pa.chunked_array(
+        [
+            pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.string_view()))
+            for c in encoded.chunks
+        ]
+    )
+
+
 TEXTS = ("user", "umlaut", "nothing")
 FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "chunks": lambda t: pieces(t, 1, 7, 200),
@@ -107,6 +117,16 @@ FORMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "dictionaries of numbers": lambda t: with_columns(t, lambda c: c.dictionary_encode(), "count", "rate"),
     "large texts": lambda t: with_columns(t, lambda c: c.cast(pa.large_string()), *TEXTS),
     "views of texts": lambda t: with_columns(t, lambda c: c.cast(pa.string_view()), *TEXTS),
+    "dictionaries of views": lambda t: with_columns(t, dictionary_of_views, *TEXTS),
+    "polars' categories": lambda t: (
+        pl.from_arrow(t)
+        .with_columns(pl.col("user").cast(pl.Categorical))
+        .to_arrow(compat_level=pl.CompatLevel.newest())
+    ),
+    "more that hold nothing": lambda t: t.append_column("more", pa.nulls(N, pa.float64())).append_column(
+        "text", pa.nulls(N, pa.dictionary(pa.int8(), pa.string()))
+    ),
+    "without what holds nothing": lambda t: t.drop_columns(["nothing"]),
     "no type": lambda t: with_columns(t, lambda _: pa.nulls(N), "nothing"),
     "small numbers": lambda t: with_columns(t, lambda c: c.cast(pa.int32()), "count"),
     "other times": lambda t: with_columns(t, lambda c: c.cast(pa.timestamp("ms", "UTC")), "at"),
@@ -135,7 +155,19 @@ def test_equal_rows_are_cut_at_the_same_places_whatever_form_they_have(
 def test_the_parts_are_the_rows_in_their_order_and_no_dictionaries(monkeypatch: pytest.MonkeyPatch) -> None:
     of_bytes(monkeypatch, 10_000)
     table = pieces(FORMS["dictionaries"](ROWS), 11)
-    assert pa.concat_tables(Parts(table)).equals(ROWS)
+    assert pa.concat_tables(Parts(table)).cast(ROWS.schema).equals(ROWS)
+
+
+def test_columns_that_hold_nothing_take_no_place_and_a_time_stays_one(
+    monkeypatch: pytest.MonkeyPatch, remote: Store, world: World
+) -> None:
+    of_bytes(monkeypatch, 10_000)
+    world.stream()
+    wide = pa.table({"a": np.arange(5_000), **{f"n{i}": pa.nulls(5_000, pa.int64()) for i in range(20)}})
+    assert max(len(arrow(part)) for part in Parts(wide)) < 20_000
+    nothing = trips([0.1] * 3)
+    nothing = pa.table({name: pa.nulls(3, nothing[name].type) for name in nothing.column_names})
+    assert remote.ingest(STREAM, nothing).refused == Store(world.service).ingest(STREAM, nothing).refused
 
 
 @pytest.mark.parametrize("form", ["chunks", "dictionaries", "large texts", "views of texts", "polars"])
@@ -273,7 +305,7 @@ def test_a_large_table_of_which_nobody_answered_for_a_part_is_named_whole(
 
 
 @pytest.mark.parametrize("name", [None, "b"])
-@pytest.mark.parametrize("kind", [e.Unavailable, e.TooManyRequests, e.InvalidRequest])
+@pytest.mark.parametrize("kind", [e.Unavailable, e.TooManyRequests, e.NotAllowed])
 def test_a_large_table_whose_second_part_is_refused_is_named_so_that_it_is_stored_once(
     remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, name: str | None, kind: type[Exception]
 ) -> None:
@@ -289,6 +321,40 @@ def test_a_large_table_whose_second_part_is_refused_is_named_so_that_it_is_store
     assert named == (name or seen[0])
     assert remote.ingest(STREAM, table, named).accepted == 5
     assert remote.ingest(STREAM, table, named).repeated
+
+
+def test_rows_that_never_will_be_taken_are_told_by_where_they_begin(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_rows(monkeypatch, 3)
+    world.stream()
+    table = trips([0.1, 0.11, 0.12, 0.13, 0.14])
+    refusing(world, monkeypatch, 2, e.TooLarge("a row is too long"))
+    with pytest.raises(
+        e.InvalidRequest, match=r"before row 3 .* 'b', and .*: a row is too long\. Send these"
+    ):
+        remote.ingest(STREAM, table, "b")
+    assert remote.ingest(STREAM, table.slice(3), "rest").accepted == 2
+    assert stored_speeds(world) == sorted(table["speed"].to_pylist())
+
+
+@pytest.mark.parametrize("rows", [2, 8])
+def test_a_batch_that_was_begun_is_not_ended_by_another_cut(
+    remote: Store, world: World, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    of_rows(monkeypatch, 3)
+    monkeypatch.setattr(transport, "TRIES", 1)
+    world.stream()
+    table = trips([0.1 + n / 100 for n in range(9)])
+    refusing(world, monkeypatch, 2, e.Unavailable("not now"))
+    with pytest.raises(e.OutcomeUnknown):
+        remote.ingest(STREAM, table, "b")
+    of_rows(monkeypatch, rows)
+    with pytest.raises(e.Conflict, match="begun in another number of parts"):
+        remote.ingest(STREAM, table, "b")
+    of_rows(monkeypatch, 3)
+    assert remote.ingest(STREAM, table, "b").accepted == 6
+    assert stored_speeds(world) == sorted(table["speed"].to_pylist())
 
 
 def test_a_large_table_whose_first_part_is_refused_is_not_stored(
