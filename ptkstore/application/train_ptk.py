@@ -33,7 +33,7 @@ from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
-from ptkstore.errors import LateWriter, LeaseLost, WindowGone
+from ptkstore.errors import CorruptObject, LateWriter, LeaseLost, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
@@ -106,9 +106,9 @@ def train_ptk(
     """
     previous = _previous_version(job, begin)
     # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
-    previous_state = None if previous is None else state_files_of(previous, lake)
+    previous_state = None if previous is None else _state_of(previous, lake)
     unreadable = None
-    if previous is not None and not can_be_read(previous, previous_state or {}):
+    if previous_state is None:
         previous, unreadable = None, previous
     sha256, bundle = _bundle(job, begin, bundles, sandbox)
     raw.check_writable()
@@ -186,6 +186,15 @@ def _previous_version(job: Job, begin: Begin) -> Version | None:
     """The PTK's last version; claims of a PTK come one after the other, so it stays the last while this job is held."""
     with begin() as uow:
         return uow.versions.latest(str(job.ptk_id))
+
+
+def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
+    """The files of a placed version's state; None if one is damaged or missing, or if nothing goes on from them."""
+    try:
+        files = state_files_of(version, lake)
+    except (CorruptObject, UnknownName):
+        return None
+    return files if can_be_read(version, files) else None
 
 
 def _needless(job: Job, begin: Begin) -> tuple[Job, ...]:

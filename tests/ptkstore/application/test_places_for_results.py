@@ -87,6 +87,10 @@ def test_a_state_that_cannot_be_read_is_not_gone_on_from(
     world.publish(0)
     monkeypatch.setattr("ptkstore.application.train_ptk.state_files_of", lambda *_: files)
     world.publish(1)
+    expect_begun_anew(world)
+
+
+def expect_begun_anew(world: World) -> None:
     with world.service.begin() as uow:
         second = uow.versions.get(PTK, 2)
     assert [block["number"] // 128 for block in second.content["blocks"]] == [1]
@@ -94,6 +98,51 @@ def test_a_state_that_cannot_be_read_is_not_gone_on_from(
     assert world.trainer.requests[1].previous_state is None
     assert world.notices() == [(f"{PTK} version 2", "previous-state-unreadable")]
     assert world.train_block(1) == (0, TENTH)
+
+
+@pytest.mark.parametrize("kept", [None, 0, 20], ids=["missing", "empty", "cut"])
+@pytest.mark.parametrize("name", [MANIFEST, "*.parquet"])
+def test_a_version_that_the_lake_lost_or_damaged_is_not_gone_on_from(
+    world: World, name: str, kept: int | None
+) -> None:
+    world.register()
+    world.publish(0)
+    harm(world, name, kept)
+    world.publish(1)
+    expect_begun_anew(world)
+    world.publish(2)
+    with world.service.begin() as uow:
+        third = uow.versions.get(PTK, 3)
+    assert [block["number"] // 128 for block in third.content["blocks"]] == [1, 2]
+    assert len(world.notices()) == 1
+
+
+def harm(world: World, name: str, kept: int | None) -> None:
+    """Cut a file of version 1 in the lake, or take it away."""
+    (file,) = (Path(world.service.lake.manifest_url(PTK, 1).removeprefix("file://")).parent).glob(name)
+    content = file.read_bytes()
+    file.unlink()
+    if kept is not None:
+        file.write_bytes(content[:kept])
+
+
+def test_a_lake_that_does_not_answer_puts_a_training_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.publish(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.service.lake, "read_version", refuse)
+        world.ingest((1.5,))
+        world.close(2)
+        world.work("prepare", "allocate")
+        with pytest.raises(Unavailable):
+            world.service.work_on(f"train/{PTK}/1")
+        assert world.train_block(1) == (TENTH, 0)
+    world.clock.pass_(minutes=2)
+    world.work()
+    assert world.trainer.requests[1].previous_state is not None
+    assert world.notices() == []
 
 
 def test_the_key_of_a_draft_goes_even_if_its_files_stay(
