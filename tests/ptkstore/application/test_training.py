@@ -357,9 +357,9 @@ def test_a_manifest_edited_in_the_lake_is_not_built_upon(world: World, tmp_path:
     world.ingest((1.5,))
     world.close(2)
     world.work("prepare", "allocate")
-    with pytest.raises(CorruptObject):
-        world.service.work_on("train/taxi.speed/1")
-    assert world.train_block(1) == (10**8, 0)  # nothing was spent
+    world.service.work_on("train/taxi.speed/1")
+    assert world.trainer.requests[1].previous_state is None
+    assert world.notices() == [("taxi.speed version 2", "previous-state-unreadable")]
 
 
 def test_a_catalog_that_is_away_at_the_election_costs_no_loss_but_time(
