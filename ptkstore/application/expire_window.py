@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.drafts import destroy_drafts
 from ptkstore.domain.blocks import erased_with
@@ -36,9 +38,9 @@ def expire_window(
     try:
         raw.delete_window(window)
     finally:
-        drafts = {*staging.drafts(), *keys.draft_ids()}  # a run may have died before it wrote its draft
-        own = (one for one in drafts - elected if one.startswith(f"{window.stream}.{window.index}."))
-        destroy_drafts(own, keys, staging)
+        # By their keys first, for a run may have died before it wrote its draft, and staging may not be listed now.
+        destroy_drafts(_drafts_of(window, {*keys.draft_ids()} - elected), keys, staging)
+        destroy_drafts(_drafts_of(window, {*staging.drafts()} - elected), keys, staging)
     steps.reached("files-deleted", job.id)
     with begin() as uow:
         uow.streams.lock(job.stream)
@@ -49,6 +51,10 @@ def expire_window(
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("expired", job.id)
+
+
+def _drafts_of(window: WindowId, draft_ids: Iterable[str]) -> list[str]:
+    return [one for one in draft_ids if one.startswith(f"{window.stream}.{window.index}.")]
 
 
 def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:

@@ -190,6 +190,29 @@ def test_keys_of_all_drafts_go_with_their_window_even_if_files_stay(
     assert world.service.keys.draft_ids() == ()
 
 
+def test_keys_of_drafts_go_with_their_window_even_if_staging_cannot_be_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    staging, keys = world.service.staging, world.service.keys
+    for draft_id in ("taxi.0.a", "taxi.1.b"):
+        staging.write(draft_id, {"state.json": b"{}"}, keys.draft_key(draft_id))
+    staging.write("taxi.0.c", {"state.json": b"{}"}, bytes(32))  # its key is gone
+    world.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(staging, "drafts", refuse)
+        with pytest.raises(Unavailable):
+            world.service.work_on("expire/taxi/0")
+        assert keys.draft_ids() == ("taxi.1.b",)
+    assert world.job("expire/taxi/0").state is JobState.READY
+    world.clock.pass_(minutes=2)
+    world.service.work_on("expire/taxi/0")
+    assert world.job("expire/taxi/0").outcome is Outcome.DONE
+    assert staging.drafts() == ("taxi.1.b",)
+
+
 @pytest.fixture
 def merging(catalog_faults: Faults) -> Faults:
     """A training whose four partials are collected."""
