@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from ptkstore.domain.jobs import Job, backoff
+from ptkstore.domain.jobs import Job, JobState, backoff
+from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.world import Clock, Steps
 
@@ -23,10 +24,16 @@ def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, step
     return job
 
 
-def put_off(job: Job, *, begin: Begin, clock: Clock) -> None:
-    """Give a claimed job back, to be tried again after a wait that grows with its attempts."""
+def put_off(job: Job, why: Exception, *, begin: Begin, clock: Clock) -> None:
+    """Give a claimed job back, to be tried again after a wait that grows with its attempts.
+
+    A run whose loss is spent and that only has to wait uses up no attempt: its wait grows with its claims.
+    """
     with begin() as uow:
         held = uow.jobs.held(job)
-        wait = backoff(held.attempt, first=_FIRST_WAIT, most=_LONGEST_WAIT)
-        uow.jobs.save(replace(held, due_at=clock.now() + wait))
+        attempt = tries = held.attempt
+        if held.state is JobState.OPENED and isinstance(why, Unavailable | OutcomeUnknown):
+            attempt, tries = attempt - 1, held.fence
+        wait = backoff(tries, first=_FIRST_WAIT, most=_LONGEST_WAIT)
+        uow.jobs.save(replace(held, due_at=clock.now() + wait, attempt=attempt))
         uow.commit()

@@ -11,8 +11,8 @@ from ptkstore.domain.windows import WindowState
 def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:
     """How the job ends without opening rows now; None if it may open them.
 
-    A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost; what
-    repeats by its own choice selects among its outputs (differences.md F3).
+    A run that opened rows and did not end is repeated for our own estimators only, whose worker was lost or waited for
+    what did not answer; what repeats by its own choice selects among its outputs (differences.md F3).
     """
     if spec is None:
         return Outcome.WITHDRAWN

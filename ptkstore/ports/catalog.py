@@ -280,7 +280,7 @@ class Jobs(Protocol):
         ...
 
     def save(self, job: Job) -> None:
-        """Write state, outcome, position and due time of a held job and drop its lease."""
+        """Write state, outcome, position, due time and attempt of a held job and drop its lease."""
         ...
 
     def mark_opened(self, job: Job) -> None:

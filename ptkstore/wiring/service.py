@@ -312,9 +312,9 @@ class Service(Subscribing, Telling, TeamCoding):
                 self._work(job, heartbeat.check)
         except LeaseLost:
             return True  # somebody else does it now
-        except Exception:
+        except Exception as error:
             with suppress(LeaseLost):  # an expiry may have ended the job
-                claim_job.put_off(job, begin=self.begin, clock=self.clock)
+                claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
             raise
         return True
 
