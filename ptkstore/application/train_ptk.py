@@ -33,7 +33,7 @@ from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
-from ptkstore.errors import CorruptObject, LateWriter, LeaseLost, UnknownName, WindowGone
+from ptkstore.errors import CorruptObject, LateWriter, LeaseLost, Unavailable, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
@@ -192,7 +192,11 @@ def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
     """The files of a placed version's state; None if one is damaged or missing, or if nothing goes on from them."""
     try:
         files = state_files_of(version, lake)
-    except (CorruptObject, UnknownName):
+    except UnknownName:
+        if not lake.ptk_ids():  # another folder or bucket, or one that is not mounted
+            raise Unavailable("the lake holds none of the versions that were placed in it") from None
+        return None
+    except CorruptObject:
         return None
     return files if can_be_read(version, files) else None
 

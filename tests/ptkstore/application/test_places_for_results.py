@@ -126,6 +126,24 @@ def harm(world: World, name: str, kept: int | None) -> None:
         file.write_bytes(content[:kept])
 
 
+def test_a_lake_that_is_another_puts_a_training_off(world: World) -> None:
+    world.register()
+    world.publish(0)
+    versions = Path(world.service.lake.manifest_url(PTK, 1).removeprefix("file://")).parents[2]
+    away = versions.rename(versions.with_name("away"))
+    world.ingest((1.5,))
+    world.close(2)
+    world.work("prepare", "allocate")
+    with pytest.raises(Unavailable, match="none of the versions"):
+        world.service.work_on(f"train/{PTK}/1")
+    assert world.train_block(1) == (TENTH, 0)
+    away.rename(versions)
+    world.clock.pass_(minutes=2)
+    world.work()
+    assert world.trainer.requests[1].previous_state is not None
+    assert world.notices() == []
+
+
 def test_a_lake_that_does_not_answer_puts_a_training_off(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
