@@ -10,7 +10,7 @@ only: Feast would put a pickle beside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -74,17 +74,20 @@ def withdraw(session: Session, view: str) -> None:
     session.database.delete_snapshots(filled_name(view))
 
 
-def drop(session: Session, table: ViewTable, version: int) -> None:
+def drop(session: Session, tables: Sequence[ViewTable], version: int) -> None:
     """Delete the copy of one version, if there is one; repeatable."""
     from feast.errors import FeatureViewNotFoundException
 
     try:
-        view = session.registry.get_feature_view(_rows_name(table.view, version), PROJECT, allow_cache=False)
+        view = session.registry.get_feature_view(
+            _rows_name(tables[0].view, version), PROJECT, allow_cache=False
+        )
     except FeatureViewNotFoundException:
         return
     view.current_version_number = None
-    keys = table.rows.select(list(table.keys))
-    online.drop_rows(session, view, ViewTable(view.name, table.keys, keys))
+    for table in tables:
+        keys = table.rows.select(list(table.keys))
+        online.drop_rows(session, view, ViewTable(view.name, table.keys, keys))
     flips.forget_view(session, view.name)
     session.database.delete_snapshots(view.name)
 

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -127,21 +127,33 @@ class History:
         rows = table.filter(pc.equal(table[VERSION_FEATURE], version))
         return ViewTable(view, keys, rows.drop_columns([AS_OF_COLUMN, PUBLISHED_COLUMN]))
 
-    def erasable(self, view: str, version: int) -> ViewTable:
-        """Rows with the keys and columns that a version's rows online are deleted by.
+    def erasable(self, view: str, version: int) -> list[ViewTable]:
+        """Tables with the keys and columns that a version's rows online are deleted by; at least one.
 
-        Of a damaged one these are all keys that the nearest intact version knows, newer ones first; without any, none.
+        Those of a damaged version are guessed: all columns of all intact versions and, for each choice of join keys
+        among these, all keys that the nearest one knows, newer ones first. Columns and keys that the damaged version
+        alone had are not among them.
         """
         with suppress(CorruptObject):
-            return self.read_version(view, version)
-        others = sorted(self.versions(view), key=lambda other: (other < version, abs(other - version)))
-        for other in others:
+            return [self.read_version(view, version)]
+        fields: dict[str, pa.Field] = {}
+        known: dict[pa.Schema, tuple[tuple[str, ...], pa.Table]] = {}
+        for other in sorted(self.versions(view), key=lambda one: (one < version, abs(one - version))):
             with suppress(CorruptObject):
                 table = self.columns(view, other)
-                known = read_rows(self._newest(view, other), list(table.keys))
-                distinct = known.group_by(list(table.keys)).aggregate([])
-                return ViewTable(view, table.keys, _widened(distinct, table.rows.schema))
-        return ViewTable(view, (), pa.schema([(VERSION_FEATURE, pa.int64())]).empty_table())
+                for field in table.rows.schema:
+                    fields.setdefault(field.name, field)
+                keys = list(table.keys)
+                kind = table.rows.select(keys).schema.remove_metadata()
+                if kind not in known:
+                    rows = read_rows(self._newest(view, other), keys)
+                    known[kind] = table.keys, rows.group_by(keys).aggregate([])
+        if not known:
+            return [ViewTable(view, (), pa.schema([(VERSION_FEATURE, pa.int64())]).empty_table())]
+        return [
+            ViewTable(view, keys, _widened(rows, _keys_first(rows.schema, fields)))
+            for keys, rows in known.values()
+        ]
 
     def delete(self, view: str, version: int) -> None:
         """Delete the history of a version, not what later ones took over; repeatable."""
@@ -208,6 +220,10 @@ def _left(part: Part, schema: pa.Schema, as_of: datetime) -> pa.Table:
     rows = _widened(read_rows(part.path), schema)
     # At one event time the newest version counts; Feast's sort does not keep equal times in order.
     return rows.filter(pc.not_equal(rows[AS_OF_COLUMN], pa.scalar(as_of, TIMESTAMP)))
+
+
+def _keys_first(keys: pa.Schema, fields: Mapping[str, pa.Field]) -> pa.Schema:
+    return pa.schema([*keys, *(field for name, field in fields.items() if name not in keys.names)])
 
 
 def _keys_of(schema: pa.Schema, view: str) -> tuple[str, ...]:

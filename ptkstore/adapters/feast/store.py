@@ -247,10 +247,11 @@ class FeastFeatureStore:
         self._history.delete_view(view)
 
     def _drop_rows(self, session: Session, view: str, version: int) -> None:
-        """Delete the rows online; of a damaged version with no intact one beside it, Feast's own Redis keeps them."""
-        table = self._history.erasable(view, version)
-        filled.drop(session, table, version)
-        online.drop_rows(session, bare_view(table, version, self._history), table)
+        """Delete the rows online; on Feast's own Redis, of a damaged version, the cells that `erasable` names."""
+        tables = self._history.erasable(view, version)
+        filled.drop(session, tables, version)
+        for table in tables:
+            online.drop_rows(session, bare_view(table, version, self._history), table)
 
 
 def _serving(state: PublishedState, view: str) -> Serving | None:

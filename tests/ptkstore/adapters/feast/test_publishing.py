@@ -426,6 +426,23 @@ def test_a_damaged_history_does_not_hold_up_a_withdrawal(repo, store, make, fill
     assert online_names(repo, VIEW) == ({1, 2} if feasts_redis and len(damaged) == 2 else set())
 
 
+@pytest.mark.parametrize("repo", ["sqlite+redis"], indirect=True)
+@pytest.mark.parametrize("key", ["zone", "hour"])
+def test_a_damaged_version_goes_by_all_columns_and_join_keys_of_the_others(
+    repo, store, make, online_names, key
+):
+    wide = pa.table({"zone": ["a", "b"], "value": [1.0, 2.0], "more": [3, 4]})
+    narrow = wide.select(["zone", "value"]).rename_columns([key, "value"])
+    for version, join_key, rows in ((1, "zone", wide), (2, "zone", wide), (3, key, narrow)):
+        make.publish(store, make.state(version, tables={"t": rows}, keys={"t": (join_key,)}))
+    damage(repo, 2)
+    store.withdraw(PTK)
+    assert online_names(repo, VIEW) == set()
+    with store._sessions.use() as session:
+        left = session.online._get_client(session.config.online_store).keys("*")
+    assert [row for row in left if PTK.encode() not in row] == []  # what `ptk_state` told is another matter
+
+
 def test_a_flip_that_prunes_a_damaged_version_goes_through(repo, make, online_names):
     store = FeastFeatureStore(repo, keep_versions=1)
     make.publish(store, make.state(1), make.state(2, hours=(8,)))
