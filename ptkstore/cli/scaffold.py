@@ -145,17 +145,23 @@ jobs:
     runs-on: ubuntu-latest
     env:
       PTK_URL: ${{{{ vars.PTK_URL }}}}
-      PTK_TOKEN: ${{{{ secrets.PTK_TOKEN }}}}  # of a developer of team {team}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
           python-version: "3.11"
       - run: sudo apt-get install --yes bubblewrap  # runs own code apart, on synthetic rows
-      - run: pip install "ptkstore[service]"
+      # "ptkstore[service] @ https://.../ptkstore-0.1.0-py3-none-any.whl#sha256=...", from who runs the store
+      - run: pip install "${{PTK_PACKAGE:?set the variable PTK_PACKAGE of this repository to what pip installs}}"
+        env:
+          PTK_PACKAGE: ${{{{ vars.PTK_PACKAGE }}}}
       - run: ptk plan .
+        env:
+          PTK_TOKEN: ${{{{ secrets.PTK_TOKEN }}}}  # of a developer of team {team}
       - if: github.ref == 'refs/heads/main'
         run: ptk apply .
+        env:
+          PTK_TOKEN: ${{{{ secrets.PTK_TOKEN }}}}
 """
 
 _FILES: Final = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ptkstore.sdk import load_repository, plan_checks
 from tests.ptkstore.cli.test_commands import Line
@@ -47,6 +49,15 @@ def test_a_new_repository_works_at_once(line: Line, tmp_path: Path) -> None:
         ".github/workflows/ptks.yml",
     }
     assert "{" not in (folder / "team.toml").read_text()
+    (job,) = yaml.safe_load((folder / ".github/workflows/ptks.yml").read_text())["jobs"].values()
+    assert "PTK_TOKEN" not in job["env"]
+    assert [step["run"] for step in job["steps"] if "PTK_TOKEN" in step.get("env", {})] == [
+        "ptk plan .",
+        "ptk apply .",
+    ]
+    (install,) = [step["run"] for step in job["steps"] if "pip install" in step.get("run", "")]
+    unset = subprocess.run(["bash", "-c", install], env={}, capture_output=True, text=True, check=False)
+    assert (unset.returncode, "set the variable PTK_PACKAGE" in unset.stderr) == (127, True)
     create(line)
     (planned,) = line.json("plan", str(folder))
     assert (planned["action"], planned["ptk_id"], planned["epsilon"]) == (
