@@ -61,11 +61,19 @@ def ingest(
 @answers
 def close(
     stream: str,
-    until: Annotated[str | None, typer.Option(help="Event time that has passed; now by default.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Event time that has passed; now by default, to be said where the operator closes."
+        ),
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close the windows that are due; the schedule does it otherwise. Final: later rows are refused as late."""
+    """Close the windows that are due; the schedule does it otherwise, but on streams that their operator closes.
+
+    Final: later rows are refused as late. There windows also expire by these closings alone, never by the clock.
+    """
     with opened(home) as store:
         closed = store.close_windows(stream, until)
         if as_json:

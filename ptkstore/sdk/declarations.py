@@ -31,9 +31,11 @@ class PTK:
         What is trained; its `epsilon` and `delta` are the loss of one training. Own code is run in a sandbox, and the
         PTK is `asserted`: docs/guide/team-code.md.
     target : float
-        tau, in the unit of the estimator's evaluation.
+        tau, positive, in the unit of the estimator's evaluation, or of the loss that it is profiled by. Rows and
+        epsilon are chosen by it where `epsilons` is given.
     every : str
-        The time between two trainings, a multiple of the stream's window, for example '1d'.
+        The time between two trainings, a multiple of the stream's window, for example '1d'. It is trained on windows
+        whose number, counted from 0 at the stream's origin, is a multiple of it; fixed once it is registered.
     where : mapping, optional
         The column that the stream's blocks are by, and the value or values to train on alone; all by default.
     description : str
@@ -51,7 +53,8 @@ class PTK:
         What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
     serve : mapping, optional
         What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
-        `request`, `derived`; docs/guide/feast.md tells what they are.
+        `request`, `derived`, of a PTK with several tables by table; and `computed`, what is computed at lookup from
+        numbers that a request sends along. docs/guide/feast.md tells what they are.
     """
 
     name: str
