@@ -27,6 +27,7 @@ from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 
 STREAM = "taxi"
+_PTK = Path(sys.executable).parent / "ptk"  # need not be on the path
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,8 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
         entity = one_line(", ".join(f"{k}={v}" for k, v in row.entity.items()))
         table.add_row(row.view, entity, row.feature, _number(row.value), _number(row.true_value))
     console.print(table)
-    versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g} in all)" for p in made.ptks)
-    console.print(f"published: {versions}")
+    versions = ", ".join(f"{p.ptk_id} v{p.versions} (epsilon {p.epsilon_spent:g})" for p in made.ptks)
+    console.print(f"published, with losses summed over windows: {versions}")
     console.print(
         f"most spent of any block: epsilon {made.max_block_epsilon:g} of {made.epsilon_g:g}; "
         f"webhooks: {made.deliveries.verified} of {made.deliveries.sent} verified; "
@@ -208,7 +209,7 @@ def tell(made: report.Report, paths: tuple[Path, Path], settings: Settings) -> N
         f"report with true values, do not share: {paths[0]} and {paths[1]}", soft_wrap=True, markup=False
     )
     console.print(
-        f"look around: ptk list --home {settings.root}; serve it: ptk up --home {settings.root}",
+        f"look around: {_PTK} list --home {settings.root}; serve it: {_PTK} up --home {settings.root}",
         soft_wrap=True,
         markup=False,
     )

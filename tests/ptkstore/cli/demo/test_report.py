@@ -2,6 +2,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
@@ -181,6 +182,15 @@ def test_a_file_is_told_by_the_very_name_it_has(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "trips[/b].parquet: 2 windows closed" in told
     assert "zone=[/b]" in told
+
+
+def test_the_commands_told_at_the_end_run_as_they_stand_and_sums_are_told_as_sums(tmp_path, capsys):
+    tell(sample(), (tmp_path / "out.json", tmp_path / "out.html"), Settings(home=tmp_path / "home"))
+    told = capsys.readouterr().out
+    look, serve = re.findall(r"(\S+) (?:list|up) --home", told)
+    assert look == serve
+    assert subprocess.run([look, "--help"], capture_output=True, env={}, check=False).returncode == 0
+    assert "summed over windows: taxi.speed v2 (epsilon 0.4)" in " ".join(told.split())
 
 
 def test_page_marks_what_must_never_happen(tmp_path):
