@@ -151,7 +151,10 @@ class StreamMethods:
         return self._service.ingest(stream, table.replace_schema_metadata(None), batch_id)
 
     def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
-        """Close the windows that have ended when event time stands at `until`, now by default; returns how many."""
+        """Close the windows that have ended when event time stands at `until`; returns how many.
+
+        It is now by default, and to be given where the operator closes.
+        """
         return len(self._service.close_windows(stream, None if until is None else utc(until)))
 
     def forget(self, stream: str, unit: str | int) -> None:

@@ -134,7 +134,7 @@ class StreamOut(Wire):
 
 
 class CloseIn(Wire, json_schema_extra={"examples": [{"until": "2026-01-06T00:00:00Z"}]}):
-    """Until which event time windows are closed; now by default."""
+    """Until which event time windows are closed; now by default, to be given where the operator closes."""
 
     until: Time | None = None
     expire_unfinished: bool = False

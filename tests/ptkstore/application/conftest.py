@@ -25,6 +25,19 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
+def split(tmp_path: Path) -> Iterator[World]:
+    """A training whose loss is spent and that waits for its four partials."""
+    made = World(tmp_path / "home", rows_per_partial=20)
+    made.stream()
+    made.register()
+    made.ingest([i / 200 for i in range(160)])
+    made.close(1)
+    made.work("prepare", "allocate", "train")
+    yield made
+    made.service.close()
+
+
+@pytest.fixture
 def on_postgres(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[World, FaultyWire]]:
     with (
         postgres.fresh_database() as url,

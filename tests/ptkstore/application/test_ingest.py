@@ -193,24 +193,25 @@ def test_parts_of_a_batch_are_stored_once_and_none_once_its_last_is_there(world:
     assert len(rows_of(world)) == 3
 
 
+def send_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch, *parts: tuple[int, int]) -> None:
+    """Have these parts of batch b stored while the files of the next are written."""
+    raw, write = world.service.raw, world.service.raw.write_batch
+
+    def slow(*args: Any) -> None:
+        write(*args)
+        monkeypatch.undo()
+        for part in parts:
+            assert world.ingest((0.5,), batch_id="b", part=part).accepted == 1
+
+    monkeypatch.setattr(raw, "write_batch", slow)
+
+
 def test_a_part_that_two_send_at_once_is_stored_once_and_not_beside_its_whole_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raw, write = world.service.raw, world.service.raw.write_batch
-
-    def send_meanwhile(*parts: tuple[int, int]) -> None:
-        def slow(*args: Any) -> None:
-            write(*args)
-            monkeypatch.undo()
-            assert [world.ingest((0.5,), batch_id="b", part=part).accepted for part in parts] == [1] * len(
-                parts
-            )
-
-        monkeypatch.setattr(raw, "write_batch", slow)
-
-    send_meanwhile((1, 3))
+    send_meanwhile(world, monkeypatch, (1, 3))
     assert world.ingest((0.6,), batch_id="b", part=(1, 3)).repeated
-    send_meanwhile((2, 3), (3, 3))
+    send_meanwhile(world, monkeypatch, (2, 3), (3, 3))
     assert world.ingest((0.6,), batch_id="b", part=(2, 3)).repeated
     world.close(1)
     assert len(rows_of(world)) == 3
@@ -243,14 +244,7 @@ def test_a_batch_that_was_begun_in_parts_comes_in_the_same_ones_and_in_order(wor
 def test_two_that_begin_a_batch_in_other_parts_do_not_both(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raw, write = world.service.raw, world.service.raw.write_batch
-
-    def slow(*args: Any) -> None:
-        write(*args)
-        monkeypatch.undo()
-        assert world.ingest((0.5,), batch_id="b", part=(1, 2)).accepted == 1
-
-    monkeypatch.setattr(raw, "write_batch", slow)
+    send_meanwhile(world, monkeypatch, (1, 2))
     with pytest.raises(Conflict, match="begun in another number of parts"):
         world.ingest((0.6,), batch_id="b", part=(1, 3))
     world.close(1)

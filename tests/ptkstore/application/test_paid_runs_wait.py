@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -33,19 +31,6 @@ def reserved(catalog_faults: Faults) -> World:
     world.close(1)
     world.work("prepare", "allocate")
     return world
-
-
-@pytest.fixture
-def split(tmp_path: Path) -> Iterator[World]:
-    """A training whose loss is spent and that waits for its four partials."""
-    made = World(tmp_path / "home", rows_per_partial=20)
-    made.stream()
-    made.register()
-    made.ingest([i / 200 for i in range(160)])
-    made.close(1)
-    made.work("prepare", "allocate", "train")
-    yield made
-    made.service.close()
 
 
 def put_off(world: World, job: str, error: type[PtkStoreError] = Unavailable) -> timedelta:

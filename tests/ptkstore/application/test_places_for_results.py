@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -131,17 +130,9 @@ def test_a_lake_that_is_another_puts_a_training_off(world: World) -> None:
     world.publish(0)
     versions = Path(world.service.lake.manifest_url(PTK, 1).removeprefix("file://")).parents[2]
     away = versions.rename(versions.with_name("away"))
-    world.ingest((1.5,))
-    world.close(2)
-    world.work("prepare", "allocate")
-    with pytest.raises(Unavailable, match="none of the versions"):
-        world.service.work_on(f"train/{PTK}/1")
-    assert world.train_block(1) == (TENTH, 0)
+    expect_second_waits(world, "none of the versions")
     away.rename(versions)
-    world.clock.pass_(minutes=2)
-    world.work()
-    assert world.trainer.requests[1].previous_state is not None
-    assert world.notices() == []
+    expect_gone_on_from(world)
 
 
 def test_a_lake_that_does_not_answer_puts_a_training_off(
@@ -151,12 +142,22 @@ def test_a_lake_that_does_not_answer_puts_a_training_off(
     world.publish(0)
     with monkeypatch.context() as patch:
         patch.setattr(world.service.lake, "read_version", refuse)
-        world.ingest((1.5,))
-        world.close(2)
-        world.work("prepare", "allocate")
-        with pytest.raises(Unavailable):
-            world.service.work_on(f"train/{PTK}/1")
-        assert world.train_block(1) == (TENTH, 0)
+        expect_second_waits(world)
+    expect_gone_on_from(world)
+
+
+def expect_second_waits(world: World, says: str = "") -> None:
+    """The second window's training spends nothing now."""
+    world.ingest((1.5,))
+    world.close(2)
+    world.work("prepare", "allocate")
+    with pytest.raises(Unavailable, match=says):
+        world.service.work_on(f"train/{PTK}/1")
+    assert world.train_block(1) == (TENTH, 0)
+
+
+def expect_gone_on_from(world: World) -> None:
+    """It is trained later, from the state of the first."""
     world.clock.pass_(minutes=2)
     world.work()
     assert world.trainer.requests[1].previous_state is not None
@@ -274,8 +275,8 @@ def test_partials_go_with_a_training_that_ended_unheard_before_it_began_again(me
     expect_nothing_left(world, Outcome.FAILED)
 
 
-def test_a_partial_that_staging_does_not_take_is_collected_again(merging_begins: World) -> None:
-    world = merging_begins
+def test_a_partial_that_staging_does_not_take_is_collected_again(split: World) -> None:
+    world = split
     world.trainer.failing = TrainFailed(STAGING_FAILED)
     with pytest.raises(Unavailable):
         world.work("partial")
@@ -312,15 +313,3 @@ def test_a_version_whose_name_may_not_last_is_made_to_before_its_draft_goes(
     assert [one for one in made if one[0] == MANIFEST] == [(MANIFEST, 1), (MANIFEST, 1)]
     assert world.service.keys.draft_ids() == ()
     assert [one.number for one in world.service.versions(PTK)] == [1]
-
-
-@pytest.fixture
-def merging_begins(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "home", rows_per_partial=20)
-    made.stream()
-    made.register()
-    made.ingest([i / 200 for i in range(160)])
-    made.close(1)
-    made.work("prepare", "allocate", "train")
-    yield made
-    made.service.close()
