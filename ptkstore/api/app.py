@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
@@ -60,6 +60,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = limits.threads
         app.state.turns = Turns()
+        app.state.outside = CapacityLimiter(limits.threads_outside)
         app.state.slots = Slots(
             limits.ingests_read,
             limits.ingests_at_once,

@@ -15,6 +15,7 @@ class Limits:
     """Sizes in bytes, times in seconds."""
 
     threads: int = 12
+    threads_outside: int = 24  # of requests that wait for a part outside of the service, such as name servers
     json_body: int = MIB
     exchange_body: int = EXCHANGE_BYTES_MAX
     exchanges_read: int = 4  # of those beyond `json_body`, at once

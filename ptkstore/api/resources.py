@@ -7,6 +7,7 @@ from functools import partial, wraps
 from inspect import Parameter, iscoroutinefunction, signature
 from typing import Annotated, Any, TypeVar, cast
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -67,11 +68,14 @@ class Resource:
         status: int = 200,
         problems: Sequence[int] = (),
         large: bool = False,
+        asks_outside: bool = False,
         **more: Any,
     ) -> Callable[[_Endpoint], _Endpoint]:
         """Declare a route.
 
         `problems` are the refusals beyond those that any route may give; `large` lets a document be longer than others.
+        `asks_outside` is for a route that waits for a host whose name its caller chose: it has threads of its own, so
+        that a host that does not answer holds up no other request.
         """
         statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
         if method != "GET":
@@ -85,7 +89,9 @@ class Resource:
             first = [Depends(guard, scope="function")] if iscoroutinefunction(endpoint) else []
             self.router.add_api_route(
                 path,
-                endpoint if first else _in_one_thread(endpoint, guard, status, large=large),
+                endpoint
+                if first
+                else _in_one_thread(endpoint, guard, status, large=large, asks_outside=asks_outside),
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
@@ -100,7 +106,9 @@ class Resource:
         return declare
 
 
-def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int, *, large: bool) -> _Endpoint:
+def _in_one_thread(
+    endpoint: _Endpoint, guard: Guard, status: int, *, large: bool, asks_outside: bool
+) -> _Endpoint:
     """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
 
     A document that came is read and held against its model here: that costs more the larger it is and the worse.
@@ -129,6 +137,9 @@ def _in_one_thread(endpoint: _Endpoint, guard: Guard, status: int, *, large: boo
     @wraps(endpoint)
     async def answered(*, asked: Asked, **named: Any) -> Response:
         asked.request.state.asked = True
+        if asks_outside:
+            outside: CapacityLimiter = asked.request.app.state.outside
+            return await to_thread.run_sync(partial(answer, asked, named), limiter=outside)
         turns: Turns = asked.request.app.state.turns
         return await turns.run(partial(answer, asked, named))
 

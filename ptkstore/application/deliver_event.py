@@ -141,7 +141,7 @@ def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) ->
         return NotTried()
     except _BROKEN:
         return NotDelivered(FAILED)
-    return Message(one.key, one.subscription.endpoint, one.id, one.body, signing)
+    return Message(one.key, one.subscription.endpoint, one.id, one.body, signing, one.subscription.team)
 
 
 def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Clock) -> None:

@@ -41,10 +41,14 @@ def subscribe_to_ptk(
         The endpoint is no allowed URL.
     UnknownName
         No such PTK.
+    TooManyRequests
+        Many host names of the team are being looked up.
+    Unavailable
+        Many host names of all teams are being looked up.
     """
     signed = stream_name(endpoint) is None
     if signed:
-        messenger.check_endpoint(endpoint)
+        messenger.check_endpoint(endpoint, team)
     subscription = Subscription(f"sub_{secrets.token_hex(8)}", ptk_id, endpoint, team)
     with begin() as uow:
         stream = uow.ptks.get(ptk_id).stream

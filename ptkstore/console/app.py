@@ -184,11 +184,16 @@ class Console:
         return who
 
     async def _leave(self, request: Request) -> Response:
+        """Sign out: only by the form of a page of this session, so that no other site signs anybody out."""
         name = request.cookies.get(SESSION_COOKIE)
         session, form = self._sessions.of(name), await _form(request)
-        if session is not None and _same(form.get("form_key", ""), session.form_key):
-            self._sessions.end(name)
         response = RedirectResponse(f"{PREFIX}/login", 303)
+        if session is None:  # another site's form comes without the cookie, and must not have it deleted
+            return response
+        if not _same(form.get("form_key", ""), session.form_key):
+            detail = "You are still signed in: this form is not of your session. Sign out from the overview."
+            return self._html("error.html", {"status": 403, "detail": detail}, 403)
+        self._sessions.end(name)
         _set(response, request, SESSION_COOKIE, "", 0)
         return response
 

@@ -52,20 +52,34 @@ Tried = Delivered | NotDelivered | NotTried
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one attempt sends; `secrets` sign it, the newest first. `key` is the sender's own."""
+    """What one attempt sends; `secrets` sign it, the newest first. `key` is the sender's own.
+
+    `team` subscribed the endpoint: its slow host names take the places of no other team.
+    """
 
     key: str
     endpoint: str
     id: str
     body: bytes
     secrets: tuple[str, ...]
+    team: str = ""
 
 
 class Messenger(Protocol):
     """Sends one signed message over HTTP, to addresses that policy allows, without following redirects."""
 
-    def check_endpoint(self, endpoint: str) -> None:
-        """`InvalidRequest` unless the URL is well formed and its scheme and present address are allowed."""
+    def check_endpoint(self, endpoint: str, team: str = "") -> None:
+        """Check that a team may have messages sent to an endpoint. It waits for one lookup of the host's name.
+
+        Raises
+        ------
+        InvalidRequest
+            The URL is not well formed, or its scheme or a present address of its host is not allowed.
+        TooManyRequests
+            The team's share of lookups is in use.
+        Unavailable
+            All lookups are in use.
+        """
         ...
 
     def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Outcome:

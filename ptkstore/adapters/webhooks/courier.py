@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from weakref import WeakValueDictionary
 
 import httpx
 from ssrfguard import Policy, Target
@@ -42,6 +43,7 @@ HOST_WAIT_SECONDS = 2.0  # for a place at a host that has all of its own taken a
 ADDRESSES_FRESH_SECONDS = 30.0
 HOSTS_KEPT = 256
 LOOKUPS_AT_ONCE = 200
+LOOKUPS_PER_TEAM = 50  # a lookup that hangs keeps its place, also when its message is given up
 _WANTED_FILES = 4096
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=5.0)
 
@@ -101,6 +103,7 @@ class HttpCourier:
         self.loop = asyncio.new_event_loop()
         self.quick = asyncio.Semaphore(quick)
         self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+        self._lookups_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._thread = threading.Thread(target=self.loop.run_forever, name="courier", daemon=True)
         self._thread.start()
 
@@ -194,7 +197,7 @@ class HttpCourier:
             place.give_back()
 
     async def _post(self, host: _Host, message: Message, sending: _Sending) -> Tried:
-        line = await self._line(host)
+        line = await self._line(host, message.team)
         if time.monotonic() >= sending.until:
             return NotTried(LEASE_UNSURE)
         sending.begun = True
@@ -229,24 +232,31 @@ class HttpCourier:
                 if host.line is not None:
                     self._retire(host.line.idle)
 
-    async def _line(self, host: _Host) -> _Line:
+    async def _line(self, host: _Host, team: str) -> _Line:
         async with host.looking:
             if host.line is None or host.line.until <= time.monotonic():
                 old, host.line = host.line, None
                 if old is not None:
                     self._retire(old.idle)
-                answers = await self._look_up(host.target)
+                answers = await self._look_up(host.target, team)
                 destination = self._messenger.destinations.checked(host.target, host.policy, answers)
                 host.line = _Line(destination, time.monotonic() + ADDRESSES_FRESH_SECONDS)
             return host.line
 
-    async def _look_up(self, target: Target) -> tuple[Answer, ...]:
+    async def _look_up(self, target: Target, team: str) -> tuple[Answer, ...]:
         """One lookup; a thread that hangs keeps its place among the lookups, and its asker goes on without it."""
-        await self._lookups.acquire()
+        share = self._lookups_of.setdefault(team, asyncio.Semaphore(LOOKUPS_PER_TEAM))
+        await share.acquire()
+        try:
+            await self._lookups.acquire()
+        except BaseException:
+            share.release()
+            raise
         found: asyncio.Future[tuple[Answer, ...]] = self.loop.create_future()
 
         def answer(answers: tuple[Answer, ...]) -> None:
             self._lookups.release()
+            share.release()
             if not found.done():
                 found.set_result(answers)
 

@@ -8,13 +8,15 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
-from ssrfguard import AddressTable, Block, Policy, Reach, Resolver, Target, resolve
+from ssrfguard import Policy, Resolver, Target, resolve
 from ssrfguard.errors import BlockedAddressError, BlockedURLError
 
-from ptkstore.errors import InvalidRequest
+from ptkstore.adapters.webhooks.addresses import NOWHERE, PUBLIC, isatap_target
+from ptkstore.adapters.webhooks.shares import LookupShares
+from ptkstore.errors import InvalidRequest, Unavailable
 
 Answer = tuple[int, int, int, str, tuple[object, ...]]
 
@@ -22,16 +24,16 @@ LONGEST_ENDPOINT = 2048
 HTTP_PORT = 80
 HTTPS_PORT = 443
 ADDRESSES_TRIED = 4
-NOWHERE = AddressTable(  # denies all that no allowed network permits
-    tuple(
-        Block(ip_network(network), "Address of no allowed network", "policy", Reach.DENIED)
-        for network in ("0.0.0.0/0", "::/0")
-    )
-)
+LOOKUPS_AT_ONCE = 16  # that callers wait for
+LOOKUPS_PER_TEAM = 4
 
 _FORMS = (  # the same whatever is allowed, which says nothing of our network
     "an endpoint is an https URL, an http URL to a network that an administrator allows by PTK_WEBHOOK_NETWORKS, "
     "or redis-stream:<name>"
+)
+_CARRIES_IPV4 = (
+    "PTK_WEBHOOK_NETWORKS contains an IPv6 network whose addresses carry IPv4 addresses (mapped, NAT64, 6to4 or "
+    "Teredo); name the IPv4 networks inside it instead"
 )
 
 
@@ -72,32 +74,46 @@ class Destinations:
         resolver: Resolver | None,
     ) -> None:
         self._lookup: Resolver = resolver if resolver is not None else socket.getaddrinfo
+        self._shares = LookupShares(LOOKUPS_AT_ONCE, LOOKUPS_PER_TEAM)
         self._any_http_port = allowed_ports is None
-        public = Policy(
-            allowed_schemes=frozenset({"https"}),
-            allowed_networks=tuple(ip_network(network) for network in allowed_networks),
-            allowed_ports=frozenset(allowed_ports if allowed_ports is not None else (HTTPS_PORT,)),
-            max_redirects=0,
-            max_connection_attempts=ADDRESSES_TRIED,
-            max_url_length=LONGEST_ENDPOINT,
-        )
+        try:
+            public = Policy(
+                allowed_schemes=frozenset({"https"}),
+                allowed_networks=tuple(ip_network(network) for network in allowed_networks),
+                denied_networks=PUBLIC,
+                allowed_ports=frozenset(allowed_ports if allowed_ports is not None else (HTTPS_PORT,)),
+                max_redirects=0,
+                max_connection_attempts=ADDRESSES_TRIED,
+                max_url_length=LONGEST_ENDPOINT,
+            )
+        except ValueError:
+            raise InvalidRequest(_CARRIES_IPV4) from None
         self._policies = {"https": public}
         if allowed_networks:
             self._policies["http"] = replace(
                 public, allowed_schemes=frozenset({"http"}), denied_networks=NOWHERE
             )
 
-    def destination(self, endpoint: str, within_seconds: float) -> Destination:
+    def destination(
+        self, endpoint: str, within_seconds: float, *, asked_by: str | None = None
+    ) -> Destination:
         """Where an attempt at the endpoint may connect to, by one lookup.
+
+        Parameters
+        ----------
+        asked_by : str
+            The team that named the endpoint and waits: its lookups count against its share.
 
         Raises
         ------
         EndpointRefused
             With the code `bad-endpoint` for its form, `refused-address` for where it leads,
             `connection-failed` for a name without addresses, `timeout` for a lookup that takes too long.
+        TooManyRequests, Unavailable
+            As many lookups as one team, or all, may have at once have not ended.
         """
         target, policy = self.check_form(endpoint)
-        return self.checked(target, policy, self._look_up(target, within_seconds))
+        return self.checked(target, policy, self._look_up(target, within_seconds, asked_by))
 
     def checked(self, target: Target, policy: Policy, answers: tuple[Answer, ...]) -> Destination:
         """The destination, if policy permits every one of these addresses; `EndpointRefused` as above."""
@@ -107,6 +123,8 @@ class Destinations:
             resolve(target, policy=policy, resolver=lambda *_: answers)
         except BlockedAddressError:
             raise unreachable("refused-address") from None
+        for *_, address in answers:
+            _refuse_isatap(str(address[0]), policy)
         return Destination(policy, answers)
 
     def check_form(self, endpoint: str) -> tuple[Target, Policy]:
@@ -114,34 +132,85 @@ class Destinations:
         scheme = endpoint[:5].lower().partition(":")[0]
         policy = self._policies.get(scheme)
         if policy is None:
-            raise EndpointRefused("bad-endpoint", _FORMS)
+            raise _misformed()
         if scheme == "http" and self._any_http_port:
             policy = replace(policy, allowed_ports=_port_of(endpoint))
         try:
-            return policy.check_url(endpoint), policy
+            target = policy.check_url(endpoint)
         except BlockedURLError as refused:
             if isinstance(refused.__cause__, BlockedAddressError):
                 raise unreachable("refused-address") from None
-            raise EndpointRefused("bad-endpoint", f"the endpoint cannot be used: {refused.reason}") from None
+            raise _misformed(_fault_in(endpoint, policy.allowed_ports)) from None
+        if target.is_literal_address:
+            _refuse_isatap(target.host, policy)
+        return target, policy
 
     def look_up(self, target: Target, then: Callable[[tuple[Answer, ...]], None]) -> None:
         """One lookup, in a thread: the system's takes no time limit and cannot be cancelled. None found: no answers."""
 
         def ask() -> None:
             answers: tuple[Answer, ...] = ()
-            with suppress(OSError, UnicodeError):
-                answers = tuple(self._lookup(target.host, target.port, 0, socket.SOCK_STREAM, 0, 0))
-            then(answers)
+            try:
+                with suppress(OSError, UnicodeError):
+                    answers = tuple(self._lookup(target.host, target.port, 0, socket.SOCK_STREAM, 0, 0))
+            finally:  # whatever happened, or its place would never be free again
+                then(answers)
 
         threading.Thread(target=ask, name="webhook-lookup", daemon=True).start()
 
-    def _look_up(self, target: Target, within_seconds: float) -> tuple[Answer, ...]:
+    def _look_up(self, target: Target, within_seconds: float, asked_by: str | None) -> tuple[Answer, ...]:
         outcome: queue.SimpleQueue[tuple[Answer, ...]] = queue.SimpleQueue()
-        self.look_up(target, outcome.put)
+
+        def ended(answers: tuple[Answer, ...]) -> None:
+            if asked_by is not None:
+                self._shares.give_back(asked_by)
+            outcome.put(answers)
+
+        if asked_by is not None:
+            self._shares.take(asked_by)
+        try:
+            self.look_up(target, ended)
+        except RuntimeError:  # no thread could be started
+            if asked_by is not None:
+                self._shares.give_back(asked_by)
+            raise Unavailable("no host name can be looked up now; send this request again later") from None
         try:
             return outcome.get(timeout=max(0.0, within_seconds))
         except queue.Empty:
             raise unreachable("timeout") from None
+
+
+def _refuse_isatap(address: str, policy: Policy) -> None:
+    """Refuse an ISATAP address, in whatever prefix, that leads to an IPv4 address which policy refuses."""
+    target = isatap_target(ip_address(address.partition("%")[0]))
+    if target is not None and not policy.permits_address(target):
+        raise unreachable("refused-address")
+
+
+def _misformed(fault: str = "") -> EndpointRefused:
+    return EndpointRefused("bad-endpoint", f"{fault}; {_FORMS}" if fault else _FORMS)
+
+
+def _fault_in(endpoint: str, ports: Collection[int]) -> str:
+    """What is wrong with the form of a URL, without a word of it."""
+    if len(endpoint) > LONGEST_ENDPOINT:
+        return f"the endpoint is longer than {LONGEST_ENDPOINT} characters"
+    if not endpoint.isprintable():
+        return "the endpoint contains a character that no URL contains"
+    try:
+        parts = urlsplit(endpoint)
+        port, host = parts.port, parts.hostname
+    except ValueError:
+        return "the endpoint's host or port cannot be read"
+    if "@" in parts.netloc:
+        return "the endpoint contains a user name or password; receivers check the signature instead"
+    if not host:
+        return "the endpoint names no host"
+    if port == 0:
+        return "there is no port 0"
+    if (port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)) not in ports:
+        return f"the endpoint's port is not allowed; allowed is {' or '.join(map(str, sorted(ports)))}"
+    return "the endpoint's host is neither a host name nor an address"
 
 
 def _port_of(endpoint: str) -> frozenset[int]:

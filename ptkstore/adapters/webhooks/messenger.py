@@ -57,9 +57,9 @@ class HttpMessenger:
         self.timeout_seconds = timeout_seconds
         self._given_ssl_context = ssl_context
 
-    def check_endpoint(self, endpoint: str) -> None:
-        """`InvalidRequest` unless the URL is well formed and its scheme and present address are allowed."""
-        self.destinations.destination(endpoint, self.timeout_seconds)
+    def check_endpoint(self, endpoint: str, team: str = "") -> None:
+        """Look the endpoint's host up, and check its form, scheme and present addresses; see the port."""
+        self.destinations.destination(endpoint, self.timeout_seconds, asked_by=team)
 
     def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Delivered | NotDelivered:
         """One attempt. Not to be called from inside a running event loop."""

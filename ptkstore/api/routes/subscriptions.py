@@ -40,6 +40,7 @@ SubscriptionId = Annotated[Id, Path(description="the subscription's id")]
     Action.SUBSCRIPTION_CREATE,
     status=201,
     problems=(404,),
+    asks_outside=True,
     response_model=Subscribed,
 )
 def subscribe(body: SubscriptionIn, caller: WhoAsks, key: IdempotencyKey = None) -> JSONResponse:

@@ -177,14 +177,29 @@ def test_a_wrong_token_is_told_as_such_and_not_repeated(api: Api) -> None:
         assert not wrong or wrong not in answer.text
 
 
+@pytest.mark.parametrize("form", [{}, {"form_key": ""}, {"form_key": "x" * 43}])
+def test_signing_out_by_a_foreign_form_is_refused_and_leaves_session_and_cookie(
+    api: Api, form: dict[str, str]
+) -> None:
+    client = signed_in(api)
+    refused = client.post("/console/logout", data=form)
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
+    assert client.get("/console/").status_code == 200
+
+
+def test_another_site_whose_post_carries_no_cookie_has_none_deleted(api: Api) -> None:
+    answer = api.client().post("/console/logout", data={})
+    assert answer.status_code == 303
+    assert "set-cookie" not in answer.headers
+
+
 def test_signing_out_takes_the_form_and_ends_the_session_for_good(api: Api) -> None:
     client = signed_in(api)
     name = client.cookies["ptk_session"]
-    client.post("/console/logout", data={"form_key": "x" * 43})
-    client.cookies.set("ptk_session", name, path="/console")
-    assert client.get("/console/").status_code == 200  # a foreign form ends nothing
     key = seen(client.get("/console/")).fields["form_key"]
     assert client.post("/console/logout", data={"form_key": key}).status_code == 303
+    assert "ptk_session" not in client.cookies
     again = api.client()
     again.cookies.set("ptk_session", name)
     assert again.get("/console/").status_code == 303

@@ -40,8 +40,8 @@ SECRET = new_secret()
 LOST = NotDelivered("connection-failed", cause="timeout")  # a lookup without an answer
 
 
-def message(key: str, endpoint: str) -> Message:
-    return Message(key, endpoint, f"msg_{key}", b"{}", (SECRET,))
+def message(key: str, endpoint: str, team: str = "") -> Message:
+    return Message(key, endpoint, f"msg_{key}", b"{}", (SECRET,), team)
 
 
 def collected(one: HttpCourier, n: int, seconds: float = PATIENCE_SECONDS) -> dict[str, Tried]:
@@ -337,6 +337,31 @@ def test_lookups_that_hang_end_their_own_messages_only(webhook_receiver: Webhook
         one.hand_over([message("slow", "http://slow.example/"), message("a", webhook_receiver.endpoint())])
         assert collected(one, 2) == {"slow": LOST, "a": Delivered()}
         let_go.set()
+
+
+def test_names_of_one_team_that_hang_leave_lookups_to_other_teams(
+    webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "LOOKUPS_AT_ONCE", 4)
+    monkeypatch.setattr(courier, "LOOKUPS_PER_TEAM", 2)
+    let_go, asked = threading.Event(), []
+
+    def lookup(host: str, port: int, *_: object) -> Any:
+        asked.append(host)
+        if host.endswith("slow.example"):
+            let_go.wait(PATIENCE_SECONDS)
+            return []
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    webhook_receiver.trust(SECRET)
+    with running(HttpMessenger(LOOPBACK, timeout_seconds=PATIENCE_SECONDS, resolver=lookup)) as one:
+        one.hand_over([message(f"s{n}", f"http://n{n}.slow.example/", "strangers") for n in range(8)])
+        until(lambda: len(asked) == 2)
+        one.hand_over([message("a", webhook_receiver.endpoint(), "taxi")])
+        assert collected(one, 1) == {"a": Delivered()}
+        assert len(asked) == 3
+        let_go.set()
+        assert set(collected(one, 8).values()) == {NotDelivered("connection-failed")}
 
 
 def test_an_unexpected_error_is_an_outcome_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,23 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ssrfguard import Policy
 
 from ptkstore.adapters.webhooks import HttpMessenger
-from ptkstore.adapters.webhooks.destinations import Destinations, EndpointRefused
-from ptkstore.errors import InvalidRequest
+from ptkstore.adapters.webhooks.destinations import (
+    LOOKUPS_AT_ONCE,
+    LOOKUPS_PER_TEAM,
+    Destinations,
+    EndpointRefused,
+)
+from ptkstore.errors import InvalidRequest, TooManyRequests, Unavailable
+from tests.waiting import PATIENCE_SECONDS, until
 
 PUBLIC = "93.184.215.14"
 PUBLIC_6 = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
@@ -60,10 +68,42 @@ SPECIAL = {
     "6to4 loopback": "2002:7f00:1::",
     "6to4 private": "2002:c0a8:101::1",
     "Teredo server inside": "2001:0:7f00:1::",
+    "translated loopback": "::ffff:0:127.0.0.1",
+    "translated private": "::ffff:0:10.0.0.1",
+    "translated metadata": "::ffff:0:169.254.169.254",
+    "translated public": f"::ffff:0:{PUBLIC}",
+    "compatible private": "::10.0.0.1",
+    "compatible metadata": "::169.254.169.254",
+    "mapped metadata of Azure": "::ffff:168.63.129.16",
+    "NAT64 metadata": "64:ff9b::169.254.169.254",
+    "NAT64 metadata of Azure": "64:ff9b::168.63.129.16",
+    "6to4 metadata": "2002:a9fe:a9fe::1",
+    "6to4 metadata of Azure": "2002:a83f:8110::1",
+    "Teredo server metadata": "2001:0:a9fe:a9fe::1",
+    "ISATAP loopback": "fe80::5efe:127.0.0.1",
+    "ISATAP private behind a public prefix": "2606:2800:21f:cb07:0:5efe:10.0.0.1",
+    "ISATAP private, universal bit": "2606:2800:21f:cb07:200:5efe:192.168.1.1",
+    "ISATAP metadata": "2606:2800:21f:cb07:200:5efe:169.254.169.254",
+    "platform of Azure": "168.63.129.16",
+    "metadata of Oracle": "192.0.0.192",
+    "metadata of Google 6": "fd20:ce::254",
+    "port control anycast": "192.0.0.9",
+    "port control anycast 6": "2001:1::1",
+    "relay anycast": "192.0.0.10",
+    "sink of reverse names": "192.175.48.1",
+    "multicast tunnel": "2001:3::1",
+    "identifiers, no addresses": "2001:20::1",
+    "benchmarking 6": "2001:2::1",
+    "documentation 6, second": "3fff::1",
+    "segment routing": "5f00::1",
+    "outside of global unicast, below": "1::1",
+    "outside of global unicast, above": "4000::1",
     "Teredo client inside": str(ipaddress.IPv6Address((0x20010000 << 96) | (0x08080808 << 64) | 0x80FFFFFE)),
 }
 ENCODED = ["2130706433", "127.1", "0177.0.0.1", "0x7f.0.0.1", "0x7f000001", "017700000001", "①②⑦.0.0.1"]
 NAMES_OF_THIS_MACHINE = ["localhost", "ⓁⓄⒸⒶⓁⒽⓄⓈⓉ"]
+OPTIONS = {field.name for field in fields(Policy)}
+"""What the library calls its own switches: a reader of our messages can set none of them."""
 BAD_FORM = {
     "empty": "",
     "no scheme": "example.com/hook",
@@ -153,8 +193,12 @@ def test_this_machine_under_another_spelling_is_refused(host: str) -> None:
 def test_a_url_of_the_wrong_form_is_refused_without_a_lookup(endpoint: str) -> None:
     with pytest.raises(EndpointRefused) as caught:
         Destinations((), None, no_lookup).destination(endpoint, within_seconds=10.0)
+    told = str(caught.value)
     assert caught.value.delivery_code == "bad-endpoint"
-    assert "pass" not in str(caught.value)
+    assert "example" not in told
+    assert "user:" not in told
+    assert "PTK_WEBHOOK_NETWORKS" in told
+    assert [option for option in OPTIONS if option in told] == []
 
 
 @given(st.text(max_size=60) | st.from_regex(r"(?i)https?://[^ ]{0,40}", fullmatch=True))
@@ -186,7 +230,7 @@ def test_given_ports_are_the_only_ones() -> None:
     for endpoint in ("https://internal:8443/", "http://internal:8443/"):
         assert destinations.destination(endpoint, 10.0).answers[0][4][0] == "10.1.2.3"
     for endpoint in ("https://internal/", "http://internal/", "http://internal:8080/"):
-        with pytest.raises(EndpointRefused, match=r"not in allowed_ports \(8443\)"):
+        with pytest.raises(EndpointRefused, match=r"port is not allowed; allowed is 8443"):
             destinations.destination(endpoint, 10.0)
 
 
@@ -210,6 +254,65 @@ def test_a_lookup_that_hangs_is_given_up() -> None:
         Destinations((), None, hangs).destination("https://slow.example/", within_seconds=0.05)
     let_go.set()
     assert caught.value.delivery_code == "timeout"
+
+
+class Blocked:
+    """Name servers that answer once they are let go; names that begin with `quick` are answered at once."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def __call__(self, host: str, port: int, *_: object) -> Any:
+        if not host.startswith("quick"):
+            self.let_go.wait(PATIENCE_SECONDS)
+        return answering(PUBLIC)(host, port)
+
+
+def outcome_for(destinations: Destinations, team: str, host: str = "slow.example") -> str:
+    """How a lookup that a team waits for ends, after no patience for slow names."""
+    within = PATIENCE_SECONDS if host.startswith("quick") else 0.0
+    try:
+        destinations.destination(f"https://{host}/", within, asked_by=team)
+    except EndpointRefused as refused:
+        return refused.delivery_code
+    except TooManyRequests:
+        return "its share"
+    except Unavailable:
+        return "all"
+    return "found"
+
+
+def test_lookups_that_nobody_waits_for_count_until_they_end_and_one_team_has_a_share_of_them() -> None:
+    names = Blocked()
+    destinations = Destinations((), None, names)
+    told = [outcome_for(destinations, "strangers") for _ in range(3 * LOOKUPS_PER_TEAM)]
+    assert told == ["timeout"] * LOOKUPS_PER_TEAM + ["its share"] * 2 * LOOKUPS_PER_TEAM
+    assert outcome_for(destinations, "taxi", "quick.example") == "found"
+    teams = [f"team-{n}" for n in range(LOOKUPS_AT_ONCE)]
+    assert sum(outcome_for(destinations, t) == "timeout" for t in teams) == LOOKUPS_AT_ONCE - LOOKUPS_PER_TEAM
+    assert outcome_for(destinations, "taxi", "quick.example") == "all"
+    names.let_go.set()
+    until(lambda: outcome_for(destinations, "strangers", "quick.example") == "found")
+
+
+def test_a_lookup_that_breaks_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[object] = []
+
+    def breaks(*_: object) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+    destinations = Destinations((), None, breaks)
+    told = [outcome_for(destinations, "taxi", "quick.example") for _ in range(LOOKUPS_AT_ONCE + 1)]
+    assert told == ["connection-failed"] * (LOOKUPS_AT_ONCE + 1)
+    until(lambda: len(broken) == LOOKUPS_AT_ONCE + 1)
+
+
+@pytest.mark.parametrize("network", ["::ffff:0:0/96", "64:ff9b::/96", "2002:a00::/24", "2001::/32"])
+def test_a_network_whose_addresses_carry_others_cannot_be_allowed(network: str) -> None:
+    with pytest.raises(InvalidRequest, match="PTK_WEBHOOK_NETWORKS") as caught:
+        Destinations((network,), None, None)
+    assert [option for option in OPTIONS if option in str(caught.value)] == []
 
 
 def test_the_refusal_is_the_same_for_a_missing_and_an_internal_name_and_shows_no_address() -> None:
