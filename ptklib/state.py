@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from types import MappingProxyType
@@ -23,6 +24,7 @@ FORMAT_VERSION = 1
 STATE_FILE = "state.json"
 TABLE_SUFFIX = ".parquet"
 _TYPES = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+_NUMBER_MAX = sys.float_info.max
 _COMPONENT = re.compile(r"\w{1,200}", re.ASCII)
 _FIELDS = frozenset(
     {
@@ -224,6 +226,10 @@ def _check_declared(meta: Mapping[str, Any], described: Mapping[str, TableSchema
         for table, values in meta[group].items():
             if not set(values) <= columns.get(table, set()) or table not in columns:
                 raise CorruptStateError(f"{group} names a table or column that the state does not have")
+        if not all(abs(value) <= _NUMBER_MAX for values in meta[group].values() for value in values.values()):
+            raise CorruptStateError(f"{group} holds a number that no float64 can hold")
+    if not all(abs(value) <= _NUMBER_MAX for value in meta["noise_variance"].values()):
+        raise CorruptStateError("noise_variance holds a number that no float64 can hold")
     if not all(_COMPONENT.fullmatch(name) for name in meta["noise_variance"]):
         raise CorruptStateError("noise_variance names components by letters, digits and underscores")
 

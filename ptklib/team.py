@@ -21,6 +21,7 @@ _ELSEWHERE = (
     "(Ptk.trusting, ptklib.team.state_of_own)"
 )
 
+_ROWS = "rows"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,62}", re.ASCII)
 
@@ -44,7 +45,7 @@ class TeamCode(DPEstimator):
     columns : sequence of str
         Columns of the stream that it reads.
     tables : mapping of name to {"keys": [...], "columns": [[name, type], ...]}
-        What it releases.
+        What it releases. A table may also say how many "rows" it always has.
     selected : sequence of str
         Tables whose keys, and so whose number of rows, are part of the release.
     synthetic : mapping of column to values or (low, high), optional
@@ -109,10 +110,19 @@ class TeamCode(DPEstimator):
             raise InvalidParameterError("tables must name at least one table with its keys and columns")
         try:
             return {
-                check_name(name, "a table"): TableSchema.from_json(form) for name, form in self.tables.items()
+                check_name(name, "a table"): TableSchema.from_json(_without_rows(form))
+                for name, form in self.tables.items()
             }
         except CorruptStateError as error:
             raise InvalidParameterError(f"tables cannot be used: {error}") from error
+
+    def declared_rows(self) -> dict[str, int]:
+        """Return the number of rows of each table that declares one."""
+        found = {name: form[_ROWS] for name, form in self.tables.items() if _ROWS in form}
+        for name, rows in found.items():
+            if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+                raise InvalidParameterError(f"rows of table {name!r} must be a whole number of at least 1")
+        return found
 
     def released_keys(self) -> tuple[str, ...]:
         """Return the tables whose keys are part of the release."""
@@ -139,6 +149,8 @@ class TeamCode(DPEstimator):
         schemas = self.table_schemas()
         if unknown := sorted(set(self.released_keys()) - set(schemas)):
             raise InvalidParameterError(f"selected names {unknown[0]!r}, which is no table")
+        if both := sorted(set(self.released_keys()) & set(self.declared_rows())):
+            raise InvalidParameterError(f"table {both[0]!r} is selected, so its number of rows is not fixed")
         self.input_columns()
 
     def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -176,6 +188,12 @@ def state_of_own(state: ReleasedState, family: type[DPEstimator]) -> ReleasedSta
     budget = {name: params[name] for name in ("epsilon", "delta") if name in known}
     own = family(**(params["arguments"] or {}), **budget)
     return ReleasedState(state.tables, {**state.meta, **own.to_spec()}, is_read=True)
+
+
+def _without_rows(form: Any) -> Any:
+    return (
+        {name: value for name, value in form.items() if name != _ROWS} if isinstance(form, Mapping) else form
+    )
 
 
 def _refuse(what: str) -> NoReturn:

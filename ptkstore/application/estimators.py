@@ -24,6 +24,7 @@ from ptkstore.domain.ptks import (
     servings_of,
     settled_config,
 )
+from ptkstore.domain.serving import check_served_tables
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
 from ptkstore.domain.texts import check_texts
@@ -84,6 +85,7 @@ def spec_of(
         }
         for table, form in tables.items()
     }
+    check_served_tables(released)
     servings_of(released, config)
     check_computed(ptk_id, trainer, config)
     team, name = split_ptk_id(ptk_id)

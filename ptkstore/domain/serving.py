@@ -25,6 +25,11 @@ KEYS = frozenset({"defaults", "fresh", "request", "derived"})
 FORMS = {"ratio": 2, "difference": 2, "sum": 2, "product": 2, "log": 1, "bucket": 1}
 """Derived columns: their forms, and how many operands each takes."""
 
+STATE_KEY = "ptk"
+"""The join key of a table that has no keys: it is one row about the PTK itself."""
+KEY_KINDS = frozenset({"int64", "string", "bool"})
+"""Types of released columns that can be join keys."""
+
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,62}")
 _SPAN = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -82,6 +87,23 @@ def serving_of(
     if unknown := sorted(set(map(str, filled)) - set(tables)):
         raise _wrong(f"has {unknown[0]!r}; it may have {', '.join(sorted({*KEYS, COMPUTED, *tables}))}")
     return {table: _parsed(one, dict(tables[table])) for table, one in filled.items()}
+
+
+def check_served_tables(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """`InvalidRequest` unless tables with these keys and columns (name, type) can be served whatever rows they have."""
+    for table, form in tables.items():
+        kinds = dict(form["columns"])
+        if not form["keys"] and STATE_KEY in kinds:
+            raise InvalidRequest(
+                f"table {table!r} has no join keys, so the store adds one named {STATE_KEY!r}, and the table has a "
+                "column of that name: name its keys, or rename the column"
+            )
+        for key in form["keys"]:
+            if kinds[key] not in KEY_KINDS:
+                raise InvalidRequest(
+                    f"join key {key!r} of table {table!r} has type {kinds[key]}; it must be one of "
+                    f"{', '.join(sorted(KEY_KINDS))}"
+                )
 
 
 def computed_of(config: Mapping[str, Any]) -> dict[str, str]:

@@ -34,7 +34,7 @@ class TeamFunctions:
         Columns of the stream that `train_dp` is given.
     tables : mapping
         Each table by name as ``{"keys": ["hour"], "columns": {"hour": "int64", "trips": "float64"}}``; types are
-        int64, float64, string and bool.
+        int64, float64, string and bool. With ``"rows": 24`` a training that returns another number of rows fails.
     epsilon, delta : float
         What one training loses.
     config : mapping, optional
@@ -169,7 +169,11 @@ def source_of(folder: Path, declared_as: str, bundle: Mapping[str, Any]) -> Sour
 
 def _of_functions(declared: TeamFunctions, source: Source) -> dict[str, Any]:
     tables = {
-        name: {"keys": list(form["keys"]), "columns": _pairs(form["columns"])}
+        name: {
+            "keys": list(form["keys"]),
+            "columns": _pairs(form["columns"]),
+            **({"rows": form["rows"]} if "rows" in form else {}),
+        }
         for name, form in declared.tables.items()
     }
     return {

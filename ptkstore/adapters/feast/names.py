@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.serving import FILLED
+from ptkstore.domain.serving import FILLED, STATE_KEY
 from ptkstore.errors import InvalidRequest, SchemaMismatch
+
+__all__ = ["STATE_KEY"]
 
 PROJECT = "ptk"
 STATE_VIEW = "ptk_state"  # no view of a PTK is named so: theirs hold "__"
-STATE_KEY = "ptk"
 VERSION_FEATURE = "ptk_version"
 PTK_VERSION_TAG = "ptk.version"
 PTK_SHA256_TAG = "ptk.sha256"

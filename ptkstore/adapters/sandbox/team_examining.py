@@ -22,6 +22,7 @@ from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.state import ReleasedState
 from ptklib.team import TeamCode
 from ptkstore.adapters.sandbox.team_loading import Functions, Tables, loaded
+from ptkstore.application.servable import NotServable, check_own_code, check_servable
 
 _ROWS: Final = 120
 _LONG_SECONDS: Final = 5.0
@@ -72,6 +73,7 @@ def _checks(
         for check in CONTRACT:
             yield check.__name__, lambda check=check: check(case)  # type: ignore[misc]
         yield from _sklearn_checks(code)
+    yield "check_release_can_be_served", lambda: _check_served(subject, columns)
     if runs:
         took: list[float] = []
         yield "check_audit_stays_below_epsilon", lambda: _audit(subject, columns, runs, took)
@@ -162,6 +164,16 @@ def _function_checks(
     yield "check_eval_is_a_number", evaluates
 
 
+def _check_served(subject: Any, columns: Mapping[str, Any]) -> None:
+    """What a training on real rows has to fulfil as well; there nobody is told why it fails."""
+    rows = Synthetic(subject, columns).many(_ROWS)
+    fitted = subject.fit(rows.X, rows.y)
+    functions = isinstance(subject, TeamCode)
+    tables = fitted.tables_ if functions else fitted.to_state().tables
+    check_servable(tables, {name: form.to_json() for name, form in subject.table_schemas().items()})
+    check_own_code(tables, subject.declared_rows() if functions else {})
+
+
 def _audit(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float]) -> None:
     visible, began = at_audit_budget(subject), time.monotonic()
     found = audit(visible, runs=runs, columns=columns)
@@ -230,7 +242,7 @@ def _told(error: BaseException) -> str:
     """An error on synthetic rows, for its owner; `printed` has all of it."""
     traceback.print_exception(error)
     text = str(error)
-    if isinstance(error, AssertionError | PtklibError):
+    if isinstance(error, AssertionError | PtklibError | NotServable):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text}"
 

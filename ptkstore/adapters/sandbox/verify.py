@@ -9,6 +9,8 @@ from typing import Any, Final
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
+from ptkstore.application.servable import NotServable, check_own_code, check_servable
+from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest
@@ -23,6 +25,8 @@ _WITH_FORMULA: Final = ("CountFeaturizer", "CovarianceMatrix", "HistoricalStatis
 
 def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | None:
     """The draft if staging holds, byte for byte, a state of the requested estimator within the granted loss.
+
+    Such a state can be placed in the lake and served.
 
     What it tells of the data for later plans is read off that very state here: nothing else that the child says leaves.
     """
@@ -58,10 +62,12 @@ def _sound(draft: Draft, request: TrainRequest, staging: Staging) -> ReleasedSta
                 return None
             tables[table] = content
         state = ReleasedState.from_parts(tables, draft.state)
-        estimator_from_spec(granted(request.estimator, request.epsilon, request.delta)).check_previous_state(
-            state
-        )
-    except (PtklibError, InvalidRequest, CorruptObject):
+        estimator = estimator_from_spec(granted(request.estimator, request.epsilon, request.delta))
+        estimator.check_previous_state(state)
+        check_servable(state.tables, {name: form.to_json() for name, form in state.schemas.items()})
+        if bundle_of(request.estimator) is not None:
+            check_own_code(state.tables, estimator.declared_rows())
+    except (PtklibError, InvalidRequest, CorruptObject, NotServable):
         return None
     within = state.loss.epsilon <= request.epsilon and state.loss.delta <= request.delta
     return state if within else None

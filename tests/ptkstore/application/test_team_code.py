@@ -69,6 +69,28 @@ def test_registered_code_is_asserted_and_its_loss_is_known_by_epsilon_alone(acce
 
 
 @pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ({"t": {"keys": ["x"], "columns": [["x", "float64"]]}}, "join key 'x' of table 't' has type double"),
+        ({"t": {"keys": [], "columns": [["ptk", "int64"]]}}, "table 't' has no join keys"),
+        ({"t": {"keys": ["x"], "columns": [["x", "int64"]], "rows": 0}}, "rows of table 't'"),
+        (
+            {"t": {"keys": ["x"], "columns": [["x", "int64"]], "lines": 1}},
+            "exactly the fields keys and columns",
+        ),
+    ],
+)
+def test_tables_that_could_never_be_served_are_refused_at_registration(
+    accepting: World, tables: dict[str, Any], reason: str
+) -> None:
+    bundle = bundle_with(GOOD)
+    accepting.service.put_bundle(bundle, team="taxi")
+    estimator = {**described(bundle), "params": {**described(bundle)["params"], "tables": tables}}
+    with pytest.raises(InvalidRequest, match=reason):
+        accepting.register("trips", stream="open", estimator=estimator)
+
+
+@pytest.mark.parametrize(
     ("said", "named"),
     [
         ({"columns": ["hour", "zone"]}, "columns"),

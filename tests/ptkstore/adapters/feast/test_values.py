@@ -1,13 +1,16 @@
 """Types, keys and names of what is served."""
 
+import sys
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
 
 from ptkstore.adapters.feast.names import is_view_of, view_name
+from ptkstore.application.servable import NotServable, check_own_code, check_servable
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 
+_KINDS = {pa.int64(): "int64", pa.float64(): "float64", pa.string(): "string", pa.bool_(): "bool"}
 VIEW = "taxi__speed_by_hour"
 MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 COLUMNS = {
@@ -58,6 +61,58 @@ def test_every_served_type_comes_back_exactly(light_repo, light_store, make, con
         "online", repo=str(light_repo), features=[f"{VIEW}:{n}" for n in simple], rows=[{"k": "a"}]
     )
     assert {name: plain[name][0] for name in simple} == {name: FIRST[name] for name in simple}
+
+
+TEXTS = ["", " ", "é" * 512, "x" * 1024, "\n", "\t|,;:@/", "'\"\\", "\U0001f695", "\ufeff", "%s{}", "null"]
+ACCEPTED = {
+    "texts": ({"k": TEXTS, "v": TEXTS[::-1]}, ["k"]),
+    "numbers": ({"k": [-(2**63), 0, 2**63 - 1], "v": [5e-324, -0.0, sys.float_info.max]}, ["k"]),
+    "truths": ({"k": [True, False], "v": [1, -(2**63)]}, ["k"]),
+    "several keys": ({"k": ["a", "a", "b"], "n": [1, 2, 1], "v": [True, False, True]}, ["k", "n"]),
+    "keys alone": ({"k": TEXTS}, ["k"]),
+    "one row": ({"v": ["x" * 1024], "w": [2**63 - 1]}, []),
+    "many rows": ({"k": list(range(3_000)), "v": [0.5] * 3_000}, ["k"]),
+    "no row": ({"k": pa.array([], pa.string()), "v": pa.array([], pa.float64())}, ["k"]),
+}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_may_be_elected_can_be_placed_and_flipped_to_twice(store, make, name):
+    columns, keys = ACCEPTED[name]
+    table = pa.table(columns)
+    forms = {"t": {"keys": keys, "columns": [[f.name, _KINDS[f.type]] for f in table.schema]}}
+    check_servable({"t": table}, forms)
+    check_own_code({"t": table}, {})
+    for version in (1, 2):  # the second goes on from the history of the first
+        make.publish(store, make.state(version, tables={"t": table}, keys={"t": tuple(keys)}))
+    asked = table.slice(0, 20).to_pylist()
+    entities = [{key: row[key] for key in keys} or {"ptk": "taxi.speed_by_hour"} for row in asked]
+    features = [column for column in table.column_names if column not in keys] or ["ptk_version"]
+    if entities:
+        found = store.look_up([f"{VIEW}:{feature}" for feature in features], entities)
+        assert found == [{name: row.get(name, 2) for name in features} for row in asked]
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys"),
+    [
+        ({"k": ["a", "a"], "v": [1, 2]}, ["k"]),
+        ({"k": [True, True], "v": [1, 2]}, ["k"]),
+        ({"k": ["a", "a"], "n": [1, 1]}, ["k", "n"]),
+        ({"k": [0.5], "v": [1]}, ["k"]),
+        ({"v": [1, 2]}, []),
+        ({"v": pa.array([], pa.int64())}, []),
+        ({"ptk": [1]}, []),
+    ],
+)
+def test_what_cannot_be_served_may_not_be_elected(light_store, make, columns, keys):
+    table = pa.table(columns)
+    forms = {"t": {"keys": keys, "columns": [[f.name, _KINDS[f.type]] for f in table.schema]}}
+    with pytest.raises(SchemaMismatch):
+        light_store.stage(make.state(1, tables={"t": table}, keys={"t": tuple(keys)}))
+    with pytest.raises(NotServable):
+        check_servable({"t": table}, forms)
 
 
 @pytest.mark.real

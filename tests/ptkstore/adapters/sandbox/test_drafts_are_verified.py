@@ -6,9 +6,12 @@ import io
 from dataclasses import fields, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ptklib.spec import estimator_from_spec
+from ptklib.state import FORMAT_VERSION, ReleasedState
 from ptkstore.adapters.sandbox.protocol import (
     Order,
     decode_answer,
@@ -17,13 +20,14 @@ from ptkstore.adapters.sandbox.protocol import (
     encode_answer,
     encode_order,
 )
-from ptkstore.adapters.sandbox.training import train
+from ptkstore.adapters.sandbox.training import _drafted, train
 from ptkstore.adapters.sandbox.verify import verified
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
 from tests.ptkstore.adapters.sandbox.world import SPEC, World
+from tests.team_code import described
 
 
 @pytest.fixture
@@ -53,6 +57,82 @@ def test_what_a_draft_says_of_the_data_is_read_off_its_state(
     of_team_code = verified(told, replace(request_, bundle=b""), world.staging)
     assert of_team_code is not None
     assert of_team_code.facts is None
+
+
+OWN = {"t": {"keys": ["k"], "columns": [["k", "string"], ["v", "float64"]], "rows": 2}}
+KEYLESS = {"t": {"keys": [], "columns": [["v", "string"]]}}
+
+
+def drafted(world: World, tables: dict[str, Any], columns: dict[str, Any]) -> Draft | None:
+    """The draft of own code that released one table `t`, if it passes."""
+    estimator = described(b"", columns=["zone"], tables=tables, synthetic=None, epsilon=0.5)
+    code = estimator_from_spec(estimator)
+    schemas = code.table_schemas()
+    state = ReleasedState(
+        {"t": pa.table(columns, schema=schemas["t"].schema)},
+        {
+            "format_version": FORMAT_VERSION,
+            **code.to_spec(),
+            "tables": {name: form.to_json() for name, form in schemas.items()},
+            "loss": code.declared_loss().to_json(),
+            "n_releases": 1,
+            "noise_std": {},
+            "noise_variance": {},
+            "defaults": {},
+        },
+    )
+    request = world.request(estimator=estimator, epsilon=0.5, bundle=b"")
+    draft = _drafted(state, request, world.staging)
+    assert isinstance(draft, Draft)
+    return verified(draft, request, world.staging)
+
+
+def test_a_state_of_own_code_that_is_as_declared_is_verified(world: World) -> None:
+    assert drafted(world, OWN, {"k": ["a", "b"], "v": [1.0, 2.0]}) is not None
+    assert drafted(world, OWN, {"k": ["é" * 512, ""], "v": [1.0, 2.0]}) is not None
+    assert drafted(world, KEYLESS, {"v": ["x" * 1024]}) is not None
+    unlimited = {"t": {name: value for name, value in OWN["t"].items() if name != "rows"}}
+    assert drafted(world, unlimited, {"k": ["a", "b", "c"], "v": [1.0] * 3}) is not None
+    assert drafted(world, unlimited, {"k": [], "v": []}) is not None
+
+
+@pytest.mark.parametrize(
+    ("tables", "columns"),
+    [
+        (OWN, {"k": ["a", "a"], "v": [1.0, 2.0]}),
+        (OWN, {"k": ["a"], "v": [1.0]}),
+        (OWN, {"k": ["a", "b", "c"], "v": [1.0] * 3}),
+        (OWN, {"k": [], "v": []}),
+        (OWN, {"k": ["a", "b" * 1025], "v": [1.0, 2.0]}),
+        (OWN, {"k": ["a", "b\0"], "v": [1.0, 2.0]}),
+        (OWN, {"k": ["a", "b\x1b[2J"], "v": [1.0, 2.0]}),
+        (KEYLESS, {"v": ["x", "y"]}),
+        (KEYLESS, {"v": []}),
+        (KEYLESS, {"v": ["x" * 1025]}),
+        ({"t": {"keys": ["k"], "columns": [["k", "float64"]]}}, {"k": [0.5]}),
+        ({"t": {"keys": [], "columns": [["ptk", "string"]]}}, {"ptk": ["x"]}),
+    ],
+)
+def test_a_state_that_could_never_be_served_is_not(
+    world: World, tables: dict[str, Any], columns: dict[str, Any]
+) -> None:
+    assert drafted(world, tables, columns) is None
+
+
+def test_a_state_of_the_library_that_could_never_be_served_is_not(
+    world: World, request_: TrainRequest
+) -> None:
+    double = {"family": SPEC["family"], "params": {**SPEC["params"], "domains": {"zone": ["a", "b"]}}}
+    state = estimator_from_spec(double).fit(pa.table({"zone": ["a"], "speed": [1.0]})).to_state()
+    table = state.tables["statistics"]
+    twice = replace_table(state, pa.concat_tables([table, table]))
+    draft = _drafted(twice, request_, world.staging)
+    assert isinstance(draft, Draft)
+    assert verified(draft, request_, world.staging) is None
+
+
+def replace_table(state: ReleasedState, table: pa.Table) -> ReleasedState:
+    return ReleasedState({"statistics": table}, dict(state.meta))
 
 
 def other_content(world: World, request: TrainRequest, file: StateFile) -> StateFile:

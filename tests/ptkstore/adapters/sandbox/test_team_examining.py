@@ -13,7 +13,7 @@ from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits, tea
 from ptkstore.adapters.sandbox.team_examining import examined
 from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from, message
 from ptkstore.ports.team_code import Finding
-from tests.team_code import GOOD, bundle_with, described
+from tests.team_code import GOOD, HOURS, bundle_with, described
 
 FAULTY = {
     "check_noise_is_drawn": GOOD.replace("laplace(counts, l1_sensitivity=1, epsilon=epsilon)", "counts"),
@@ -116,6 +116,25 @@ def speeds(code: str = "own:Speeds") -> dict[str, object]:
         "tables": {"statistics": {"keys": ["hour"], "columns": columns}},
         "synthetic": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("code", "tables", "reason"),
+    [
+        (GOOD.replace("np.arange(24),", "np.arange(24) // 2,"), HOURS, "several rows for one value of hour"),
+        (GOOD, {"hours": {**HOURS["hours"], "rows": 23}}, "must have 23 rows, as declared"),
+        (GOOD, {"hours": {**HOURS["hours"], "keys": []}}, "must have exactly one row"),
+        (GOOD, {"hours": {**HOURS["hours"], "rows": 24}}, ""),
+    ],
+)
+def test_a_release_that_could_never_be_served_is_found_out(
+    examine: Examine, code: str, tables: dict[str, Any], reason: str
+) -> None:
+    (found,) = [
+        one for one in examine(code, tables=tables)["findings"] if one[0] == "check_release_can_be_served"
+    ]
+    assert found[1] == ("failed" if reason else "passed")
+    assert reason in found[2]
 
 
 def test_an_estimator_class_is_held_against_the_contract_of_the_library(examine: Examine) -> None:

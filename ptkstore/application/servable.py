@@ -1,0 +1,64 @@
+"""What a released state must be, so that it can be placed in the lake and served: checked before it is elected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ptkstore.domain.serving import check_served_tables
+from ptkstore.domain.texts import check_texts
+from ptkstore.errors import InvalidRequest
+
+Tables = Mapping[str, pa.Table]
+Forms = Mapping[str, Mapping[str, Any]]
+
+
+class NotServable(ValueError):
+    """A version with these tables could never be served. The message names tables and columns, never a value."""
+
+
+def check_servable(tables: Tables, forms: Forms) -> None:
+    """`NotServable` unless tables of these forms, keys and columns, can be placed and served.
+
+    `ReleasedState` has already checked columns, types, missing values and infinite numbers.
+    """
+    try:
+        check_served_tables(forms)
+    except InvalidRequest as error:
+        raise NotServable(str(error)) from None
+    for name, form in forms.items():
+        keys = list(form["keys"])
+        if not keys and tables[name].num_rows != 1:
+            raise NotServable(f"table {name!r} has no join keys, so it must have exactly one row")
+        if keys and _has_equal_rows(tables[name].select(keys)):
+            raise NotServable(f"table {name!r} has several rows for one value of {', '.join(keys)}")
+
+
+def check_own_code(tables: Tables, declared_rows: Mapping[str, int]) -> None:
+    """`NotServable` unless tables of own code have the declared numbers of rows, and texts that can be shown."""
+    for name, table in tables.items():
+        if (wanted := declared_rows.get(name)) is not None and table.num_rows != wanted:
+            raise NotServable(f"table {name!r} must have {wanted} rows, as declared")
+        for column in table.column_names:
+            if pa.types.is_string(table.schema.field(column).type):
+                _check_texts(f"column {column!r} of table {name!r}", table.column(column))
+
+
+def _has_equal_rows(keys: pa.Table) -> bool:
+    return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < keys.num_rows)
+
+
+def _check_texts(what: str, column: pa.ChunkedArray) -> None:
+    from ptklib.keys import TEXT_BYTES_MAX  # loads pandas
+
+    longest = pc.max(pc.binary_length(column)).as_py()
+    if longest is not None and longest > TEXT_BYTES_MAX:
+        raise NotServable(f"{what} has a text of more than {TEXT_BYTES_MAX} bytes")
+    try:
+        column.validate(full=True)  # reading a file does not check UTF-8
+        check_texts(what, column.to_pylist())
+    except (pa.ArrowInvalid, InvalidRequest):
+        raise NotServable(f"{what} has a text with characters that cannot be stored or shown") from None
