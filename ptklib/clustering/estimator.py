@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.clustering import grid, lloyd
 from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
+from ptklib.clustering.comparison import nearer
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
@@ -267,7 +268,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             places = box.at(shares) * box.factor
             return nearest(places, flat)[1] - nearest(places, centres)[1]
 
-        if not grid.nearer(levels, spread, dimension, gain):
+        if not nearer(levels, spread, dimension, gain):
             centres, owners = flat, nearest(where, flat)[0]
         total = max(float(levels[0].sum()), 0.0)
         share = np.bincount(owners, weights=weights, minlength=k) / weights.sum()

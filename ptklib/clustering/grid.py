@@ -1,6 +1,6 @@
 """Noisy adaptive grid: counts on nested grids become weighted points (d <= 3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -30,15 +30,6 @@ _HIDDEN = 0.05
 Squares of distances make a few rows far from all centres as dear as all others together: without them, 1.4 % of fits
 of taxi pickups (epsilon 0.01, 32 centres) left out an airport. From 0.02 to 0.1 losses differ by less than 3 %.
 """
-
-_SURE = 4.0
-"""Standard deviations of noise by which centres must bring rows nearer than centres without data do."""
-
-_CLEAR = 2.0
-"""How many times the largest energy of noise counts must have before centres found in them are judged at all."""
-
-_PLACES = {1: 16, 2: 4, 3: 4}
-"""Places per axis of a coarsest cell where distances are looked at, by dimension."""
 
 
 def components(dimension: int) -> list[Component]:
@@ -99,7 +90,7 @@ def weighted_points(
        Consistency", VLDB 2010.
     """
     levels = LEVELS[dimension]
-    best, spread = _consistent(counts, variances, dimension)
+    best, spread = consistent(counts, variances, dimension)
     mass = np.maximum(_top(best[0].reshape(-1), spread[0]), _HIDDEN * sqrt(spread[0]))
     open_cells = np.arange(len(mass))
     points, weights = [], []
@@ -108,49 +99,16 @@ def weighted_points(
         if i + 1 < len(levels):
             divided = mass > _DIVIDED * sqrt(spread[i + 1])
         kept = ~divided & (mass > 0)
-        points.append(_middles(open_cells[kept], n, dimension))
+        points.append(middles(open_cells[kept], n, dimension))
         weights.append(mass[kept])
         if i + 1 == len(levels):
             break
-        open_cells = _children(open_cells[divided], n, levels[i + 1] // n, dimension)
+        open_cells = children(open_cells[divided], n, levels[i + 1] // n, dimension)
         inside = best[i + 1].reshape(-1)[open_cells]
         mass = _simplex(inside, mass[divided]).reshape(-1)
         open_cells = open_cells.reshape(-1)
     sizes = np.repeat([1 / n for n in levels], [len(p) for p in points])
     return np.concatenate(points), np.concatenate(weights), sizes
-
-
-def nearer(
-    counts: Sequence[Floats],
-    variances: Sequence[float],
-    dimension: int,
-    gain: Callable[[Floats], Floats],
-) -> bool:
-    """Return whether rows are nearer to some centres than to others, by more than noise may explain.
-
-    Parameters
-    ----------
-    counts, variances
-        As in `weighted_points`.
-    gain : callable
-        By how much the squared distance of each of some points, given as shares of the box, is smaller.
-
-    Notes
-    -----
-    Post-processing: the sum over the coarsest cells of noisy count times mean gain in the cell, in standard deviations
-    of its own noise. That deviation counts every cell, also those that look empty: centres that leave much of the box
-    far away must gain much elsewhere. The centres come from the same counts: where these are mostly noise the centres
-    are where it is, and the sum would say that they fit. So counts that noise alone might explain settle it first.
-    """
-    best, spread = _consistent(counts, variances, dimension)
-    if _energy(best[0]) <= _CLEAR * _largest_energy(best[0].size, spread[0]):
-        return False
-    n, places = LEVELS[dimension][0], _PLACES[dimension]
-    axes = np.indices((n * places,) * dimension).reshape(dimension, -1)
-    cells = np.ravel_multi_index(tuple(axes // places), (n,) * dimension)
-    gains = np.bincount(cells, weights=gain((axes.T + 0.5) / (n * places))) / places**dimension
-    deviation = sqrt(spread[0] * float(gains @ gains))
-    return bool(float(best[0].reshape(-1) @ gains) > _SURE * deviation)
 
 
 def divided(points: Floats, weights: Floats, sizes: Floats, least: int) -> tuple[Floats, Floats]:
@@ -166,7 +124,7 @@ def divided(points: Floats, weights: Floats, sizes: Floats, least: int) -> tuple
     return points, weights
 
 
-def _consistent(
+def consistent(
     counts: Sequence[Floats], variances: Sequence[float], dimension: int
 ) -> tuple[list[Any], list[float]]:
     """Return each count averaged with the sum of the finer counts inside it, and the variances of their noise."""
@@ -199,18 +157,18 @@ def _top(counts: Floats, variance: float) -> Floats:
     m = len(counts)
     total = max(float(counts.sum()), 2 * sqrt(m * variance))
     deviations = counts - counts.mean()
-    energy = _energy(counts)
-    signal = max(0.0, 1 - _largest_energy(m, variance) / energy) if energy > 0 else 0.0
+    length = energy(counts)
+    signal = max(0.0, 1 - largest_energy(m, variance) / length) if length > 0 else 0.0
     masses: Floats = _simplex((total / m + signal * deviations)[None, :], np.asarray([total]))[0]
     return masses
 
 
-def _energy(counts: Floats) -> float:
+def energy(counts: Floats) -> float:
     """Return the sum of squared deviations from equal counts."""
     return float(((counts - counts.mean()) ** 2).sum())
 
 
-def _largest_energy(m: int, variance: float) -> float:
+def largest_energy(m: int, variance: float) -> float:
     """The energy of m Laplace values of variance v is m v with standard deviation v sqrt(5 m): three above it."""
     return (m + 3 * sqrt(5 * m)) * variance
 
@@ -225,12 +183,13 @@ def _simplex(values: Floats, totals: Floats) -> Floats:
     return np.asarray(np.maximum(values - shift[:, None], 0.0))
 
 
-def _middles(codes: Ints, n: int, dimension: int) -> Floats:
+def middles(codes: Ints, n: int, dimension: int) -> Floats:
+    """Return the middle of some cells of a level with n cells per axis, as shares of the box."""
     axes = np.unravel_index(codes, (n,) * dimension)
     return np.asarray((np.column_stack(axes) + 0.5) / n)
 
 
-def _children(codes: Ints, n: int, ratio: int, dimension: int) -> Ints:
+def children(codes: Ints, n: int, ratio: int, dimension: int) -> Ints:
     """Return the codes, on the next level, of the cells inside some cells; one row each."""
     corner = np.column_stack(np.unravel_index(codes, (n,) * dimension)).reshape(-1, dimension) * ratio
     steps = np.indices((ratio,) * dimension).reshape(dimension, -1).T

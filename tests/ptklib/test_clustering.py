@@ -14,6 +14,8 @@ from ptklib import Clustering, ReleasedState
 from ptklib.accounting import joint_multiplier, profile_epsilon
 from ptklib.clustering import grid, lloyd, tree
 from ptklib.clustering.centres import flat_centres, weighted_centres
+from ptklib.clustering.comparison import nearer as nearer_by_counts
+from ptklib.clustering.comparison import standing_out
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
 from ptklib.privacy import Bounds
@@ -116,22 +118,87 @@ def test_centres_replace_those_without_data_only_when_rows_are_surely_nearer(dim
     def nearer(rows: float, gain: Any) -> bool:
         counts = [np.zeros(size) for size in sizes]
         counts[0][0] = rows
-        return grid.nearer(counts, variances, dimension, gain)
+        return nearer_by_counts(counts, variances, dimension, gain)
 
     def only_there(shares: Floats) -> Floats:
         return (shares < 1 / grid.LEVELS[dimension][0]).all(axis=1).astype(float)
 
-    # Noise alone may have this length: counts no longer than it say nothing of where rows are.
+    # Noise alone may have this length, or bring one count this far: less says nothing of where rows are.
     m = sizes[0]
     clear = 2 * np.sqrt(2 * (m + 3 * np.sqrt(5 * m)) / (1 - 1 / m))
+    clear = min(clear, np.sqrt(2) * np.log(m / 2 * np.e * 1e6) / (1 - 1 / m))
     assert nearer(clear + 0.1, only_there)
     assert not nearer(clear - 0.1, only_there)
     assert not nearer(1e6, lambda shares: -only_there(shares))
     # A centre that the other cells lost makes it less sure.
     sure = 4 * 2 * np.sqrt(m)
     mixed = lambda shares: 2 * only_there(shares) - 1  # noqa: E731
+    assert sure > clear
     assert nearer(sure + 0.1, mixed)
     assert not nearer(sure - 0.1, mixed)
+
+
+def lattice(side: Floats, dimension: int, width: float, n: int) -> tuple[Floats, Floats]:
+    """Return rows in narrow clusters at the points of a lattice, and the points."""
+    random = np.random.default_rng(14)
+    points = np.stack(np.meshgrid(*[side] * dimension), axis=-1).reshape(-1, dimension)
+    chosen = points[random.integers(0, len(points), n)]
+    return np.clip(chosen + random.normal(0, width, chosen.shape), -1, 1), points
+
+
+@pytest.mark.parametrize("width", [0.01, 0.036])
+@pytest.mark.parametrize(
+    ("side", "dimension"), [(np.linspace(-0.5, 0.5, 3), 3), (np.linspace(-0.75, 0.75, 7), 2)]
+)
+def test_clear_clusters_are_found_where_coarse_cells_are_flat(
+    side: Floats, dimension: int, width: float
+) -> None:
+    """Each coarsest cell has rows as far from its middle as a flat one: only finer counts show the clusters."""
+    rows, points = lattice(side, dimension, width, 40_000)
+    for epsilon in (1.0, 10.0):
+        model = estimator(dimension, len(points), epsilon=epsilon)
+        losses = [rmse(rows, model.fit(rows).cluster_centers_) for _ in range(3)]
+        assert np.median(losses) <= 1.1 * rmse(rows, points)
+
+
+def test_noise_alone_does_not_stand_out() -> None:
+    """False alarm: 2e-6 a table, once in 2,500 runs."""
+    random = np.random.default_rng(15)
+    for n_parents, n_children in ((1, 64), (64, 16), (512, 8)):
+        for _ in range(60):
+            noise = random.laplace(0, 3, (n_parents, n_children))
+            assert not standing_out(noise, 18.0).any()
+            noise[0, 3] += 200
+            assert np.flatnonzero(standing_out(noise, 18.0).ravel()).tolist() == [3]
+
+
+def test_many_moderate_counts_stand_out_together() -> None:
+    noise = np.random.default_rng(16).laplace(0, 1, (64, 16))
+    noise[:40, 5] += 12.0
+    found = standing_out(noise, 2.0)
+    assert found[:40, 5].sum() >= 38
+    assert found.sum() <= 48
+    single = np.zeros((64, 16))
+    single[0, 5] = 14.0
+    assert not standing_out(single, 2.0).any()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_exact_counts_measure_the_gain_of_the_rows(dimension: int) -> None:
+    """Rows in single finest cells: the estimate is their gain, which the coarse cells have with the other sign."""
+    n = grid.LEVELS[dimension][-1]
+    cells = np.zeros(n**dimension, dtype=np.int64)
+    random = np.random.default_rng(17)
+    codes = random.choice(n**dimension, 20, replace=False)
+    cells[codes] = 1000
+    levels = [c.astype(np.float64) for c in grid.nested(cells, dimension).values()]
+    places = grid.centres_of(dimension, 2)[codes]
+
+    def gain(shares: Floats) -> Floats:
+        return np.asarray(0.1 - np.abs(shares[:, None, :] - places[None]).max(axis=2).min(axis=1) * 2)
+
+    assert nearer_by_counts(levels, [1.0] * 3, dimension, gain)
+    assert not nearer_by_counts(levels, [1.0] * 3, dimension, lambda shares: -gain(shares))
 
 
 def test_centres_without_data_fit_the_shape_of_their_box() -> None:
