@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from ptkstore.application.chained_policies import as_chained
 from ptkstore.domain.blocks import BlockState, created_with
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.streams import Closing, Policy, Stream
@@ -55,7 +56,7 @@ def close_windows(
     allowed = done = False
     while not done and len(closed) < MAX_WINDOWS:
         with begin() as uow:
-            stream = uow.streams.lock(stream_name)
+            stream = as_chained(uow.streams.lock(stream_name), uow)
             progress = uow.streams.progress(stream_name)
             reached = max(progress.reached, now if until is None else until)
             if stream.policy.closing is Closing.OPERATOR and not allowed:

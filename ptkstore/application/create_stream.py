@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.policies import policy_in, policy_text
+from ptkstore.domain.stream_differences import policy_differences
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.errors import CatalogBehind, NameTaken
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 
 
 def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:
     """Create `stream`; repeating it with equal content changes nothing.
+
+    Its policy becomes the first line of its journal, and the key store remembers it: whoever changes it in the catalog
+    later opens nothing.
 
     Raises
     ------
@@ -17,5 +23,29 @@ def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:
     """
     keys.create_stream(stream.name)
     with begin() as uow:
-        uow.streams.add(stream)
+        if uow.streams.add(stream):
+            text = _text_of(stream.policy, keys.policy(stream.name))
+            uow.ledger.add_policy(stream.name, text)
+            # before the commit: no stream is ever in the catalog without it
+            _keep(stream, text, keys)
         uow.commit()
+
+
+def _keep(stream: Stream, text: str, keys: KeyStore) -> None:
+    try:
+        keys.keep_policy(stream.name, text)
+    except CatalogBehind:
+        known = keys.policy(stream.name)
+        told = () if known is None else policy_differences(policy_in(known), policy_in(text))
+        raise NameTaken(
+            f"stream {stream.name!r} was used under another policy before the catalog was restored: "
+            f"{'; '.join(told)}. Create it with that policy again, or choose another name"
+        ) from None
+
+
+def _text_of(policy: Policy, known: str | None) -> str:
+    """The text of a policy: the one from before a catalog was restored, if that says the same."""
+    text = policy_text(policy)
+    if known is None or policy_in(known) != policy_in(text):
+        return text
+    return known

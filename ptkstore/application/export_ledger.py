@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ptkstore.application.odometers import books_of, odometers_on
-from ptkstore.application.read_ledger import faults_of
+from ptkstore.application.read_ledger import faults_of, faults_of_memory
 from ptkstore.domain.blocks import part_name, place_of
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.guarantees import COMPOSITION, PROOF, TIGHT, neighbours, protections
-from ptkstore.domain.journal import GENESIS, Entry, EntryKind
+from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ptks import PtkSpec
@@ -23,6 +23,7 @@ from ptkstore.domain.streams import Policy, PrivacyUnit
 from ptkstore.domain.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin
+from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.signing import Signer
 from ptkstore.ports.world import Clock
 
@@ -43,7 +44,8 @@ def export_ledger(
     begin: Begin,
     clock: Clock,
     signer: Signer,
-    ledger_id: str,
+    keys: KeyStore,
+    journal: JournalView,
 ) -> Export:
     """Report losses, guarantee, blocks, PTKs and teams of the windows that meet [`since`, `until`).
 
@@ -63,15 +65,15 @@ def export_ledger(
     policy = books.stream.policy
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
-    faults = faults_of(books.blocks, books.entries)
+    faults = faults_of(books.blocks, books.lines, policy) + faults_of_memory(stream, keys, journal)
     report = {
         "stream": {"name": books.stream.name, "team": books.stream.team},
         "made_at": clock.now().isoformat(),
-        "ledger_id": ledger_id,
+        "ledger_id": journal.ledger_id,
         "period": _period(since, until, chosen),
         "policy": _policy(policy),
         "guarantee": _guarantee(policy, len(chosen)),
-        "journal": _journal(books.entries),
+        "journal": _journal(books.lines),
         "verification": {"adds_up": not faults, "faults": list(faults)},
         "windows_in_doubt_below": books.progress.retired_before,
         "losses": _losses(books.entries, blocks),
@@ -170,10 +172,10 @@ def _protections(policy: Policy, loss: Loss, windows: int) -> list[dict[str, Any
     ]
 
 
-def _journal(entries: Sequence[Entry]) -> dict[str, Any]:
-    ends = [{"sequence": entry.sequence, "digest": entry.digest} for entry in (*entries[:1], *entries[-1:])]
+def _journal(lines: Sequence[ChainLine]) -> dict[str, Any]:
+    ends = [{"sequence": entry.sequence, "digest": entry.digest} for entry in (*lines[:1], *lines[-1:])]
     return {
-        "entries": len(entries),
+        "entries": len(lines),
         "before_first": GENESIS,
         "first": ends[0] if ends else None,
         "last": ends[-1] if ends else None,

@@ -10,7 +10,7 @@ from ptklib.accounting import pld_epsilon
 from ptklib.privacy import PrivacyLoss
 from ptkstore.domain.blocks import blocks_below
 from ptkstore.domain.filters import BlockRecord
-from ptkstore.domain.journal import Entry
+from ptkstore.domain.journal import ChainLine, Entry
 from ptkstore.domain.odometers import Odometers, Releases, odometers_of
 from ptkstore.domain.streams import Stream
 from ptkstore.ports.catalog import Begin, Progress, UnitOfWork
@@ -23,14 +23,19 @@ class Books:
     stream: Stream
     progress: Progress
     blocks: tuple[BlockRecord, ...]
-    entries: tuple[Entry, ...]
+    lines: tuple[ChainLine, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The lines that are charges."""
+        return tuple(line for line in self.lines if isinstance(line, Entry))
 
 
 def books_of(stream: str, uow: UnitOfWork) -> Books:
     """Blocks and journal, with nobody writing in between."""
     known = uow.streams.lock(stream)
     blocks, _ = uow.ledger.created(stream)
-    return Books(known, uow.streams.progress(stream), blocks, uow.ledger.journal(stream))
+    return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 
 
 def read_odometers(stream: str, *, begin: Begin) -> Odometers:

@@ -9,9 +9,12 @@ from ptkstore.application.charging import charge_of
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.filters import BlockLedger, BlockRecord
-from ptkstore.domain.journal import BudgetRequest, Entry
+from ptkstore.domain.journal import BudgetRequest, ChainLine
 from ptkstore.domain.ledger import verify
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import CatalogBehind
 from ptkstore.ports.catalog import Begin
+from ptkstore.ports.keys import JournalView, KeyStore
 
 _BEYOND_ALL = 2**63  # no block has such a number
 
@@ -38,18 +41,28 @@ def budget_of(
         return blocks
 
 
-def verify_ledger(stream: str, *, begin: Begin) -> LedgerCheck:
-    """Recompute digests, order and sums from the journal alone."""
+def verify_ledger(stream: str, *, begin: Begin, keys: KeyStore, journal: JournalView) -> LedgerCheck:
+    """Recompute digests, order, sums and capacities from the journal, and compare it with the key store's memory."""
     with begin() as uow:
-        uow.streams.lock(stream)
+        policy = uow.streams.lock(stream).policy
         blocks, _ = uow.ledger.created(stream)
-        entries = uow.ledger.journal(stream)
-    return LedgerCheck(stream, len(entries), len(blocks), faults_of(blocks, entries))
+        lines = uow.ledger.chain(stream)
+    faults = faults_of(blocks, lines, policy) + faults_of_memory(stream, keys, journal)
+    return LedgerCheck(stream, len(lines), len(blocks), faults)
 
 
-def faults_of(blocks: Sequence[BlockRecord], entries: Sequence[Entry]) -> tuple[str, ...]:
+def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy: Policy) -> tuple[str, ...]:
     """What is wrong with a journal, charges recomputed from their events; empty when all is well."""
-    return verify(blocks, entries, _recomputed)
+    return verify(blocks, lines, _recomputed, policy)
+
+
+def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
+    """Where the journal does not continue what the key store saw, or holds another policy."""
+    try:
+        keys.check_journal(stream, journal)
+    except CatalogBehind as error:
+        return (str(error),)
+    return ()
 
 
 def _recomputed(event: Mapping[str, object], accountant: Accountant, request: BudgetRequest) -> Charge:

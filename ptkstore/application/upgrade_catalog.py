@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from ptkstore.errors import UnknownName
+from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.schema import CatalogSchema, Upgraded
 
 
-def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, backed_up: bool) -> Upgraded:
+def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, begin: Begin, backed_up: bool) -> Upgraded:
     """Bring the catalog to this program's schema; repeating it changes nothing.
+
+    The key store then remembers the policy of each stream of which it remembers none.
 
     Raises
     ------
@@ -17,4 +21,18 @@ def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, backed_up: bool) -
         No upgrade leads from the catalog's schema to the program's.
     """
     with keys.recovering():
-        return schema.upgrade(backed_up=backed_up)
+        done = schema.upgrade(backed_up=backed_up)
+        if done.before.found is not None:
+            _keep_policies(begin, keys)
+        return done
+
+
+def _keep_policies(begin: Begin, keys: KeyStore) -> None:
+    with begin() as uow:
+        lines = [line for stream in uow.streams.all() for line in uow.ledger.policies(stream.name)[:1]]
+    for line in lines:
+        try:
+            if keys.policy(line.stream) is None:
+                keys.keep_policy(line.stream, line.policy_text)
+        except UnknownName:  # its keys are lost, or lie elsewhere: it opens nothing
+            continue

@@ -68,7 +68,7 @@ def budget(
 @ledger_app.command("verify")
 @answers
 def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False) -> None:
-    """Recompute every sum, sequence and digest from the journal."""
+    """Recompute every sum, capacity and digest from the journal, and compare it with the key store."""
     with opened(home) as store:
         service = store.service
         names = [stream] if stream else [s.name for s in service.streams()]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ptkstore.domain.accountants import Accountant, Charge, caps_of, loss_of
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.journal import GENESIS, BudgetRequest, Entry, EntryKind
+from ptkstore.domain.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.domain.sharing import COMMON
 from ptkstore.errors import InvalidRequest, InvariantBroken
@@ -68,6 +68,8 @@ class Filters:
     def __init__(self) -> None:
         self.sequence = 0
         self.digest = GENESIS
+        self.policy_text: str | None = None
+        """The policy that the journal holds; None for a stream that has none there."""
         self._held: dict[str, BudgetRequest] = {}
         self._accountant = Accountant.BASIC
         self._lines: dict[str, _Line] = {}
@@ -76,7 +78,7 @@ class Filters:
         self._states = np.empty(0, dtype=np.int8)
 
     @classmethod
-    def of(cls, blocks: Iterable[BlockRecord], entries: Iterable[Entry] = ()) -> Self:
+    def of(cls, blocks: Iterable[BlockRecord], entries: Iterable[ChainLine] = ()) -> Self:
         """The filters of `blocks` after `entries`, in journal order."""
         filters = cls()
         filters.put(tuple(blocks))
@@ -149,8 +151,14 @@ class Filters:
 
     # the journal
 
-    def apply(self, entry: Entry) -> None:
-        """Take in the next entry; `InvariantBroken` if it ends no reservation like it."""
+    def apply(self, entry: ChainLine) -> None:
+        """Take in the next line; `InvariantBroken` if it ends no reservation like it, or is a second policy."""
+        if isinstance(entry, PolicyEntry):
+            if self.policy_text is not None:
+                raise InvariantBroken(f"journal line {entry.stream}/{entry.sequence} is a second policy")
+            self.policy_text = entry.policy_text
+            self.sequence, self.digest = entry.sequence, entry.digest
+            return
         if entry.kind is EntryKind.RESERVE:
             if entry.key in self._held:
                 raise InvariantBroken(

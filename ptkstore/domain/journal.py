@@ -1,4 +1,4 @@
-"""The ledger's journal: an append-only chain of reservations, spends and releases."""
+"""The ledger's journal: an append-only chain of the stream's policy, reservations, spends and releases."""
 
 from __future__ import annotations
 
@@ -95,6 +95,32 @@ class Entry:
         return self.request.charge
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """The line of a stream's journal that holds its policy, as `policies.policy_text` wrote it.
+
+    A stream has one: its first line, or a later one if the stream was made before policies were chained.
+    """
+
+    stream: str
+    sequence: int
+    policy_text: str
+    digest: str
+    nonce: str = ""
+
+
+ChainLine = Entry | PolicyEntry
+"""A line of a stream's journal."""
+
+
+def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonce: str) -> PolicyEntry:
+    """The line that follows the one of sequence and digest `last`."""
+    sequence = last[0] + 1
+    return PolicyEntry(
+        stream, sequence, policy_text, _policy_digest(last[1], stream, sequence, policy_text, nonce), nonce
+    )
+
+
 def next_entry(
     last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
 ) -> Entry:
@@ -110,8 +136,10 @@ def next_entry(
     )
 
 
-def chained_digest(previous: str, entry: Entry) -> str:
-    """SHA-256 over the previous digest and the entry's content (its own digest left out)."""
+def chained_digest(previous: str, entry: ChainLine) -> str:
+    """SHA-256 over the previous digest and the line's content (its own digest left out)."""
+    if isinstance(entry, PolicyEntry):
+        return _policy_digest(previous, entry.stream, entry.sequence, entry.policy_text, entry.nonce)
     return _digest(previous, entry.sequence, entry.kind, entry.request, entry.event_text, entry.nonce)
 
 
@@ -138,4 +166,11 @@ def _digest(
     return hashlib.sha256(_AS_TEXT(content).encode()).hexdigest()
 
 
+def _policy_digest(previous: str, stream: str, sequence: int, policy_text: str, nonce: str) -> str:
+    """Of a text that no other line can have: those begin with a bracket."""
+    content = _AS_TEXT([previous, stream, sequence, policy_text, nonce])
+    return hashlib.sha256(_POLICY_DOMAIN + content.encode()).hexdigest()
+
+
+_POLICY_DOMAIN = b"ptk-ledger-policy/1\n"
 _AS_TEXT = json.JSONEncoder(separators=(",", ":")).encode

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.filters import BlockRecord, Filters
-from ptkstore.domain.journal import GENESIS, BudgetRequest, Entry, EntryKind, chained_digest
+from ptkstore.domain.journal import (
+    GENESIS,
+    BudgetRequest,
+    ChainLine,
+    Entry,
+    EntryKind,
+    PolicyEntry,
+    chained_digest,
+)
+from ptkstore.domain.policies import policy_in
+from ptkstore.domain.stream_differences import policy_differences
+from ptkstore.domain.streams import Policy
 from ptkstore.errors import Conflict, InvalidRequest, InvariantBroken
 
 
@@ -63,38 +74,88 @@ ChargeOf = Callable[[Mapping[str, object], Accountant, BudgetRequest], Charge]
 
 
 def verify(
-    blocks: Iterable[BlockRecord], entries: Sequence[Entry], charge_of: ChargeOf | None = None
+    blocks: Iterable[BlockRecord],
+    lines: Sequence[ChainLine],
+    charge_of: ChargeOf | None = None,
+    policy: Policy | None = None,
 ) -> tuple[str, ...]:
-    """What is wrong with a stream's journal, recomputed from the entries alone; empty when all is well."""
+    """What is wrong with a stream's journal, recomputed from its lines alone; empty when all is well.
+
+    With `policy`, the one that the catalog says the stream has, the journal must hold the same, and each block must
+    have the capacities that follow from it.
+    """
     faults: list[str] = []
     created = tuple(blocks)
+    if policy is not None:
+        chained = chained_policy(lines)
+        faults += _policy_faults(created, chained, policy)
+        created = _as_promised(created, chained or policy)
     filters, previous = Filters.of(created), GENESIS
     ended: set[str] = set()
-    for expected, entry in enumerate(entries, start=1):
-        if entry.sequence != expected:
-            return (*faults, f"sequence {expected} is missing before {entry.sequence}")
-        if chained_digest(previous, entry) != entry.digest:
-            faults.append(f"entry {entry.sequence} does not match its digest")
-        previous = entry.digest
-        if entry.kind is not EntryKind.RESERVE:
-            ended.add(entry.key)
-        elif entry.key in ended:
-            faults.append(f"entry {entry.sequence} repeats or follows the end of key {entry.key!r}")
-            continue
-        try:
-            filters.apply(entry)
-        except InvariantBroken:
-            faults.append(f"entry {entry.sequence} ends no reservation like it, or repeats one")
-        except InvalidRequest:
-            faults.append(f"entry {entry.sequence} is on a line that its blocks do not have")
-        if charge_of is not None and created and _undercharged(entry, created[0].accountant, charge_of):
-            faults.append(f"entry {entry.sequence} charges less than its event costs")
-    if not faults:
+    for expected, line in enumerate(lines, start=1):
+        if line.sequence != expected:
+            return (*faults, f"sequence {expected} is missing before {line.sequence}")
+        if chained_digest(previous, line) != line.digest:
+            faults.append(f"entry {line.sequence} does not match its digest")
+        previous = line.digest
+        if isinstance(line, Entry):
+            if line.kind is not EntryKind.RESERVE:
+                ended.add(line.key)
+            elif line.key in ended:
+                faults.append(f"entry {line.sequence} repeats or follows the end of key {line.key!r}")
+                continue
+        faults += _applied(filters, line)
+        if charge_of is not None and created and _undercharged(line, created[0].accountant, charge_of):
+            faults.append(f"entry {line.sequence} charges less than its event costs")
+    if not faults or policy is not None:
         faults += [f"block {number} is over its capacity" for number in filters.over()]
     return tuple(faults)
 
 
-def _undercharged(entry: Entry, accountant: Accountant, charge_of: ChargeOf) -> bool:
-    if entry.kind is not EntryKind.SPEND:  # a reservation that was given back cost nothing
+def chained_policy(lines: Iterable[ChainLine]) -> Policy | None:
+    """The policy that a journal holds."""
+    texts = (line.policy_text for line in lines if isinstance(line, PolicyEntry))
+    found = next(texts, None)
+    return None if found is None else policy_in(found)
+
+
+def not_as_promised(blocks: Iterable[BlockRecord], policy: Policy) -> list[int]:
+    """The blocks that have another accountant or other capacities than follow from the policy."""
+    lines = policy.sharing.lines(policy.capacity)
+    return [b.number for b in blocks if b.accountant is not policy.accountant or b.lines != lines]
+
+
+def _applied(filters: Filters, line: ChainLine) -> list[str]:
+    """Take a line in; what is wrong with it."""
+    try:
+        filters.apply(line)
+    except InvariantBroken:
+        if isinstance(line, PolicyEntry):
+            return [f"entry {line.sequence} is a second policy; a stream keeps the one it was created with"]
+        return [f"entry {line.sequence} ends no reservation like it, or repeats one"]
+    except InvalidRequest:
+        return [f"entry {line.sequence} is on a line that its blocks do not have"]
+    return []
+
+
+def _policy_faults(blocks: Sequence[BlockRecord], chained: Policy | None, policy: Policy) -> list[str]:
+    if chained is None:
+        return ["the journal holds no policy of the stream"]
+    faults = [f"the catalog's policy: {one} as in the journal" for one in policy_differences(policy, chained)]
+    wrong = not_as_promised(blocks, chained)
+    return faults + [
+        f"block {number} has another capacity than the policy in the journal" for number in wrong
+    ]
+
+
+def _as_promised(blocks: Sequence[BlockRecord], policy: Policy) -> tuple[BlockRecord, ...]:
+    lines = policy.sharing.lines(policy.capacity)
+    return tuple(replace(block, lines=lines, accountant=policy.accountant) for block in blocks)
+
+
+def _undercharged(entry: ChainLine, accountant: Accountant, charge_of: ChargeOf) -> bool:
+    if (
+        isinstance(entry, PolicyEntry) or entry.kind is not EntryKind.SPEND
+    ):  # what was given back cost nothing
         return False
     return not entry.charge.covers(charge_of(entry.event, accountant, entry.request))

@@ -21,13 +21,17 @@ _SPANS = {
 
 def differences(known: Stream, asked: Stream) -> tuple[str, ...]:
     """One phrase for each field in which `asked` is not what there is; a declaration is public within its team."""
-    there, wanted = _facts(known.policy), _facts(asked.policy)
-    policy = (
+    return (*_of_schemas(known.schema, asked.schema), *policy_differences(known.policy, asked.policy))
+
+
+def policy_differences(known: Policy, asked: Policy) -> tuple[str, ...]:
+    """One phrase for each field in which `asked` is not the policy that there is."""
+    there, wanted = _facts(known), _facts(asked)
+    return tuple(
         f"{name} is {_text(there[name])}, not {_text(wanted[name])}"
         for name in there
         if there[name] != wanted[name]
     )
-    return (*_of_schemas(known.schema, asked.schema), *policy)
 
 
 def _of_schemas(known: Schema, asked: Schema) -> Iterator[str]:

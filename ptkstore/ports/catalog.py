@@ -12,7 +12,7 @@ from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.journal import BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
@@ -50,8 +50,11 @@ class Notice:
 class Streams(Protocol):
     """Streams, their progress and the batches they took."""
 
-    def add(self, stream: Stream) -> None:
-        """Create a stream; one that is equal, or grew from an equal one, stays; other content is `NameTaken`."""
+    def add(self, stream: Stream) -> bool:
+        """Create a stream, True if it is new; one that is equal, or grew from an equal one, stays.
+
+        Other content is `NameTaken`.
+        """
         ...
 
     def replace(self, stream: Stream) -> None:
@@ -177,7 +180,19 @@ class Ledger(Protocol):
         ...
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
-        """The entries after a sequence, all by default, in sequence."""
+        """The entries after a sequence, all by default, in sequence; the line of the stream's policy left out."""
+        ...
+
+    def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
+        """All lines after a sequence, all by default, in sequence: the stream's policy and the entries."""
+        ...
+
+    def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
+        """The lines that hold the stream's policy: one, none before an upgrade, several if somebody wrote another."""
+        ...
+
+    def add_policy(self, stream: str, policy_text: str) -> PolicyEntry:
+        """Write the line of the stream's policy, in the transaction that creates the stream."""
         ...
 
 

@@ -25,6 +25,10 @@ class JournalView(Protocol):
         """The chained digest of an entry, None if there is none; read afresh."""
         ...
 
+    def policy(self, stream: str) -> str | None:
+        """The policy that the journal holds, as a text; None if it holds none; read afresh."""
+        ...
+
 
 class KeyStore(Protocol):
     """Every key is a file of its own, never in SQL or in backups; destroying it is final (differences.md F10, F14).
@@ -34,6 +38,21 @@ class KeyStore(Protocol):
 
     def create_stream(self, stream: str) -> None:
         """Make the stream's split key, once; a repeated call changes nothing."""
+        ...
+
+    def policy(self, stream: str) -> str | None:
+        """The policy that the stream was created with, as a text; None if none was kept."""
+        ...
+
+    def keep_policy(self, stream: str, policy_text: str) -> None:
+        """Remember the stream's policy: no journal that holds another one opens a window.
+
+        `CatalogBehind` if another one was kept and a window was opened under it; until then the later one counts.
+        """
+        ...
+
+    def check_journal(self, stream: str, journal: JournalView) -> None:
+        """`CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
         ...
 
     def split_key(self, stream: str) -> bytes:
@@ -56,8 +75,8 @@ class KeyStore(Protocol):
         """The window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
 
         Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
-        the journal does not contain the head remembered last or has another id (differences.md F3b), `WindowGone`
-        when the key was destroyed.
+        the journal does not contain the head remembered last, has another id (differences.md F3b) or holds another
+        policy than the one that was kept, `WindowGone` when the key was destroyed.
         """
         ...
 
@@ -100,7 +119,7 @@ class KeyStore(Protocol):
         """Take `journal` for the stream's own from now on.
 
         The blocks of windows below `retired_before` have been retired; None where none were in doubt. Raises
-        `CatalogBehind` if what was opened by now goes beyond that.
+        `CatalogBehind` if what was opened by now goes beyond that, or the journal holds another policy.
         """
         ...
 

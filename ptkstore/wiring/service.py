@@ -102,7 +102,10 @@ class Service(Subscribing, Telling, TeamCoding):
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
         """See `application.upgrade_catalog`."""
         return upgrade_catalog.upgrade_catalog(
-            schema=self.catalog_schema, keys=self.keys, backed_up=backed_up
+            schema=self.catalog_schema,
+            keys=self.keys,
+            begin=lambda: self.catalog.begin(),  # which no program opens before the upgrade
+            backed_up=backed_up,
         )
 
     def forget(self, stream: str, unit: str | int) -> None:
@@ -195,7 +198,9 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
-        return read_ledger.verify_ledger(stream, begin=self.begin)
+        return read_ledger.verify_ledger(
+            stream, begin=self.begin, keys=self.keys, journal=self.catalog.journal_view()
+        )
 
     def odometers(self, stream: str) -> Odometers:
         """See `application.odometers`."""
@@ -212,7 +217,8 @@ class Service(Subscribing, Telling, TeamCoding):
             begin=self.begin,
             clock=self.clock,
             signer=self.signer,
-            ledger_id=self.catalog.journal_view().ledger_id,
+            keys=self.keys,
+            journal=self.catalog.journal_view(),
         )
 
     def streams(self) -> tuple[Stream, ...]:

@@ -221,7 +221,7 @@ class ClosingContract:
         assert len(many) == len(few)
         with statements(catalog) as none:
             assert close(catalog, 106) == []
-        assert len(none) == 2
+        assert len(none) == 3
         assert not [s for s in none if "window_" in s or not s.startswith("SELECT")]
 
     # what it stands on

@@ -89,7 +89,7 @@ def check(evidence: Evidence, *, settled: bool) -> list[Fault]:
 
 def spends_without_version(evidence: Evidence) -> list[tuple[str, int]]:
     """(PTK, block) of every spend whose output never came: a run that failed after its rows were opened."""
-    spent = {(e.ptk_id, e.lo) for e in read_ledger(evidence.database).entries if e.kind == "spend"}
+    spent = {(e.ptk_id, e.lo) for e in read_ledger(evidence.database).charges if e.kind == "spend"}
     shown = {(v.ptk_id, v.charge["number"]) for v in _lake(evidence.lake, True, [])}
     return sorted(spent - shown)
 
@@ -165,7 +165,7 @@ def _histories(versions: Sequence[Seen]) -> Iterator[Fault]:
 def _charges(versions: Sequence[Seen], ledger: LedgerTables) -> Iterator[Fault]:
     recorded = {
         (e.ptk_id, e.stream, number): e
-        for e in ledger.entries
+        for e in ledger.charges
         if e.kind == "spend"
         for number in range(e.lo, e.hi)
     }

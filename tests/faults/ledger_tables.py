@@ -16,6 +16,7 @@ import psycopg
 SQLITE = "sqlite:///"
 COLUMNS = "stream, sequence, key, kind, ptk_id, lo, hi, epsilon_nano, delta_atto, line, charge, event, digest, nonce"
 JOURNAL = f"SELECT {COLUMNS} FROM journal ORDER BY stream, sequence"
+POLICIES = "SELECT stream, sequence, content, digest, nonce FROM policy ORDER BY stream, sequence"
 BLOCKS = "SELECT stream, number, capacity_epsilon_nano, capacity_delta_atto FROM block"
 
 
@@ -54,11 +55,27 @@ class Line:
 
 
 @dataclass(frozen=True)
-class LedgerTables:
-    """All rows of the journal, and the capacity (epsilon, delta) of each (stream, block)."""
+class PolicyLine:
+    """One row of the policies, which are numbered together with the journal."""
 
-    entries: tuple[Line, ...]
+    stream: str
+    sequence: int
+    content: str
+    digest: str
+    nonce: str
+
+
+@dataclass(frozen=True)
+class LedgerTables:
+    """All rows of the journal, policies among them, and the capacity (epsilon, delta) of each (stream, block)."""
+
+    entries: tuple[Line | PolicyLine, ...]
     capacities: dict[tuple[str, int], tuple[int, int]]
+
+    @property
+    def charges(self) -> tuple[Line, ...]:
+        """The rows that are no policy."""
+        return tuple(line for line in self.entries if isinstance(line, Line))
 
 
 def read_ledger(database: str) -> LedgerTables:
@@ -67,10 +84,10 @@ def read_ledger(database: str) -> LedgerTables:
         path = database.removeprefix(SQLITE)
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)) as connection:
             connection.execute("BEGIN")
-            return _tables(connection.execute(JOURNAL).fetchall(), connection.execute(BLOCKS).fetchall())
+            return _tables(*(connection.execute(query).fetchall() for query in (JOURNAL, POLICIES, BLOCKS)))
     with psycopg.connect(database.replace("+psycopg", "")) as server:
         server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        return _tables(server.execute(JOURNAL).fetchall(), server.execute(BLOCKS).fetchall())
+        return _tables(*(server.execute(query).fetchall() for query in (JOURNAL, POLICIES, BLOCKS)))
 
 
 def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
@@ -80,6 +97,7 @@ def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
     reserved: dict[str, Line] = {}
     ended: set[str] = set()
     taken: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    promised: dict[str, tuple[int, int]] = {}
     for line in ledger.entries:
         where = f"{line.stream}/{line.sequence}"
         if line.sequence != sequences[line.stream] + 1:
@@ -87,6 +105,11 @@ def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
         if _digest(digests[line.stream], line) != line.digest:
             yield "journal-digest", where
         sequences[line.stream], digests[line.stream] = line.sequence, line.digest
+        if isinstance(line, PolicyLine):
+            if line.stream in promised:
+                yield "policy-changed", where
+            promised[line.stream] = tuple(json.loads(line.content)["capacity"])
+            continue
         if line.kind == "reserve":
             if line.key in reserved:
                 yield "journal-order", f"{where} reserves {line.key} again"
@@ -103,16 +126,25 @@ def ledger_faults(ledger: LedgerTables) -> Iterator[tuple[str, str]]:
             most = ledger.capacities.get(block, (0, 0))
             if taken[block][0] > most[0] or taken[block][1] > most[1]:
                 yield "overspent", f"block {number} of {line.stream} by {where}"
+    for (stream, number), capacity in ledger.capacities.items():
+        if capacity != promised.get(stream, capacity):
+            yield "capacity-changed", f"block {number} of {stream}"
 
 
-def _tables(entries: list[Any], blocks: list[Any]) -> LedgerTables:
+def _tables(entries: list[Any], policies: list[Any], blocks: list[Any]) -> LedgerTables:
+    lines = (*(PolicyLine(*row) for row in policies), *(Line(*row) for row in entries))
     return LedgerTables(
-        tuple(Line(*row) for row in entries),
+        tuple(sorted(lines, key=lambda line: (line.stream, line.sequence))),
         {(stream, number): (epsilon, delta) for stream, number, epsilon, delta in blocks},
     )
 
 
-def _digest(previous: str, line: Line) -> str:
+def _digest(previous: str, line: Line | PolicyLine) -> str:
+    if isinstance(line, PolicyLine):
+        text = json.dumps(
+            [previous, line.stream, line.sequence, line.content, line.nonce], separators=(",", ":")
+        )
+        return hashlib.sha256(b"ptk-ledger-policy/1\n" + text.encode()).hexdigest()
     *amounts, charged_delta = json.loads(line.charge)
     content = [
         previous,

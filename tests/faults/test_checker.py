@@ -127,7 +127,7 @@ def test_a_version_charged_less_than_it_shows_is_found(copy: Evidence):
 
 def test_a_version_on_a_block_without_room_is_found(copy: Evidence):
     execute(copy, "UPDATE block SET capacity_epsilon_nano = 300000000")
-    assert codes(copy) == {"overspent"}
+    assert codes(copy) == {"overspent", "capacity-changed"}
 
 
 def test_a_changed_journal_is_found(copy: Evidence):
@@ -136,7 +136,7 @@ def test_a_changed_journal_is_found(copy: Evidence):
 
 
 def test_a_lost_line_of_the_journal_is_found(copy: Evidence):
-    execute(copy, "DELETE FROM journal WHERE sequence = 2")
+    execute(copy, "DELETE FROM journal WHERE sequence = 3")
     assert {"journal-gap", "uncharged"} <= codes(copy)
 
 

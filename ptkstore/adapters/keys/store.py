@@ -33,7 +33,11 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _ROW_LOCKS = 64  # files, whatever the number of windows; windows that share one wait for each other
 _SECRETS_AT_ONCE = 4  # one message is signed with all of them
 _PROBE_SECONDS = 2.0
-_ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "locks")
+_OTHER_POLICY = (
+    "stream {!r} was created with another policy than its journal in the catalog holds; it opens nothing. Put the "
+    "catalog back as it was"
+)
+_ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "policies", "locks")
 
 
 class FileKeyStore:
@@ -72,6 +76,32 @@ class FileKeyStore:
             files.create(split, secrets.token_bytes(KEY_BYTES))
 
     @files.storage_errors()
+    def policy(self, stream: str) -> str | None:
+        """The policy that the stream was created with, as a text."""
+        try:
+            return self._policy_path(stream).read_text()
+        except FileNotFoundError:
+            return None
+
+    def keep_policy(self, stream: str, policy_text: str) -> None:
+        """Remember the stream's policy; another one counts until a window was opened."""
+        with self._stream_lock(stream):
+            self._known(stream)
+            known = self.policy(stream)
+            if known == policy_text:
+                return
+            if known is not None and read_mark(self._mark_path(stream), stream).opened_before:
+                raise CatalogBehind(_OTHER_POLICY.format(stream))
+            files.replace(self._policy_path(stream), policy_text.encode())
+
+    def check_journal(self, stream: str, journal: JournalView) -> None:
+        """Whether `journal` continues what was seen and holds the policy that was kept."""
+        with self._stream_lock(stream):
+            self._known(stream)
+            advanced(read_mark(self._mark_path(stream), stream), journal, stream)
+            self._check_policy(stream, journal)
+
+    @files.storage_errors()
     def split_key(self, stream: str) -> bytes:
         """The stream's own key, for its life."""
         return _read_key(self._known(stream))
@@ -96,6 +126,8 @@ class FileKeyStore:
                 raise CatalogBehind(
                     f"the journal of stream {window.stream!r} holds no spend; it opens nothing"
                 )
+            self._check_policy(window.stream, journal)
+            self._keep_first(window.stream, journal)
             if spend is not None and journal.digest_at(window.stream, spend[0]) != spend[1]:
                 raise CatalogBehind(f"the journal of stream {window.stream!r} lost the spend of this run")
             seen = replace(seen, opened_before=max(seen.opened_before, window.index + 1))
@@ -136,6 +168,7 @@ class FileKeyStore:
         """Take `journal` for the stream's own from now on: whatever it may have forgotten can be charged no more."""
         with self._stream_lock(stream):
             self._known(stream)
+            self._check_policy(stream, journal)
             try:
                 mark = read_mark(self._mark_path(stream), stream)
                 before = mark.opened_before
@@ -240,6 +273,17 @@ class FileKeyStore:
         parted = (line.partition(" ") for line in lines)
         return [(secret, datetime.fromisoformat(until) if until else None) for secret, _, until in parted]
 
+    def _check_policy(self, stream: str, journal: JournalView) -> None:
+        """Compare policies; a stream of an older catalog has none here until it was upgraded."""
+        kept = self.policy(stream)
+        if kept is not None and journal.policy(stream) != kept:
+            raise CatalogBehind(_OTHER_POLICY.format(stream))
+
+    def _keep_first(self, stream: str, journal: JournalView) -> None:
+        """Remember the policy of a stream that was made before policies were kept, as an upgrade does."""
+        if self.policy(stream) is None and (text := journal.policy(stream)) is not None:
+            files.replace(self._policy_path(stream), text.encode())
+
     def _windows_before(self, stream: str) -> int:
         """One more than the last window that ever had a key."""
         found = (int(path.stem) for path in self._windows_path(stream).glob("*.*") if path.stem.isdecimal())
@@ -266,6 +310,9 @@ class FileKeyStore:
 
     def _mark_path(self, stream: str) -> Path:
         return self._root / "marks" / f"{checked_name('stream', stream)}.json"
+
+    def _policy_path(self, stream: str) -> Path:
+        return self._root / "policies" / f"{checked_name('stream', stream)}.json"
 
     def _windows_path(self, stream: str) -> Path:
         return self._root / "windows" / checked_name("stream", stream)

@@ -12,7 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, create_engine, event, func, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
@@ -207,18 +217,43 @@ class SqlJournalView:
     def head(self, stream: str) -> int:
         """The highest sequence, 0 when the journal is empty."""
         with self._catalog._begin(reads=True) as connection:
-            query = select(func.coalesce(func.max(t.journal.c.sequence), 0)).where(
-                t.journal.c.stream == stream
-            )
-            return int(connection.execute(query).scalar_one())
+            return int(connection.execute(_HEAD, {"stream": stream}).scalar_one())
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
-        """The chained digest of an entry."""
+        """The chained digest of a line."""
         with self._catalog._begin(reads=True) as connection:
-            query = select(t.journal.c.digest).where(
-                t.journal.c.stream == stream, t.journal.c.sequence == sequence
+            found = {"stream": stream, "sequence": sequence}
+            return connection.execute(_DIGEST_AT, found).scalar_one_or_none()
+
+    def policy(self, stream: str) -> str | None:
+        """The policy that the journal holds, as a text."""
+        with self._catalog._begin(reads=True) as connection:
+            query = select(t.policies.c.content).where(t.policies.c.stream == stream)
+            return connection.execute(query.order_by(t.policies.c.sequence).limit(1)).scalar_one_or_none()
+
+
+_OF: BindParameter[str] = bindparam("stream")
+_HEAD = select(
+    func.coalesce(
+        func.max(
+            union_all(
+                *(
+                    select(func.max(one.c.sequence).label("last")).where(one.c.stream == _OF)
+                    for one in t.CHAIN
+                )
             )
-            return connection.execute(query).scalar_one_or_none()
+            .subquery()
+            .c.last
+        ),
+        0,
+    )
+)
+_DIGEST_AT = union_all(
+    *(
+        select(one.c.digest).where(one.c.stream == _OF, one.c.sequence == bindparam("sequence"))
+        for one in t.CHAIN
+    )
+)
 
 
 def open_engine(url: str) -> Engine:

@@ -7,21 +7,44 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.projections import Projections
+from ptkstore.adapters.sql.content import stream_of
+from ptkstore.adapters.sql.projections import Projections, Standing
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
-from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind, next_entry
+from ptkstore.domain.journal import (
+    GENESIS,
+    BudgetRequest,
+    ChainLine,
+    Entry,
+    EntryKind,
+    PolicyEntry,
+    next_entry,
+    next_policy_entry,
+)
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.sharing import COMMON
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import LateWriter
 
 _AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
+_OF: BindParameter[str] = bindparam("stream")
+_STANDING = select(
+    select(t.meta.c.value).where(t.meta.c.name == "ledger_id").scalar_subquery().label("ledger_id"),
+    select(func.coalesce(func.max(t.blocks.c.revision), 0))
+    .where(t.blocks.c.stream == _OF)
+    .scalar_subquery()
+    .label("revision"),
+    select(t.streams.c.content).where(t.streams.c.name == _OF).scalar_subquery().label("content"),
+    select(func.coalesce(func.max(t.policies.c.sequence), 0))
+    .where(t.policies.c.stream == _OF)
+    .scalar_subquery()
+    .label("policy_at"),
+)
 _HISTORIES = (
     select(t.journal)
     .where(t.journal.c.key.in_(bindparam("keys", expanding=True)))
@@ -80,12 +103,11 @@ class SqlLedger:
         if numbers:
             self._set_state(stream, numbers, BlockState.RETIRED)
 
-    def identity(self, stream: str) -> tuple[str, int]:
-        """The catalog's identity and the last revision of the stream's blocks."""
-        known = select(t.meta.c.value).where(t.meta.c.name == "ledger_id").scalar_subquery()
-        last = select(func.coalesce(func.max(t.blocks.c.revision), 0)).where(t.blocks.c.stream == stream)
-        row = self._connection.execute(select(known, last.scalar_subquery())).one()
-        return str(row[0]), int(row[1])
+    def standing(self, stream: str) -> Standing:
+        """What tells whether a projection of the stream is up to date, and for the right catalog."""
+        row = self._connection.execute(_STANDING, {"stream": stream}).one()
+        policy = None if row.content is None else stream_of(row.content).policy
+        return Standing(str(row.ledger_id), int(row.revision), policy, int(row.policy_at))
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after revision `since`, by number, and the revision reached."""
@@ -159,6 +181,29 @@ class SqlLedger:
         """The entries after a sequence, all by default."""
         query = select(t.journal).where(t.journal.c.stream == stream, t.journal.c.sequence > after)
         return tuple(map(_entry, self._connection.execute(query.order_by(t.journal.c.sequence))))
+
+    def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
+        """The lines of the chain that hold the stream's policy; there is one, unless somebody wrote another."""
+        query = select(t.policies).where(t.policies.c.stream == stream).order_by(t.policies.c.sequence)
+        return tuple(
+            PolicyEntry(row.stream, row.sequence, row.content, row.digest, row.nonce)
+            for row in self._connection.execute(query)
+        )
+
+    def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
+        """Policies and entries after a sequence, in order."""
+        lines: list[ChainLine] = [line for line in self.policies(stream) if line.sequence > after]
+        return tuple(sorted((*lines, *self.journal(stream, after)), key=lambda line: line.sequence))
+
+    def add_policy(self, stream: str, policy_text: str) -> PolicyEntry:
+        """Write the line of the stream's policy, before anything of the stream is charged."""
+        self._change(stream)
+        lines = self.chain(stream)
+        last = (lines[-1].sequence, lines[-1].digest) if lines else (0, GENESIS)
+        entry = next_policy_entry(last, stream, policy_text, secrets.token_hex(16))
+        values = {"sequence": entry.sequence, "digest": entry.digest, "nonce": entry.nonce}
+        self._connection.execute(insert(t.policies).values(stream=stream, content=policy_text, **values))
+        return entry
 
     def ended(self, *, committed: bool) -> None:
         """The transaction is over: what it appended has happened, or has not."""

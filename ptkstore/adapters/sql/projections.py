@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
-from ptkstore.domain.journal import Entry
+from ptkstore.domain.journal import ChainLine, PolicyEntry, chained_digest
+from ptkstore.domain.ledger import not_as_promised
+from ptkstore.domain.policies import policy_in
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvariantBroken
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The catalog's identity, the last revision of a stream's blocks, its policy and where the journal holds that.
+
+    `policy` is the one in the stream's own row, which the journal has to confirm; None for a stream that has no row.
+    """
+
+    ledger_id: str
+    revision: int
+    policy: Policy | None
+    policy_at: int
 
 
 class Source(Protocol):
     """The tables that a projection follows, as one transaction sees them."""
 
-    def identity(self, stream: str) -> tuple[str, int]:
-        """The catalog's identity and the last revision of the stream's blocks."""
+    def standing(self, stream: str) -> Standing:
+        """What tells whether a projection is up to date, and for the right catalog."""
         ...
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after a revision."""
         ...
 
-    def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
+    def journal(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """Entries after a sequence."""
+        ...
+
+    def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
+        """Policies and entries after a sequence."""
         ...
 
 
@@ -33,6 +55,12 @@ class _Kept:
     filters: Filters = field(default_factory=Filters)
     revision: int = 0
     ledger_id: str = ""
+    fault: str = ""
+    """Why nothing may be decided by these filters: somebody changed the catalog behind them."""
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.filters, self.revision, self.fault = Filters(), 0, ""
 
 
 class Projections:
@@ -52,8 +80,13 @@ class Projections:
         kept.lock.acquire()
         try:
             _follow(stream, kept, source, decides=True)
+            if kept.fault:
+                raise InvariantBroken(
+                    f"stream {stream!r}: {kept.fault}. Somebody wrote to the catalog's tables, so nothing is charged; "
+                    f"`ptk ledger verify {stream}` says what to put back"
+                )
         except BaseException:
-            kept.filters, kept.revision = Filters(), 0
+            kept.forget()
             kept.lock.release()
             raise
         return kept.filters
@@ -62,13 +95,15 @@ class Projections:
         """Take in blocks that the caller's own transaction changed."""
         kept = self._of(stream)
         blocks, kept.revision = source.created(stream, kept.revision)
+        if kept.filters.policy_text is not None:
+            _check_blocks(kept, policy_in(kept.filters.policy_text), blocks)
         kept.filters.put(blocks)
 
     def give_back(self, stream: str, *, keep: bool) -> None:
         """End what `take` began; unless `keep`, what was added up is forgotten and read anew."""
         kept = self._of(stream)
         if not keep:
-            kept.filters, kept.revision = Filters(), 0
+            kept.forget()
         kept.lock.release()
 
     def read(
@@ -81,7 +116,7 @@ class Projections:
                 _follow(stream, kept, source, decides=False)
                 return kept.filters.views(blocks, limit)
             except BaseException:
-                kept.filters, kept.revision = Filters(), 0
+                kept.forget()
                 raise
 
     def _of(self, stream: str) -> _Kept:
@@ -95,17 +130,41 @@ def _follow(stream: str, kept: _Kept, source: Source, *, decides: bool) -> None:
     A restored catalog may have the same head and give a revision twice; recovery gives it another identity. One whose
     journal is empty needs no recovery, and no digest tells it apart: whoever decides takes nothing there for known.
     """
-    ledger_id, revision = source.identity(stream)
+    known = source.standing(stream)
     unsure = decides and not kept.filters.sequence
-    if unsure or ledger_id != kept.ledger_id or revision < kept.revision:
-        kept.filters, kept.revision, kept.ledger_id = Filters(), 0, ledger_id
+    if unsure or known.ledger_id != kept.ledger_id or known.revision < kept.revision:
+        kept.forget()
+        kept.ledger_id = known.ledger_id
     head = kept.filters.sequence
-    tail = source.journal(stream, max(0, head - 1))
+    read = source.chain if known.policy_at >= head else source.journal
+    tail = read(stream, max(0, head - 1))
     if head and (not tail or tail[0].digest != kept.filters.digest):
-        kept.filters, kept.revision, head = Filters(), 0, 0
-        tail = source.journal(stream)
+        kept.forget()
+        head, tail = 0, source.chain(stream)
     blocks, kept.revision = source.created(stream, kept.revision)
+    _check_policy(kept, known.policy, tail, blocks)
     kept.filters.put(blocks)
-    for entry in tail:
-        if entry.sequence > head:
-            kept.filters.apply(entry)
+    for line in tail:
+        if line.sequence > head:
+            if not kept.fault and chained_digest(kept.filters.digest, line) != line.digest:
+                kept.fault = f"line {line.sequence} of the journal does not match its digest"
+            kept.filters.apply(line)
+
+
+def _check_policy(
+    kept: _Kept, policy: Policy | None, tail: Sequence[ChainLine], blocks: Sequence[BlockRecord]
+) -> None:
+    """Compare the stream's row and its blocks with the policy that the journal holds, if it holds one."""
+    texts = (line.policy_text for line in tail if isinstance(line, PolicyEntry))
+    text = kept.filters.policy_text or next(texts, None)
+    if text is None:
+        return
+    chained = policy_in(text)
+    if policy != chained:
+        kept.fault = "its policy in the catalog is not the one in the journal"
+    _check_blocks(kept, chained, blocks)
+
+
+def _check_blocks(kept: _Kept, chained: Policy, blocks: Sequence[BlockRecord]) -> None:
+    if wrong := not_as_promised(blocks, chained):
+        kept.fault = f"block {wrong[0]} has another capacity than the policy in the journal"

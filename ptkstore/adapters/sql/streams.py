@@ -27,14 +27,14 @@ class SqlStreams:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, stream: Stream) -> None:
-        """Create a stream; equal content changes nothing."""
+    def add(self, stream: Stream) -> bool:
+        """Create a stream, True if it is new; equal content changes nothing."""
         content = stream_text(stream)
         query = select(t.streams.c.content).where(t.streams.c.name == stream.name)
         known = self._connection.execute(query).scalar_one_or_none()
         if known is not None:
             _check_is_or_grew_from(stream_of(known), stream)
-            return
+            return False
         try:
             self._connection.execute(
                 insert(t.streams).values(
@@ -47,6 +47,7 @@ class SqlStreams:
             )
         except IntegrityError:
             raise NameTaken(f"stream {stream.name!r} was created by somebody else just now") from None
+        return True
 
     def replace(self, stream: Stream) -> None:
         """Write a stream that has grown; the caller holds the lock."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 4  # the last revision in migrations/versions
+SCHEMA_VERSION = 5  # the last revision in migrations/versions
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -132,6 +132,20 @@ Index(  # a reservation ends once: spent or released, never both
     sqlite_where=text("kind <> 'reserve'"),
     postgresql_where=text("kind <> 'reserve'"),
 )
+
+policies = Table(  # lines of the journal's chain, numbered together with its rows
+    "policy",
+    metadata,
+    Column("stream", String, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("content", Text, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("nonce", String, nullable=False),
+    CheckConstraint("sequence > 0"),
+)
+
+CHAIN = (journal, policies)
+"""Where the lines of a stream's journal are: no two have one sequence."""
 
 ptks = Table(
     "ptk",
@@ -284,5 +298,33 @@ event.listen(
         "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$; "
         "CREATE TRIGGER journal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON journal "
         "FOR EACH STATEMENT EXECUTE FUNCTION journal_append_only()"
+    ).execute_if(dialect="postgresql"),
+)
+for _operation in ("UPDATE", "DELETE"):
+    event.listen(
+        policies,
+        "after_create",
+        DDL(  # type: ignore[no-untyped-call]
+            f"CREATE TRIGGER policy_no_{_operation.lower()} BEFORE {_operation} ON policy "
+            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+        ).execute_if(dialect="sqlite"),
+    )
+event.listen(
+    policies,
+    "after_create",
+    DDL(  # type: ignore[no-untyped-call]
+        "CREATE TRIGGER policy_no_replace BEFORE INSERT ON policy WHEN EXISTS (SELECT 1 FROM policy WHERE "
+        "stream = NEW.stream AND sequence = NEW.sequence) "
+        "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+    ).execute_if(dialect="sqlite"),
+)
+event.listen(
+    policies,
+    "after_create",
+    DDL(  # type: ignore[no-untyped-call]
+        "CREATE FUNCTION policy_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$; "
+        "CREATE TRIGGER policy_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON policy "
+        "FOR EACH STATEMENT EXECUTE FUNCTION policy_append_only()"
     ).execute_if(dialect="postgresql"),
 )

@@ -140,16 +140,16 @@ def test_windows_in_doubt_after_a_recovery_count_in_full(trained: World) -> None
 def test_a_report_says_what_the_ledger_says(trained: World) -> None:
     told = report(trained)
     with trained.service.begin() as uow:
-        journal = uow.ledger.journal(STREAM)
+        journal = uow.ledger.chain(STREAM)
     assert told["stream"] == {"name": STREAM, "team": "taxi"}
     assert told["ledger_id"] == trained.service.catalog.journal_view().ledger_id
     assert told["made_at"] == trained.clock.now().isoformat()
     assert told["verification"] == {"adds_up": True, "faults": []}
     assert told["journal"] == {
-        "entries": 8,
+        "entries": 9,  # the policy, and four for each of two PTKs
         "before_first": "0" * 64,
         "first": {"sequence": 1, "digest": journal[0].digest},
-        "last": {"sequence": 8, "digest": journal[-1].digest},
+        "last": {"sequence": 9, "digest": journal[-1].digest},
     }
     assert [(one["ptk"], one["epsilon"], one["blocks"]) for one in told["losses"]] == [
         ("taxi.fares", "0.25", {"from": 2, "below": 3}),
@@ -191,7 +191,7 @@ def test_a_report_on_a_period_holds_its_windows_alone(trained: World) -> None:
         assert sorted({block["window"] for block in told["blocks"]}) == windows
         assert len(told["losses"]) == 2 * len(windows)
         assert len(told["ptks"]) == (2 if windows else 0)
-        assert told["journal"]["entries"] == 8  # the journal is one chain: all of it is verified
+        assert told["journal"]["entries"] == 9  # the journal is one chain: all of it is verified
     for wrong in ((ORIGIN, ORIGIN), (ORIGIN + DAY, ORIGIN)):
         with pytest.raises(InvalidRequest, match="end after it starts"):
             trained.service.export_ledger(STREAM, *wrong)
@@ -199,8 +199,8 @@ def test_a_report_on_a_period_holds_its_windows_alone(trained: World) -> None:
 
 def test_a_stream_without_windows_has_a_report_too(world: World) -> None:
     told = report(world)
-    assert (told["journal"]["entries"], told["blocks"], told["losses"], told["ptks"]) == (0, [], [], [])
-    assert told["journal"]["last"] is None
+    assert (told["journal"]["entries"], told["blocks"], told["losses"], told["ptks"]) == (1, [], [], [])
+    assert told["journal"]["last"] == told["journal"]["first"]
     with pytest.raises(UnknownName):
         world.service.export_ledger("bikes")
 

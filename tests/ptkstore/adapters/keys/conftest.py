@@ -16,12 +16,16 @@ class Journal:
 
     ledger_id: str = "ledger-a"
     digests: tuple[str, ...] = field(default=())
+    policy_text: str | None = None
 
     def head(self, stream: str) -> int:
         return len(self.digests)
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
         return self.digests[sequence - 1] if 1 <= sequence <= len(self.digests) else None
+
+    def policy(self, stream: str) -> str | None:
+        return self.policy_text
 
     def plus(self, *digests: str) -> Journal:
         return replace(self, digests=self.digests + digests)

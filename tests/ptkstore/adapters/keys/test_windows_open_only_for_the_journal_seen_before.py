@@ -170,3 +170,36 @@ def test_what_was_opened_while_a_recovery_ran_is_not_accepted(
     with pytest.raises(CatalogBehind, match="ends before"):
         store.accept("taxi", journal, None)
     store.accept("taxi", journal, 4)
+
+
+def test_a_journal_of_another_policy_opens_nothing(store: FileKeyStore, journal: Journal) -> None:
+    sealed = store.sealing_key(WINDOW)
+    store.keep_policy("taxi", "one")
+    for other in (None, "two"):
+        with pytest.raises(CatalogBehind, match="another policy"):
+            store.opening_key(WINDOW, replace(journal, policy_text=other))
+        with pytest.raises(CatalogBehind, match="another policy"):
+            store.check_journal("taxi", replace(journal, policy_text=other))
+        with pytest.raises(CatalogBehind, match="another policy"):
+            store.accept("taxi", replace(journal, policy_text=other), 4)
+    assert store.opening_key(WINDOW, replace(journal, policy_text="one")) == sealed
+
+
+def test_a_policy_is_kept_for_good_once_a_window_was_opened(store: FileKeyStore, journal: Journal) -> None:
+    store.keep_policy("taxi", "one")
+    store.keep_policy("taxi", "two")  # the transaction that created the stream was rolled back
+    store.sealing_key(WINDOW)
+    store.opening_key(WINDOW, replace(journal, policy_text="two"))
+    store.keep_policy("taxi", "two")
+    with pytest.raises(CatalogBehind, match="another policy"):
+        store.keep_policy("taxi", "three")
+    assert store.policy("taxi") == "two"
+
+
+def test_the_policy_of_an_upgraded_catalog_is_kept_at_the_first_opening(
+    store: FileKeyStore, journal: Journal
+) -> None:
+    store.sealing_key(WINDOW)
+    store.opening_key(WINDOW, replace(journal, policy_text="one"))
+    with pytest.raises(CatalogBehind, match="another policy"):
+        store.opening_key(WINDOW, replace(journal, policy_text="two"))

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Column, Connection, String, Table, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
+from ptkstore.adapters.keys import FileKeyStore
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql import tables as t
@@ -22,6 +23,7 @@ from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences
 from ptkstore.adapters.sql.schema import found_version, lock_setup
 from ptkstore.application.read_ledger import verify_ledger
+from ptkstore.domain.policies import policy_in
 from ptkstore.errors import CatalogOutdated, Refused, Unavailable
 from tests.ptkstore.adapters.sql.older import rows_of, shape_of, write_schema_3
 from tests.services.postgres import Postgres
@@ -96,7 +98,7 @@ def test_a_table_that_no_revision_makes_is_seen(url: str) -> None:
         t.metadata.remove(unheard)
 
 
-def test_every_row_is_kept_and_the_journal_adds_up(url: str) -> None:
+def test_every_row_is_kept_and_the_journal_adds_up(url: str, tmp_path: Path) -> None:
     with connected(url) as connection:
         before = rows_of(connection)
     assert all(before.values()), "a table of the stored catalog is empty"
@@ -107,17 +109,27 @@ def test_every_row_is_kept_and_the_journal_adds_up(url: str) -> None:
         known = set(rows[0])
         kept = [{name: row[name] for name in row if name in known} for row in after[table]]
         if table == "meta":
-            rows = [{**row, "value": "4"} if row["name"] == "schema_version" else row for row in rows]
-            assert str(t.SCHEMA_VERSION) == "4"
+            rows = [{**row, "value": "5"} if row["name"] == "schema_version" else row for row in rows]
+            assert str(t.SCHEMA_VERSION) == "5"
         assert sorted(kept, key=repr) == sorted(rows, key=repr), table
     with SqlCatalog(url) as catalog:
-        check = verify_ledger(STREAM, begin=catalog.begin)
-    assert (check.entries, check.faults) == (12, ())
+        keys = FileKeyStore(tmp_path / "keys")
+        keys.create_stream(STREAM)
+        check = verify_ledger(STREAM, begin=catalog.begin, keys=keys, journal=catalog.journal_view())
+        with catalog.read() as uow:
+            stream, (line,) = uow.streams.get(STREAM), uow.ledger.policies(STREAM)
+    assert (check.entries, check.faults) == (13, ())
+    assert (line.sequence, policy_in(line.policy_text)) == (13, stream.policy)
 
 
 def test_the_journal_stays_append_only(url: str) -> None:
     SqlCatalogSchema(url).upgrade(backed_up=True)
-    for statement in ("UPDATE journal SET epsilon_nano = 1", "DELETE FROM journal", "DELETE FROM audit"):
+    for statement in (
+        "UPDATE journal SET epsilon_nano = 1",
+        "DELETE FROM journal",
+        "DELETE FROM policy",
+        "DELETE FROM audit",
+    ):
         with connected(url) as connection, pytest.raises(DBAPIError, match="append-only"):
             connection.execute(text(statement))
 
@@ -129,7 +141,7 @@ def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
         SqlCatalog(url)
     state = SqlCatalogSchema(url).state()
     assert (state.found, state.needed, state.up_to_date) == ("3", str(t.SCHEMA_VERSION), False)
-    assert [one.partition(":")[0] for one in state.pending] == ["4"]
+    assert [one.partition(":")[0] for one in state.pending] == ["4", "5"]
     with connected(url) as connection:
         assert (shape_of(connection), rows_of(connection)) == before
 
