@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 
 from ptkstore.api import problems
 from ptkstore.api.bounds import Bounds
+from ptkstore.api.decoded_shares import DecodedShares
 from ptkstore.api.envelope import Envelope
 from ptkstore.api.feed import Feed
 from ptkstore.api.limits import Limits
@@ -66,6 +67,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
             limits.ingests_at_once,
             "many batches are being stored; send this one again later",
         )
+        app.state.decoded = DecodedShares(limits.ingest_decoded_of_all, limits.ingest_decoded_of_all // 2)
         app.state.large = Slots(
             limits.exchanges_read,
             limits.exchanges_at_once,

@@ -23,6 +23,7 @@ class Limits:
     ingest_body: int = 64 * MIB
     ingest_rows: int = 1_000_000
     ingest_decoded: int = 512 * MIB  # rows as columns in memory
+    ingest_decoded_of_all: int = 1024 * MIB  # of all bodies at once; of one team half of it
     ingests_read: int = 16
     ingests_at_once: int = 4
     answer_within: float = 60.0
@@ -44,6 +45,7 @@ class Limits:
             threads=settings.api_threads,
             ingest_body=settings.api_ingest_mib * MIB,
             ingest_decoded=8 * settings.api_ingest_mib * MIB,
+            ingest_decoded_of_all=16 * settings.api_ingest_mib * MIB,
             answer_within=settings.api_timeout_seconds,
             requests_per_second=settings.api_requests_per_second,
             event_streams=settings.api_event_streams,

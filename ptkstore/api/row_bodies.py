@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from ptkstore.api.limits import Limits
+from ptkstore.api.parquet_pages import Bounds, checked_metadata, unpacked_bytes
 from ptkstore.application.row_texts import read_ndjson
 from ptkstore.application.tables import empty_table
 from ptkstore.domain.streams import ColumnType, Schema
@@ -24,12 +25,19 @@ _BATCH_ROWS = 65_536
 _CELL_BYTES = 8
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, struct.error, UnicodeDecodeError)
 
+Hold = Callable[[int], None]
+"""Takes memory for that many decoded bytes of a body in all, or refuses."""
+_Reader = Callable[[bytes, Schema, Limits, Hold], pa.Table]
 
-def table_in(body: bytes, media_type: str, schema: Schema, limits: Limits) -> pa.Table:
-    """The rows of a body, in the columns of a stream.
 
-    What is small as sent and large as read is refused before it is read: nested columns, compressed Arrow, and
-    Parquet columns of few long values in many rows.
+def table_in(
+    body: bytes, media_type: str, schema: Schema, limits: Limits, hold: Hold = lambda _: None
+) -> pa.Table:
+    """The rows of a body, in the columns of a stream, none of them as a dictionary.
+
+    What is small as sent and large as read is refused before it is read: nested columns, compressed Arrow, pages of
+    Parquet by their own headers, and Parquet columns of few long values in many rows. `hold` is asked before anything
+    is decoded, and again before a dictionary is written out.
 
     Raises
     ------
@@ -42,7 +50,7 @@ def table_in(body: bytes, media_type: str, schema: Schema, limits: Limits) -> pa
     InvalidRequest
         The body is not of its type.
     """
-    readers: dict[str, Callable[[bytes, Schema, Limits], pa.Table]] = {
+    readers: dict[str, _Reader] = {
         ARROW_STREAM: _arrow,
         PARQUET: _parquet,
         NDJSON: _ndjson,
@@ -51,7 +59,7 @@ def table_in(body: bytes, media_type: str, schema: Schema, limits: Limits) -> pa
     if reader is None:
         raise UnknownFormat(f"rows come as one of {', '.join(readers)}")
     try:
-        return reader(body, schema, limits)
+        return reader(body, schema, limits, hold)
     except _BROKEN:  # their texts hold values
         raise InvalidRequest(f"the body cannot be read as {media_type_of(reader)}") from None
 
@@ -61,36 +69,41 @@ def media_type_of(reader: Callable[..., pa.Table]) -> str:
     return {_arrow: ARROW_STREAM, _parquet: PARQUET, _ndjson: NDJSON}[reader]
 
 
-def _arrow(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
+def _arrow(body: bytes, schema: Schema, limits: Limits, hold: Hold) -> pa.Table:
     _refuse_compressed(body)
+    hold(len(body))
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         _check_columns(reader.schema, schema, dictionaries=False)
-        return _collected(reader, reader.schema, limits)
+        return _collected(reader, reader.schema, limits, hold)
 
 
-def _parquet(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
-    metadata = pyarrow.parquet.read_metadata(pa.BufferReader(body))
-    _check_columns(metadata.schema.to_arrow_schema(), schema, dictionaries=True)
+def _parquet(body: bytes, schema: Schema, limits: Limits, hold: Hold) -> pa.Table:
+    metadata = checked_metadata(body)
+    form = metadata.schema.to_arrow_schema()
+    _check_columns(form, schema, dictionaries=True)
     _check_rows(metadata.num_rows, len(schema.columns), limits)
-    claimed = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    if claimed > limits.ingest_decoded:
-        raise TooLarge(_too_wide(limits))
+    hold(unpacked_bytes(body, metadata, _bounds(limits)))
     # Texts stay as dictionaries until their true size is known.
-    sent = metadata.schema.to_arrow_schema().names
-    texts = [name for name, kind in schema.columns if kind is ColumnType.STRING and name in sent]
+    texts = [name for name, kind in schema.columns if kind is ColumnType.STRING and name in form.names]
     file = pyarrow.parquet.ParquetFile(pa.BufferReader(body), read_dictionary=texts, pre_buffer=False)
     batches = file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
-    return _collected(batches, file.schema_arrow, limits)
+    return _collected(batches, file.schema_arrow, limits, hold)
 
 
-def _ndjson(body: bytes, schema: Schema, limits: Limits) -> pa.Table:
+def _bounds(limits: Limits) -> Bounds:
+    return Bounds(2 * limits.ingest_body, limits.ingest_decoded, _too_wide(limits))
+
+
+def _ndjson(body: bytes, schema: Schema, limits: Limits, hold: Hold) -> pa.Table:
     if not body.strip():
         return empty_table(schema)
-    _check_rows(body.count(b"{"), len(schema.columns), limits)  # rows are flat: one brace each
+    n_rows = body.count(b"{")  # rows are flat: one brace each
+    _check_rows(n_rows, len(schema.columns), limits)
+    hold(len(body) + n_rows * len(schema.columns) * _CELL_BYTES)
     return read_ndjson(pa.BufferReader(body), dict(schema.columns))
 
 
-def _collected(batches: Iterable[pa.RecordBatch], form: pa.Schema, limits: Limits) -> pa.Table:
+def _collected(batches: Iterable[pa.RecordBatch], form: pa.Schema, limits: Limits, hold: Hold) -> pa.Table:
     kept: list[pa.RecordBatch] = []
     rows = decoded = 0
     for batch in batches:
@@ -100,8 +113,18 @@ def _collected(batches: Iterable[pa.RecordBatch], form: pa.Schema, limits: Limit
         decoded += sum(_decoded_bytes(column) for column in batch.columns)
         if decoded > limits.ingest_decoded:
             raise TooLarge(_too_wide(limits))
-        kept.append(batch)
-    return pa.Table.from_batches(kept, form)
+        hold(decoded)
+        kept.append(_written_out(batch))
+    return pa.Table.from_batches(kept) if kept else form.empty_table()
+
+
+def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without dictionaries: each batch has its own, which may be long though few of its values are used."""
+    for place, column in enumerate(batch.columns):
+        if pa.types.is_dictionary(column.type):
+            plain = column.cast(column.type.value_type)
+            batch = batch.set_column(place, batch.schema.field(place).name, plain)
+    return batch
 
 
 def _decoded_bytes(column: pa.Array) -> int:

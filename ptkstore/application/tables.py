@@ -191,6 +191,7 @@ def refuse(
     late = pc.fill_null(pc.greater(stamps, latest), False).to_numpy(zero_copy_only=False)
     reasons = [
         ("not-exact", ~exact),
+        ("too-long", _too_long(table, schema, policy)),
         ("time-missing", stamps.is_null().to_numpy()),
         ("time-before-origin", indices < 0),
         ("time-in-future", late),
@@ -208,6 +209,16 @@ def refuse(
             counts[reason] = int(hit.sum())
         accepted &= ~refused
     return accepted, Refusals(counts)
+
+
+def _too_long(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArray[np.bool_]:
+    """Rows with a text of more bytes than a cell may have."""
+    hit = np.zeros(table.num_rows, dtype=bool)
+    for name, kind in schema.columns:
+        if kind is ColumnType.STRING:
+            longer = pc.greater(pc.binary_length(table[name]), policy.max_cell_bytes)
+            hit |= pc.fill_null(longer, False).to_numpy(zero_copy_only=False)
+    return hit
 
 
 def _outside(table: pa.Table, policy: Policy) -> npt.NDArray[np.bool_]:

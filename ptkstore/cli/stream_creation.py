@@ -45,6 +45,9 @@ def create(
         int, typer.Option(help="Rows of a user that a window keeps, chosen at random.")
     ] = 1,
     user_shards: Annotated[int, typer.Option(help="Blocks of each part, for the unit user.")] = 1,
+    max_cell_bytes: Annotated[
+        int, typer.Option(help="The longest text of a cell, in bytes; longer ones are refused.")
+    ] = 65_536,
     block_by: Annotated[
         str | None,
         typer.Option(metavar="COLUMN=V1,V2,...", help="Blocks by a public column; other values are refused."),
@@ -90,6 +93,7 @@ def create(
             unit_column=unit_column,
             max_rows_per_unit=max_rows_per_unit,
             user_shards=user_shards,
+            max_cell_bytes=max_cell_bytes,
             block_by=None if block_by is None else _domain(block_by, _schema(schema)),
             contexts={name: value.split(",") for name, value in _pairs(context)},
             no_collusion=no_collusion,

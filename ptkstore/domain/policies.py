@@ -13,7 +13,14 @@ from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import canonical_json
-from ptkstore.domain.streams import Assurance, Closing, Policy, PrivacyUnit, Relation
+from ptkstore.domain.streams import (
+    USUAL_CELL_BYTES,
+    Assurance,
+    Closing,
+    Policy,
+    PrivacyUnit,
+    Relation,
+)
 
 
 def policy_text(policy: Policy) -> str:
@@ -54,6 +61,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
         "user_shards": policy.user_shards,
         "sharing": sharing_json(policy.sharing),
         "retire_below": _loss(policy.retire_below),
+        **_cell_json(policy.max_cell_bytes),
     }
 
 
@@ -84,7 +92,13 @@ def policy_of(c: Mapping[str, Any]) -> Policy:
         user_shards=c["user_shards"],
         sharing=sharing_of(c["sharing"]),
         retire_below=Loss(*c["retire_below"]),
+        max_cell_bytes=c.get("max_cell_bytes", USUAL_CELL_BYTES),
     )
+
+
+def _cell_json(max_cell_bytes: int) -> dict[str, int]:
+    """Nothing for the usual bound, so that the text of such a policy stays what it was before there was one."""
+    return {} if max_cell_bytes == USUAL_CELL_BYTES else {"max_cell_bytes": max_cell_bytes}
 
 
 def _loss(loss: Loss) -> list[int]:

@@ -24,7 +24,9 @@ _WHOLE_NUMBERS = {
     "max_rows_per_unit": 10_000,
     "user_shards": 256,
     "profile_max_age": 10_000,
+    "max_cell_bytes": 2**20,
 }
+USUAL_CELL_BYTES = 2**16
 COLUMNS_MAX = 500
 ATTRIBUTE_VALUES_MAX = 256
 BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
@@ -170,6 +172,8 @@ class Policy:
 
     `profile_share` of a window's privacy units are kept apart for profiles by samples, which are renewed once they are
     older than `profile_max_age` windows; `test_share` of them are never trained on either.
+
+    A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
     """
 
     capacity: Loss
@@ -196,6 +200,7 @@ class Policy:
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
     user_shards: int = 1
+    max_cell_bytes: int = USUAL_CELL_BYTES
 
     def __post_init__(self) -> None:
         checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")

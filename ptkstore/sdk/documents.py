@@ -45,6 +45,7 @@ _WHOLE = (
     "train_partitions",
     "max_rows_per_unit",
     "user_shards",
+    "max_cell_bytes",
 )
 _CHOICES: dict[str, Callable[[str], Any]] = {
     "accountant": Accountant,
@@ -105,7 +106,7 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
         origin=time_of(document["origin"]),
         lateness=_span(document["lateness_seconds"]),
         future_skew=_span(document["future_skew_seconds"]),
-        **{name: document[name] for name in _WHOLE},
+        **{name: document[name] for name in _WHOLE if name in document},
         **{name: kind(document[name]) for name, kind in _CHOICES.items()},
         unit_column=document["unit_column"],
         attribute=attribute,

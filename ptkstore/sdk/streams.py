@@ -45,6 +45,7 @@ class StreamMethods:
         unit_column: str | None = None,
         max_rows_per_unit: int = 1,
         user_shards: int = 1,
+        max_cell_bytes: int = 65_536,
         block_by: Mapping[str, Sequence[str | int | bool]] | None = None,
         contexts: Mapping[str, Sequence[str]] | None = None,
         no_collusion: str = "",
@@ -86,6 +87,8 @@ class StreamMethods:
             How many rows of a user a window keeps, chosen at random; the noise of all PTKs grows with it.
         user_shards : int
             Blocks of each part, for the unit 'user': trainings that take few rows take turns at them.
+        max_cell_bytes : int
+            The longest text of a cell, in bytes of UTF-8; rows with a longer one are refused as `too-long`.
         block_by : mapping of one column to its public values
             Blocks of their own for each value, for example of a city; rows with another value are refused.
         contexts : mapping of a name to teams
@@ -117,6 +120,7 @@ class StreamMethods:
             max_rows_per_unit=max_rows_per_unit,
             block_by=block_by,
             user_shards=user_shards,
+            max_cell_bytes=max_cell_bytes,
             contexts=contexts,
             no_collusion=no_collusion,
             reserve=reserve,

@@ -50,6 +50,7 @@ class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     train_partitions: Annotated[int, Field(ge=1, le=64)] = 1
     max_rows_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 1
     user_shards: Annotated[int, Field(ge=1, le=256)] = 1
+    max_cell_bytes: Annotated[int, Field(ge=1, le=2**20)] = 65_536
     accountant: AccountantName = "renyi"
     privacy_unit: UnitName = "record"
     relation: Literal["add_remove"] = "add_remove"
@@ -118,6 +119,7 @@ class StreamOut(Wire):
     train_partitions: int
     max_rows_per_unit: int
     user_shards: int
+    max_cell_bytes: int = 65_536
     accountant: AccountantName
     privacy_unit: UnitName
     relation: str

@@ -11,6 +11,7 @@ import pyarrow as pa
 from anyio import to_thread
 from fastapi import Header, Path, Request
 
+from ptkstore.api.decoded_shares import DecodedShares
 from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.resources import Resource
 from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
@@ -75,7 +76,8 @@ async def ingest(
         body = await body_of(request)
         await place.work()
         media_type = request.headers.get("content-type", "")
-        reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, batch, part)
+        decoded: DecodedShares = request.app.state.decoded
+        reply = await to_thread.run_sync(_ingest, caller, stream, body, media_type, batch, part, decoded)
     return {
         "batch_id": reply.batch_id,
         "accepted": reply.accepted,
@@ -85,17 +87,24 @@ async def ingest(
 
 
 def _ingest(
-    caller: Caller, stream: str, body: bytes, media_type: str, batch: str, part: tuple[int, int] | None
+    caller: Caller,
+    stream: str,
+    body: bytes,
+    media_type: str,
+    batch: str,
+    part: tuple[int, int] | None,
+    decoded: DecodedShares,
 ) -> IngestReply:
     with caller.service.read() as uow:
         declared = uow.streams.get(stream)
-    table: pa.Table = table_in(body, media_type, declared.schema, caller.limits)
     team = caller.principal.team
     batch_id = batch if team == declared.team else _batch_of(team, batch)
-    try:
-        reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id, part)
-    except OutcomeUnknown:
-        raise may_be_stored(batch, part) from None
+    with decoded.of(team) as held:
+        table: pa.Table = table_in(body, media_type, declared.schema, caller.limits, held.grow_to)
+        try:
+            reply = caller.service.ingest(stream, table.replace_schema_metadata(None), batch_id, part)
+        except OutcomeUnknown:
+            raise may_be_stored(batch, part) from None
     return replace(reply, batch_id=batch)
 
 

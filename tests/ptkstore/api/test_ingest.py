@@ -217,6 +217,22 @@ def test_a_caller_who_hangs_up_inside_a_long_body_is_no_error_of_ours(
     assert [(line["status"], line["code"]) for line in logged] == [(400, "invalid-request")]
 
 
+@pytest.mark.parametrize("media_type", [ARROW_STREAM, PARQUET, NDJSON])
+def test_a_row_with_a_text_that_is_too_long_is_refused_and_the_others_are_stored(
+    api: Api, media_type: str
+) -> None:
+    zones = ["x" * 65_536, "x" * 65_537, "\u00e4" * 32_769, "z"]
+    table = trips([0.1] * 4, zone=pa.array(zones))
+    body = {
+        ARROW_STREAM: arrow(table),
+        PARQUET: parquet(table),
+        NDJSON: ndjson(*({**ROW, "zone": zone} for zone in zones)),
+    }[media_type]
+    reply = ingest(api.acting(Role.PRODUCER), body, **{"Content-Type": media_type})
+    assert (reply.status_code, reply.json()["refused"]) == (200, {"too-long": 2})
+    assert stored(api) == 2
+
+
 def test_rows_are_refused_one_by_one_with_reasons(api: Api) -> None:
     body = ndjson(ROW, {**ROW, "speed": None}, {**ROW, "at": "1999-01-01T00:00:00Z"})
     reply = ingest(api.acting(Role.PRODUCER), body, **{"Content-Type": NDJSON}).json()
@@ -281,6 +297,128 @@ def test_what_grows_when_it_is_read_is_not_read(make: Any, media_type: str) -> N
     with pytest.raises(TooLarge):
         table_in(body, media_type, SCHEMA, Limits(ingest_rows=100_000, ingest_decoded=32 * 2**20))
     assert pa.total_allocated_bytes() - before < 2**20
+
+
+CELL_LIMITS = Limits(ingest_body=2**20, ingest_decoded=16 * 2**20)
+
+
+def one_cell(n_bytes: int, **options: Any) -> bytes:
+    return parquet(trips([0.1], zone=pa.array(["x" * n_bytes])), compression="zstd", **options)
+
+
+def without_sizes(body: bytes) -> bytes:
+    """The file, with the large sizes of its footer 0: a reader believes the headers of pages."""
+    metadata = pq.read_metadata(io.BytesIO(body))
+    group = metadata.row_group(0)
+    sizes = {group.column(n).total_uncompressed_size for n in range(group.num_columns)}
+    end = len(body) - 8 - metadata.serialized_size
+    pages, footer = body[:end], body[end:]
+    for size in {size for size in (*sizes, group.total_byte_size) if size > 2**20}:
+        number = varint(2 * size)
+        footer = footer.replace(number, b"\x80" * (len(number) - 1) + b"\0")
+    emptied = pages + footer
+    assert pq.read_metadata(io.BytesIO(emptied)).row_group(0).total_byte_size < 2**20
+    return emptied
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 0x7F:
+        found, number = found + bytes([number & 0x7F | 0x80]), number >> 7
+    return found + bytes([number])
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"data_page_version": "2.0"}])
+@pytest.mark.parametrize("change", [bytes, without_sizes])
+def test_a_page_is_refused_by_what_its_header_says(change: Any, options: dict[str, Any]) -> None:
+    body = change(one_cell(4 * 2**20, **options))
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(TooLarge, match="a Parquet page has at most 2097152 bytes unpacked"):
+        table_in(body, PARQUET, SCHEMA, CELL_LIMITS)
+    assert pa.default_memory_pool().max_memory() == before
+
+
+def test_pages_are_refused_by_what_they_take_together() -> None:
+    text = pa.array(["x" * 2**20] * 20)
+    body = parquet(trips([0.1] * 20, zone=text), compression="zstd", use_dictionary=False, write_batch_size=1)
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(TooLarge, match="the rows take more than 16777216 bytes"):
+        table_in(without_sizes(body), PARQUET, SCHEMA, CELL_LIMITS)
+    assert pa.default_memory_pool().max_memory() == before
+
+
+def test_a_header_that_says_less_than_its_page_holds_is_refused() -> None:
+    body = one_cell(2**20, use_dictionary=False)
+    number = varint(2 * (2**20 + 4 + 6))  # a length before the text, and levels
+    assert body.count(number) == 1
+    lying = body.replace(number, varint(2 * 2**14) + b"")
+    if len(lying) != len(body):  # the same length, so that nothing else moves
+        lying = body.replace(number, bytes([0x80 | b for b in varint(2 * 2**14)]) + b"\0")
+    assert len(lying) == len(body)
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        table_in(lying, PARQUET, SCHEMA, LIMITS)
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_that_repeat_the_one_before_are_refused_by_their_encoding(encoding: str) -> None:
+    text = pa.array(["x" * 2**16] * 2_000)
+    body = parquet(trips([0.1] * 2_000, zone=text), use_dictionary=False, column_encoding={"zone": encoding})
+    with pytest.raises(UnknownFormat, match="encodings PLAIN"):
+        table_in(body, PARQUET, SCHEMA, LIMITS)
+
+
+def test_a_footer_of_many_small_parts_is_not_handed_on() -> None:
+    body = parquet(trips([0.1]))
+    (length,) = struct.unpack("<I", body[-8:-4])
+    parts = b"\x19\xfc" + varint(70_000) + b"\0" * 70_000 + b"\0"  # a list of empty structs
+    footer = parts
+    assert length < len(footer)
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        table_in(
+            body[: -8 - length] + footer + struct.pack("<I", len(footer)) + b"PAR1", PARQUET, SCHEMA, LIMITS
+        )
+    long = b"\0" * (4 * 2**20 + 1)
+    with pytest.raises(TooLarge, match="footer"):
+        table_in(b"PAR1" + long + struct.pack("<I", len(long)) + b"PAR1", PARQUET, SCHEMA, LIMITS)
+
+
+def test_a_dictionary_whose_values_are_not_used_is_not_kept() -> None:
+    n = 200_000
+    words = pa.array([*("x" * 1_000 + str(i) for i in range(900)), "z"])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.full(n, 900, dtype=np.int32)), words)
+    read = table_in(parquet(trips([0.1] * n, zone=column)), PARQUET, SCHEMA, LIMITS)
+    assert read["zone"].nbytes < 10 * n
+    assert read["zone"].type == pa.string()
+
+
+HONEST = [
+    {"compression": codec, "data_page_version": version}
+    for codec in ("none", "snappy", "gzip", "brotli", "zstd", "lz4")
+    for version in ("1.0", "2.0")
+] + [
+    {"use_dictionary": False},
+    {"row_group_size": 700, "data_page_size": 512},
+    {"write_page_index": True, "store_schema": False},
+    {"use_dictionary": False, "column_encoding": {"hour": "DELTA_BINARY_PACKED"}},
+    {"use_dictionary": False, "column_encoding": {"speed": "BYTE_STREAM_SPLIT"}},
+    {"dictionary_pagesize_limit": 1_000},  # falls back to texts in the middle
+]
+
+
+@pytest.mark.parametrize("options", HONEST, ids=str)
+def test_honest_files_are_read_and_their_pages_are_counted_to_the_byte(options: dict[str, Any]) -> None:
+    n = 3_000
+    zones = pa.array([None if i % 7 == 0 else f"zone {i % 500}" for i in range(n)])
+    table = trips([0.1] * n, zone=zones)
+    body = parquet(table, **options)
+    held: list[int] = []
+    read = table_in(body, PARQUET, SCHEMA, LIMITS, held.append)
+    assert read.select(table.column_names).cast(table.schema).equals(table)
+    metadata = pq.read_metadata(io.BytesIO(body))
+    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    with_headers = sum(g.column(c).total_uncompressed_size for g in groups for c in range(g.num_columns))
+    n_chunks = sum(g.num_columns for g in groups)
+    assert with_headers - 200 * (n_chunks + n) <= held[0] < with_headers
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])

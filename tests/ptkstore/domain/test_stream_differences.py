@@ -54,6 +54,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"profile_max_age": 7}, "profile_max_age is 30, not 7"),
     ({"train_partitions": 2}, "train_partitions is 1, not 2"),
     ({"attribute": "hour", "attribute_values": (1, 2)}, "block_by is none, not hour=1,2"),
+    ({"max_cell_bytes": 100}, "max_cell_bytes is 65536, not 100"),
     (
         {"privacy_unit": PrivacyUnit.USER, "unit_column": "hour", "user_shards": 2},
         "privacy_unit is record, not user; unit_column is none, not hour; user_shards is 1, not 2",

@@ -116,6 +116,8 @@ CITIES = {"attribute": "city", "attribute_values": ("berlin", "paris")}
         {"profile_share": Decimal("0.5"), "test_share": Decimal("0.5")},
         {"profile_share": Decimal("-0.1")},
         {"train_partitions": 0},
+        {"max_cell_bytes": 0},
+        {"max_cell_bytes": 2**20 + 1},
         {"train_partitions": 65},
         {"unit_column": "user"},
         {"max_rows_per_unit": 2},

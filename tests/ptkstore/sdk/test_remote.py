@@ -793,6 +793,7 @@ def every_field_set() -> Stream:
         max_rows_per_unit=4,
         attribute="city",
         attribute_values=("rome", "oslo"),
+        max_cell_bytes=1_000,
     )
     columns = (("at", ColumnType.TIMESTAMP), ("rider", ColumnType.INT64), ("city", ColumnType.STRING))
     return Stream("rides", "taxi", Schema(columns, "at"), policy)

@@ -216,3 +216,12 @@ def test_notices_are_read_by_team_in_order(catalog: SqlCatalog) -> None:
     with catalog.begin() as uow:
         assert list(uow.notices()) == [first, second]
         assert list(uow.notices("bikes")) == [second]
+
+
+def test_a_stream_of_before_cells_had_a_bound_keeps_its_text_and_has_the_usual_one() -> None:
+    stream = stream_named(STREAM)
+    text = stream_text(stream)
+    assert "max_cell_bytes" not in text
+    assert stream_of(text).policy.max_cell_bytes == 65_536
+    longer = replace(stream, policy=replace(stream.policy, max_cell_bytes=100_000))
+    assert stream_of(stream_text(longer)) == longer
