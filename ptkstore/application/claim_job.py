@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from ptkstore.domain.jobs import Job, JobState, backoff
+from ptkstore.domain.jobs import Job, JobState, retry_wait
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.world import Clock, Steps
-
-_FIRST_WAIT = timedelta(milliseconds=500)
-_LONGEST_WAIT = timedelta(minutes=1)
 
 
 def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, steps: Steps) -> Job | None:
@@ -34,6 +31,5 @@ def put_off(job: Job, why: Exception, *, begin: Begin, clock: Clock) -> None:
         attempt = tries = held.attempt
         if held.state is JobState.OPENED and isinstance(why, Unavailable | OutcomeUnknown):
             attempt, tries = attempt - 1, held.fence
-        wait = backoff(tries, first=_FIRST_WAIT, most=_LONGEST_WAIT)
-        uow.jobs.save(replace(held, due_at=clock.now() + wait, attempt=attempt))
+        uow.jobs.save(replace(held, due_at=clock.now() + retry_wait(tries), attempt=attempt))
         uow.commit()

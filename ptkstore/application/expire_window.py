@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.drafts import destroy_drafts
+from ptkstore.application.unprepared import tell_not_prepared
 from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
@@ -29,7 +30,7 @@ def expire_window(
         stream = uow.streams.lock(job.stream)
         uow.jobs.held(job)
         if uow.windows.get(window).state is not WindowState.EXPIRED:
-            _end_runs(uow, window, clock)
+            _end_runs(uow, window, stream.team, clock)
         elected = uow.versions.draft_ids()
         uow.commit()
     steps.reached("expiring", job.id)
@@ -57,10 +58,14 @@ def _drafts_of(window: WindowId, draft_ids: Iterable[str]) -> list[str]:
     return [one for one in draft_ids if one.startswith(f"{window.stream}.{window.index}.")]
 
 
-def _end_runs(uow: UnitOfWork, window: WindowId, clock: Clock) -> None:
+def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
     now = clock.now()
-    planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
-    for spec in () if planned else uow.ptks.find(stream=window.stream):
+    told = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
+    for prepare in uow.jobs.of_window(window, JobKind.PREPARE):
+        if prepare.state is not JobState.ENDED and prepare.position:  # it failed, and was yet to be given up
+            tell_not_prepared(uow, window, team, now)
+        told = told or prepare.position > 0
+    for spec in () if told else uow.ptks.find(stream=window.stream):
         if window.index % spec.every == 0:
             uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "expired"))
     for kind in WHILE_KEPT:

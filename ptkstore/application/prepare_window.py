@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ptkstore.application.ticks import Ticks
+from ptkstore.application.unprepared import tell_not_prepared
 from ptkstore.domain.blocks import part_bounds
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id, retry_wait
 from ptkstore.domain.windows import WindowState
-from ptkstore.errors import WindowGone
+from ptkstore.errors import LeaseLost, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import RawZone
 from ptkstore.ports.training import Preparer, PrepareRequest
 from ptkstore.ports.world import Clock, Steps
 
@@ -22,6 +24,7 @@ def prepare_window(
     begin: Begin,
     clock: Clock,
     keys: KeyStore,
+    raw: RawZone,
     preparer: Preparer,
     keep_alive: Callable[[], None],
     ticks: Ticks,
@@ -30,6 +33,9 @@ def prepare_window(
     """Let a short-lived process write the parts, and plan the allocation: no row is read here (differences.md F10).
 
     A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
+
+    Where the process fails though the raw zone takes what is written, the failure counts: too many rows, a file that is
+    damaged, a key that is lost. After so many of them the job ends as failed, and owners are told.
     """
     window = job.window
     with begin() as uow:
@@ -57,12 +63,20 @@ def prepare_window(
         attribute=stream.policy.attribute,
         attribute_values=stream.policy.attribute_values,
     )
+    raw.check_writable()  # a raw zone that is away says nothing of the window, however often it is asked
     try:
         # Beside other preparations, which write the same, but never beside an erasure, which would miss these parts.
         with keys.hold_rows(window, alone=False):
             preparer.prepare(request, keep_alive)
-    finally:
+    except LeaseLost:
+        raise
+    except PtkStoreError:
         ticks.wait()  # when it failed is as private as when it ended well
+        raw.check_writable()
+        if _gives_up(job, begin, clock):
+            return
+        raise
+    ticks.wait()
     steps.reached("parts-written", job.id)
     with begin() as uow:
         uow.streams.lock(job.stream)
@@ -83,3 +97,19 @@ def prepare_window(
         uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
         uow.commit()
     steps.reached("prepared", job.id)
+
+
+def _gives_up(job: Job, begin: Begin, clock: Clock) -> bool:
+    """Count a failure; whether it was the last, after which the window is not prepared any more."""
+    with begin() as uow:
+        stream = uow.streams.lock(job.stream)
+        held = uow.jobs.held(job)
+        failures = held.position + 1
+        last = failures >= MAX_ATTEMPTS and uow.windows.get(job.window).state is WindowState.CLOSED
+        if last:
+            uow.jobs.save(replace(held, position=failures).ended(Outcome.FAILED))
+            tell_not_prepared(uow, job.window, stream.team, clock.now())
+        else:  # not to be claimed before the wait that its caller will write down
+            uow.jobs.save(replace(held, position=failures, due_at=clock.now() + retry_wait(held.attempt)))
+        uow.commit()
+    return last

@@ -10,6 +10,7 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvariantBroken
 
 MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent
+_FIRST_WAIT, _LONGEST_WAIT = timedelta(milliseconds=500), timedelta(minutes=1)
 
 
 class JobKind(StrEnum):
@@ -76,7 +77,7 @@ class Job:
 
     `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
     of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is, that
-    of a training the version whose facts it was planned with, 0 for none.
+    of a training the version whose facts it was planned with, 0 for none, that of a preparation how often it failed.
     `trace` is the W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
 
@@ -142,6 +143,11 @@ def backoff(attempt: int, *, first: timedelta, most: timedelta) -> timedelta:
     """The wait before the next try: doubling from `first`, at most `most`."""
     doublings: int = min(max(attempt - 1, 0), 30)
     return min(first * (1 << doublings), most)
+
+
+def retry_wait(attempts: int) -> timedelta:
+    """How long work that could not be done waits after so many attempts."""
+    return backoff(attempts, first=_FIRST_WAIT, most=_LONGEST_WAIT)
 
 
 def next_tick(now: datetime, tick: timedelta) -> datetime:

@@ -11,6 +11,9 @@ from ptkstore.domain.streams import Policy
 INDEX_MAX = 10**18 - 1
 """No window has a later index: 64 bits hold this one."""
 
+NOT_PREPARED = "not-prepared"
+"""The code of a window whose rows could not be put into parts, so that nothing is trained on it."""
+
 
 class WindowState(StrEnum):
     """A closed window is prepared once its rows lie in partitions; expiring once no run may open it any more."""

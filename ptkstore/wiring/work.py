@@ -71,7 +71,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         )
 
     work: dict[JobKind, Callable[[], None]] = {
-        JobKind.PREPARE: lambda: prepare_window.prepare_window(job, **on_ticks, preparer=adapters.preparer),
+        JobKind.PREPARE: lambda: prepare_window.prepare_window(
+            job, **on_ticks, raw=adapters.raw, preparer=adapters.preparer
+        ),
         JobKind.ALLOCATE: lambda: allocate_window.allocate_window(
             job, charges=adapters.charges, clock=clock, steps=steps
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,18 @@ import pytest
 
 from ptkstore.application import close_windows
 from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import WindowId, WindowState
-from ptkstore.errors import InvalidRequest, Refused, UnknownName, WindowGone
+from ptkstore.errors import (
+    InvalidRequest,
+    PtkStoreError,
+    Refused,
+    Unavailable,
+    UnknownName,
+    WindowGone,
+)
+from ptkstore.ports.training import PrepareRequest
 from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World
 
 TENTH = 10**8
@@ -292,6 +302,91 @@ def test_expiry_wins_over_a_training_that_is_about_to_open_the_rows(world: World
     assert world.trainer.requests == []
     assert world.train_block(0) == (0, 0)
     assert world.job("train/taxi.speed/0").outcome is Outcome.EXPIRED
+
+
+def spoil_first(world: World) -> None:
+    """A file of window 0 is not what was written under its name."""
+    path = next((world.service.settings.root / "raw" / STREAM / "0" / "batches").iterdir())
+    path.write_bytes(path.read_bytes()[:-100] + b"\0" * 96 + path.read_bytes()[-4:])
+
+
+def lose_first_key(world: World) -> None:
+    """The key of window 0 is lost, as in a key store that was restored from before."""
+    (path,) = world.service.settings.keys.rglob("0.key")
+    path.unlink()
+
+
+def too_large(world: World) -> None:
+    """The process of window 0 asks for more memory than it may have."""
+
+    def prepare(request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
+        raise Unavailable("window taxi/0 could not be prepared now: memory-limit")
+
+    world.service.__dict__["preparer"].prepare = prepare
+
+
+def failures(world: World, most: int) -> int:
+    """How often the preparation of window 0 fails until it ends, or until it has so often."""
+    for tried in range(most):
+        if world.job("prepare/taxi/0").state is JobState.ENDED:
+            return tried
+        world.clock.pass_(minutes=1)
+        with suppress(PtkStoreError):
+            world.service.work_on("prepare/taxi/0")
+    return most
+
+
+@pytest.mark.parametrize("befall", [spoil_first, lose_first_key, too_large])
+def test_a_window_that_cannot_be_prepared_ends_and_its_owners_are_told_once(
+    world: World, befall: Callable[[World], None]
+) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    befall(world)
+    assert failures(world, 3 * MAX_ATTEMPTS) == MAX_ATTEMPTS
+    ended = world.job("prepare/taxi/0")
+    assert (ended.state, ended.outcome) == (JobState.ENDED, Outcome.FAILED)
+    told = [("taxi window 0", "not-prepared"), ("taxi.speed window 0", "not-prepared")]
+    assert world.notices() == told
+    assert world.service.numbers().work.ended["prepare", "failed"] == 1
+    assert world.train_block(0) == (0, 0)
+    expire_first(world)
+    assert world.service.work_on("expire/taxi/0")
+    assert [one for one in world.notices() if one[0].endswith("window 0")] == told
+    assert world.state(0) is WindowState.EXPIRED
+
+
+def test_a_raw_zone_that_is_away_does_not_count_against_a_window(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+
+    def away() -> None:
+        raise Unavailable("the raw zone does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.service.raw, "check_writable", away)
+        assert failures(world, 3 * MAX_ATTEMPTS) == 3 * MAX_ATTEMPTS
+    world.clock.pass_(minutes=1)
+    assert world.service.work_on("prepare/taxi/0")
+    assert world.state(0) is WindowState.PREPARED
+    assert world.notices() == []
+
+
+def test_a_window_that_expires_before_it_is_given_up_is_told_as_not_prepared(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    too_large(world)
+    assert failures(world, 2) == 2
+    assert world.notices() == []
+    expire_first(world)
+    assert world.service.work_on("expire/taxi/0")
+    told = [("taxi window 0", "not-prepared"), ("taxi.speed window 0", "not-prepared")]
+    assert [one for one in world.notices() if one[0].endswith("window 0")] == told
 
 
 def test_a_window_that_expires_while_it_is_prepared_stays_expired(world: World) -> None:
