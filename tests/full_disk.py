@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
+FULL_DISK = "/dev/full"  # every write fails as on a full disk
 _FILLER = "filler"
 
 
 @contextmanager
-def mounted(place: Path) -> Iterator[Path]:
-    """4 MiB of memory mounted there, for this user alone; skips the test for whoever may not mount."""
+def mounted(place: Path, *, mib: int = 4) -> Iterator[Path]:
+    """So much memory mounted there, for this user alone; skips the test for whoever may not mount."""
     place.mkdir(parents=True)
-    options = f"size=4m,mode=0700,uid={os.geteuid()}"
+    options = f"size={mib}m,mode=0700,uid={os.geteuid()}"
     try:
         subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True, capture_output=True

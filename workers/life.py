@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from pathlib import Path
 
 from ptkstore.adapters.world import log_code
+from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.application.signs_of_life import EVERY, ProcessRole
 from ptkstore.wiring import Service
 
@@ -33,7 +33,7 @@ class Life:
 
     def keep_showing(self) -> None:
         """Say so from a thread, for a process whose loop belongs to somebody else."""
-        threading.Thread(target=self._run, name="life", daemon=True).start()
+        EssentialThread(self._run, "life").start()
 
     def _run(self) -> None:
         while True:

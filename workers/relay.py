@@ -10,6 +10,7 @@ from functools import partial
 from typing import Self
 
 from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.wiring import Service
@@ -21,6 +22,7 @@ from workers.life import Life
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
 HINT_AGAIN_SECONDS = 2.0
+STALLED_SECONDS = 120.0  # a pass whose catalog does not answer takes a minute
 DRAIN_SECONDS = 4.0  # for calls that are on their way when the relay is told to stop
 LAST_WORDS_SECONDS = 4.0  # for the pass that was under way, and to write down
 LAST_HINT_SECONDS = 1.0  # with both former ones below a supervisor's 10
@@ -64,7 +66,12 @@ class Deliverer:
 
     def __init__(self, service: Service, stop: threading.Event) -> None:
         self._deliveries, self._stop = service.due_deliveries(), stop
-        self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
+        self._passed_at = time.monotonic()
+        self._thread = EssentialThread(self._run, "deliveries")
+
+    def passed_within(self, seconds: float) -> bool:
+        """Whether it looked for deliveries so recently; one that hangs, or fails for no known reason, did not."""
+        return time.monotonic() - self._passed_at < seconds
 
     def start(self) -> Self:
         """Deliver until told to stop."""
@@ -81,13 +88,16 @@ class Deliverer:
         self._guarded(lambda: self._deliveries.drain(DRAIN_SECONDS))
 
     def _pass(self) -> None:
-        if not self._deliveries.pass_once(PERIOD_SECONDS):
+        waits = not self._deliveries.pass_once(PERIOD_SECONDS)
+        self._passed_at = time.monotonic()
+        if waits:
             self._stop.wait(LOOK_SECONDS)
 
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
             act()
         except PtkStoreError as error:
+            self._passed_at = time.monotonic()
             log_code("deliveries wait", "-", error.code)
             self._stop.wait(1.0)
         except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
@@ -98,15 +108,20 @@ class Deliverer:
 class Hinter:
     """Hints what is due and shows that the relay lives, from a thread of its own.
 
+    It shows no life while deliveries do not pass.
+
     A broker that is away only delays: workers hear of nothing then, and subscribers of everything. A call to one that
     does not answer ends with its time limit, not with a signal: who is told to stop leaves it behind. What nobody
     foresaw ends the relay, for its supervisor to begin anew.
     """
 
-    def __init__(self, relay: Relay, life: Life, stop: threading.Event) -> None:
-        self._relay, self._life, self._stop = relay, life, stop
+    def __init__(
+        self, relay: Relay, life: Life, stop: threading.Event, well: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`well` tells whether everything beside it goes on."""
+        self._relay, self._life, self._stop, self._well = relay, life, stop, well
         self.failed = False
-        self._thread = threading.Thread(target=self._run, name="hints", daemon=True)
+        self._thread = EssentialThread(self._run, "hints")
 
     def start(self) -> Self:
         """Hint until told to stop."""
@@ -120,7 +135,8 @@ class Hinter:
     def _run(self) -> None:
         while not self._stop.wait(PERIOD_SECONDS):
             try:
-                self._life.show()
+                if self._well():
+                    self._life.show()
                 self._relay.pass_once(time.monotonic())
             except (Unavailable, OutcomeUnknown, OSError) as error:
                 log_code("hints wait", "-", type(error).__name__)
@@ -142,7 +158,8 @@ def main() -> int:
     broker = Broker(make_app(service.broker_url))
     relay = Relay(partial(service.due, deliveries=False), broker.hint, broker.waiting)
     deliverer = Deliverer(service, stop).start()
-    hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop).start()
+    well = partial(deliverer.passed_within, STALLED_SECONDS)
+    hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop, well).start()
     stop.wait()
     deliverer.join()
     hinter.join()

@@ -53,6 +53,7 @@ def main() -> None:
     app = make_app(service.broker_url)
     app.worker_main(
         [
+            "--quiet",  # its banner is printed, and whoever prints to a full disk ends
             "worker",
             "--pool=prefork",
             f"--concurrency={settings.worker_concurrency}",

@@ -55,3 +55,6 @@ class Heartbeat:
                 return
             except PtkStoreError:
                 continue  # the catalog does not answer now; the lease may outlast that
+            except BaseException:
+                self._lost.set()  # nobody extends the lease any more, so it will be lost
+                raise

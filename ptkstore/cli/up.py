@@ -6,9 +6,11 @@ import http.client
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.output import Home, answers, console, said
@@ -50,11 +52,7 @@ def _tell_of_api(port: int, settings: Settings, stop: threading.Event) -> None:
             return
         if time.monotonic() > until:
             log = settings.root / "log" / "api.log"
-            said.print(
-                f"the API does not answer after {PATIENCE_SECONDS:g} s; see {log}",
-                markup=False,
-                soft_wrap=True,
-            )
+            _say(f"the API does not answer after {PATIENCE_SECONDS:g} s; see {log}", said)
             return
     _say(f"API: http://{HOST}:{port} (OpenAPI at /openapi.json); console: http://{HOST}:{port}/console/")
 
@@ -77,5 +75,7 @@ def _redis(settings: Settings) -> str:
     return next(one.value for one in shown(settings) if one.name == "PTK_REDIS_URL")
 
 
-def _say(text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _say(text: str, where: Console = console) -> None:
+    """What nobody can hear, on a full disk or a closed pipe, does not end the service."""
+    with suppress(OSError, SystemExit):  # of a closed pipe Rich makes an exit
+        where.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ptklib.applied import AppliedStates, Prefixed, as_table, features_of, names_of
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.errors import InvalidRequest, PtkStoreError
+from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.featurizing import Ptk
 from ptkstore.sdk.store import Store
 
@@ -182,7 +182,7 @@ def _following(
                 continue
             newer = store.ptk(ptk_id)
             _ = newer.estimator
-        except PtkStoreError:
+        except Exception:  # noqa: BLE001 - whatever it is, newer versions are to be followed
             stop.wait(RETRY_SECONDS)  # what is in use stays in use
             continue
         one = featurizer()

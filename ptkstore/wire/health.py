@@ -14,11 +14,11 @@ class Health(Wire):
 
 
 class Readiness(Wire):
-    """Whether requests can be served, and how each part fares.
+    """Whether the service works, and how each part fares.
 
     A part that is not used is `unused`. A kind of process of which nothing was heard for a minute is `silent`, and
     so is the Redis of `ptk up` where it does not answer: requests are served all the same, but nothing else gets
-    done. `codes` says of each part that fails how.
+    done. `codes` has a code for each part for which the service is not ready.
     """
 
     ready: bool

@@ -110,3 +110,12 @@ def test_nothing_starts_before_the_catalog_is_right() -> None:
     for name in PROCESSES:
         waits = compose()["services"][name]["depends_on"]
         assert waits["catalog"] == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.parametrize("name", [*PROCESSES, "postgres", "redis", "s3"])
+def test_a_process_that_ends_is_started_again(name: str) -> None:
+    assert compose()["services"][name]["restart"] == "unless-stopped"
+
+
+def test_the_probe_of_the_api_does_not_depend_on_other_processes() -> None:
+    assert "/readyz?only=requests'" in compose()["services"]["api"]["healthcheck"]["test"][-1]

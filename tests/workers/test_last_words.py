@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.essential_thread import FAILED_STATUS
 from tests.faults.machine import ROOT
 
 CANARY = "Ann 271828"
@@ -258,3 +259,90 @@ def test_a_setting_that_does_not_parse_is_named_without_its_value(tmp_path: Path
     status, line = last_words(tmp_path, code, PTK_LEASE_SECONDS=CANARY)
     assert (status, line["event"], line["code"]) == (1, "process ended", "invalid-request")
     assert "PTK_LEASE_SECONDS" in line["why"]
+
+
+NEVER_RAISES = """
+import logging, os, sys
+from ptkstore.adapters.world import LoggedSteps, RequestLog, configure_logging, log_code, log_no_texts
+configure_logging()
+log_no_texts()
+at_first, heard = os.dup(2), os.dup(2)
+def say():
+    log_code("a line", "-", "ok")
+    LoggedSteps().reached("step", "job")
+    RequestLog().failed("request", ValueError())
+    logging.getLogger("a.library").error("a library")
+    logging.StreamHandler().handle(logging.LogRecord("x", 40, "y", 1, "", (), None))
+{unwritable}
+say()
+os.dup2(heard, 2)
+log_code("at last", "-", "ok")
+"""
+UNWRITABLE = {
+    "full disk": 'os.dup2(os.open("/dev/full", os.O_WRONLY), 2)',
+    "closed pipe": "reader, writer = os.pipe(); os.close(reader); os.dup2(writer, 2)",
+    "no file": "os.close(2)",
+}
+
+
+@pytest.mark.parametrize("why", UNWRITABLE)
+def test_what_cannot_be_written_raises_nothing_and_is_counted(why: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    status, lines = all_words(NEVER_RAISES.format(unwritable=UNWRITABLE[why]), env)
+    told = [json.loads(line) for line in lines]
+    assert status == 0
+    assert [line["event"] for line in told] == ["log lines were lost", "at last"]
+    assert told[0]["lines"] == 4
+
+
+def test_a_line_that_was_cut_short_does_not_spoil_the_next() -> None:
+    code = """
+import os
+from ptkstore.adapters.world import configure_logging, log_code
+configure_logging()
+write, left = os.write, [20]
+def nearly_full(descriptor, data):
+    if not left[0]:
+        raise OSError(28, "No space left on device")
+    left[0] -= (n := write(descriptor, data[: left[0]]))
+    return n
+os.write = nearly_full
+log_code("first", "-", "ok")
+os.write = write
+log_code("second", "-", "ok")
+"""
+    status, lines = all_words(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (status, len(lines), len(lines[0])) == (0, 3, 20)
+    assert [json.loads(line)["event"] for line in lines[1:]] == ["log lines were lost", "second"]
+
+
+ENDS_WITH_ITS_THREAD = f"""
+import threading
+from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.application.essential_thread import EssentialThread
+def fails():
+    raise {{error}}("{CANARY}")
+configure_logging()
+log_no_texts()
+EssentialThread(fails, "works").start()
+threading.Event().wait(60)
+"""
+
+
+@pytest.mark.parametrize("error", ["KeyError", "SystemExit"])
+def test_a_process_whose_essential_thread_fails_ends_and_says_so(error: str) -> None:
+    code = ENDS_WITH_ITS_THREAD.format(error=error)
+    status, lines = all_words(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert status == FAILED_STATUS
+    assert [json.loads(line)["event"] for line in lines] == ["thread failed unexpectedly"] * (
+        error == "KeyError"
+    )
+
+
+@pytest.mark.parametrize("thread", ["Deliverer._run", "Hinter._run"])
+def test_a_relay_whose_thread_fails_ends(tmp_path: Path, thread: str) -> None:
+    code = ENDS.format(module="relay", where=f"ended.{thread}")
+    home = {"PTK_HOME": str(tmp_path / "home"), "PTK_REDIS_URL": "redis://127.0.0.1:1/0"}
+    status, lines = all_words(code, {**os.environ, "PYTHONPATH": str(ROOT), **home})
+    assert status == FAILED_STATUS
+    assert json.loads(lines[0])["kind"] == "KeyError"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from tests.faults.machine import ROOT
+from tests.full_disk import FULL_DISK
 from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
 from tests.ptkstore.application.world import World
 from tests.waiting import PATIENCE_SECONDS, until
@@ -63,10 +65,13 @@ def world(bare_world: World) -> Iterator[World]:
 
 
 @contextmanager
-def relay(world: World, *command: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+def relay(
+    world: World, *command: str, log: str = os.devnull, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A relay process; killed at the end of the block if it is not gone by then."""
     env = {**environment(world.service.settings), "PYTHONPATH": str(ROOT), **settings}
-    process = subprocess.Popen([sys.executable, *command], env=env, stderr=subprocess.DEVNULL)
+    with open(log, "wb") as output:
+        process = subprocess.Popen([sys.executable, *command], env=env, stdout=output, stderr=output)
     try:
         yield process
     finally:
@@ -160,12 +165,15 @@ def test_a_relay_hints_what_is_due_until_it_is_told_to_stop(world: World) -> Non
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
-def test_a_relay_whose_broker_is_away_delivers_lives_and_hints_once_it_is_back(bare_world: World) -> None:
+@pytest.mark.parametrize("log", [os.devnull, FULL_DISK])
+def test_a_relay_whose_broker_is_away_delivers_lives_and_hints_once_it_is_back(
+    bare_world: World, log: str
+) -> None:
     world = bare_world
     service, home = world.service, world.service.settings.root
     with raw(lambda connection: connection.sendall(EMPTY_200)) as server:
         name = service.subscribe_to_ptk(PTK, f"{server.url}/heard")[0].id
-        with relay(world, "-m", "workers.relay") as process:
+        with relay(world, "-m", "workers.relay", log=log) as process:
             for outage in (1, 2):
                 world.publish(2 * outage)
                 published = service.versions(PTK)[-1].number

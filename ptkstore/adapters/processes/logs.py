@@ -21,13 +21,18 @@ def rotate(path: Path, largest_bytes: int = LARGEST_BYTES) -> bool:
     """Move what was written to `<name>.1` once it is too much; writers go on in the emptied file.
 
     A child holds the file open, so it is copied and emptied in place; a line written in between is lost.
+    `OSError`, and the log as it was, if the disk has no room for the copy.
     """
     if not path.exists() or path.stat().st_size <= largest_bytes:
         return False
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
-    with path.open("rb") as source, os.fdopen(open_log(fresh), "wb") as target:
-        shutil.copyfileobj(source, target)
+    try:
+        with path.open("rb") as source, os.fdopen(open_log(fresh), "wb") as target:
+            shutil.copyfileobj(source, target)
+    except OSError:  # half of a copy would take room on a full disk
+        fresh.unlink(missing_ok=True)
+        raise
     os.replace(fresh, path.with_name(f"{path.name}.1"))
     os.truncate(path, 0)
     return True

@@ -69,12 +69,15 @@ class Nursery:
             answer, order = self._orders.get()
             try:
                 answer.set_result(order())
-            except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
+            except BaseException as error:  # noqa: BLE001 - it is the caller's; without this thread nothing starts
                 answer.set_exception(error)
 
     def _tell(self, line: str) -> None:
         if self._guard is None or self._guard.poll() is not None:
-            self._guard = self.start(_start_guard)
+            try:
+                self._guard = self.start(_start_guard)
+            except OSError:  # no memory or no processes left; the next look starts it and tells it everything
+                return
             line = "".join(f"+{group}\n" for group in self._groups)
         assert self._guard.stdin is not None
         try:

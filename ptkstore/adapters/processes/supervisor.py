@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from ptkstore.adapters.processes.children import Child, spawn
 from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
 from ptkstore.adapters.processes.nursery import nursery
 from ptkstore.adapters.processes.private_paths import Lock, make_home, private_directory
+from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.errors import InvalidRequest
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -122,7 +124,7 @@ class Supervisor:
         if self._exclusive:
             held = f"another supervisor runs in {self._home}; stop it first, or use another home"
             self._home_lock = Lock(self._home / "supervisor.lock", wait_seconds=0.0, held=held)
-        self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+        self._thread = EssentialThread(self._watch, "supervisor")
         self._thread.start()
         return self
 
@@ -201,14 +203,15 @@ class Supervisor:
     def _start(self, kept: _Kept) -> None:
         command = kept.command
         kept.started_at = time.monotonic()
-        log = open_log(self._log_directory / f"{command.name}.log")
         try:
-            kept.child = spawn(command.argv, env=command.env, output=log, keep_fds=command.keep_fds)
-        except OSError:  # no memory or no processes left: as if it had died at once
+            log = open_log(self._log_directory / f"{command.name}.log")
+            try:
+                kept.child = spawn(command.argv, env=command.env, output=log, keep_fds=command.keep_fds)
+            finally:
+                os.close(log)
+        except OSError:  # no memory, no processes, no files left: as if it had died at once
             self._wait_longer(kept)
             return
-        finally:
-            os.close(log)
         kept.starts += 1
         kept.news.append((kept.child.pid, None))
 
@@ -243,7 +246,8 @@ class Supervisor:
         with self._lock:
             names = list(self._kept)
         for name in names:
-            rotate(self._log_directory / f"{name}.log", self._largest_log_bytes)
+            with suppress(OSError):  # a full disk; a second later it may have room
+                rotate(self._log_directory / f"{name}.log", self._largest_log_bytes)
 
     def _tell_news(self) -> None:
         with self._lock:

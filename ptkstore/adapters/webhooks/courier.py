@@ -24,6 +24,7 @@ from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
 from ptkstore.adapters.webhooks.destinations import Answer, Destination, unreachable
 from ptkstore.adapters.webhooks.messenger import HttpMessenger
 from ptkstore.adapters.webhooks.signing import signed_headers
+from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.ports.messages import (
     FAILED,
     LEASE_UNSURE,
@@ -104,7 +105,7 @@ class HttpCourier:
         self.quick = asyncio.Semaphore(quick)
         self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
         self._lookups_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="courier", daemon=True)
+        self._thread = EssentialThread(self.loop.run_forever, "courier")
         self._thread.start()
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
+from datetime import UTC, datetime
 
 import structlog
 
@@ -28,18 +30,42 @@ def configure_logging() -> None:
 
 
 class _Lines:
-    """A file, a system call for each line and no lock: a destructor may log in the middle of any other line."""
+    """A file, a system call for each line and no lock: a destructor may log in the middle of any other line.
+
+    Logging never raises. A line that cannot be written, as on a full disk or a closed pipe, is lost;
+    the next line that is written follows one that says how many were.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._lost, self._torn = 0, False
 
     def msg(self, line: str) -> None:
         """Write it and a line's end."""
-        rest = line.encode(errors="backslashreplace") + b"\n"
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        lost, self._lost = self._lost, 0
+        if lost and not self._wrote(_lines_lost(lost)):
+            self._lost += lost + 1
+        elif not self._wrote(line):
+            self._lost += 1
 
     debug = info = warning = error = critical = msg
+
+    def _wrote(self, line: str) -> bool:
+        data = b"\n" * self._torn + line.encode(errors="backslashreplace") + b"\n"
+        rest = data
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            self._torn |= len(rest) < len(data)
+            return False
+        self._torn = False
+        return True
+
+
+def _lines_lost(number: int) -> str:
+    said = {"event": "log lines were lost", "level": "warning", "lines": number}
+    return json.dumps(said | {"timestamp": datetime.now(UTC).isoformat()}, sort_keys=True)
 
 
 class LoggedSteps:

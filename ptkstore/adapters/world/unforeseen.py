@@ -81,6 +81,7 @@ def log_no_texts() -> None:
             place = _below_path(f"{filename}:{lineno}")
             structlog.get_logger("ptkstore").warning("a library warns", kind=category.__name__, place=place)
 
+    logging.raiseExceptions = False  # a handler of a library that fails would print the text of its record
     warnings.showwarning = of_warning
     sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_nobody
     records = _Records(logging.WARNING)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
@@ -17,6 +17,7 @@ from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.api.guard import refused_on_record, token_text
 from ptkstore.api.resources import refusals
 from ptkstore.application.authorize import Named
+from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.domain.identity import Action
 from ptkstore.errors import InvariantBroken, PtkStoreError, Unavailable, UnknownName
 from ptkstore.wire.health import Health, Readiness
@@ -26,6 +27,7 @@ from ptkstore.wiring.identity import Identity
 router = APIRouter(tags=["operations"], redirect_slashes=False)
 KEPT_SECONDS = 1.0
 SLOW_SECONDS = 5.0  # a part that takes longer fails, and whoever asks meanwhile is told so at once
+_ROLES = frozenset(ProcessRole)
 WRITTEN_SECONDS = 60.0  # anybody may ask, and what is written costs
 BUSY_SECONDS = 120.0  # a catalog that others hold for longer fails: requests wait for a minute
 LOCK_SECONDS = 1.0
@@ -93,6 +95,9 @@ class Parts:
         with suppress(PtkStoreError):  # the catalog has said so already
             life = self._service.life()
             states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}
+            # of one that never ran nobody expects a sign
+            ended = [role.value for role, one in life.items() if one.last is not None and not one.alive]
+            codes |= dict.fromkeys(ended, Unavailable.code)
         return states, codes
 
     def _catalog(self) -> None:
@@ -161,15 +166,16 @@ async def health() -> dict[str, Any]:
     operation_id="readiness",
     responses={503: {"description": "A part that is needed fails.", "model": Readiness}},
 )
-def readiness(request: Request) -> JSONResponse:
-    """Whether requests can be served.
+def readiness(request: Request, only: Literal["requests"] | None = None) -> JSONResponse:
+    """Whether the service works: requests are served, and workers, relay and schedule live.
 
     The catalog has this program's schema, Redis answers, and catalog, keys, lake and raw zone take
-    what is written. Of workers, relay and schedule it is told whether any lives.
+    what is written. Workers, relay and schedule showed life within a minute, as far as any ever ran.
+    With `only=requests` these three are told and do not count: so ask the probes of load balancers.
     """
     parts: Parts = request.app.state.parts
     states, codes = parts.states()
-    ready = "failing" not in states.values()
+    ready = not [part for part in codes if only is None or part not in _ROLES]
     return JSONResponse({"ready": ready, "parts": states, "codes": codes}, 200 if ready else 503)
 
 

@@ -258,7 +258,7 @@ def test_the_redis_of_the_machine_is_told_of_and_holds_up_no_request(api: Api) -
     assert (status, told["ready"], told["parts"]["redis"], told["codes"]) == (200, True, "silent", {})
 
 
-def test_a_process_that_falls_silent_is_told_and_requests_are_served(api: Api) -> None:
+def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(api: Api) -> None:
     for role in ProcessRole:
         api.world.service.show_life(role, "a")
     assert readiness(api)[1]["parts"] == {**WELL, "worker": "ok", "relay": "ok", "schedule": "ok"}
@@ -266,7 +266,21 @@ def test_a_process_that_falls_silent_is_told_and_requests_are_served(api: Api) -
     api.world.service.show_life(ProcessRole.RELAY, "b")
     api.world.clock.pass_(seconds=20)
     status, told = readiness(api)
-    assert (status, told["parts"]) == (200, {**WELL, "relay": "ok"})
+    silent = dict.fromkeys(("worker", "schedule"), "unavailable")
+    assert (status, told) == (503, {"ready": False, "parts": {**WELL, "relay": "ok"}, "codes": silent})
+    for_a_balancer = api.client().get("/readyz", params={"only": "requests"})
+    assert (for_a_balancer.status_code, for_a_balancer.json()) == (200, {**told, "ready": True})
+    for role in ProcessRole:
+        api.world.service.show_life(role, "c")
+    assert readiness(api)[0] == 200
+
+
+def test_a_part_that_fails_makes_it_unready_for_a_balancer_too(api: Api) -> None:
+    readiness(api)  # the lake is made by the first writer
+    place = home(api) / "lake"
+    place.rename(place.with_name("elsewhere"))
+    place.write_text("")
+    assert api.client().get("/readyz", params={"only": "requests"}).status_code == 503
 
 
 # metrics

@@ -116,7 +116,7 @@ spec:
             - {name: http, containerPort: {{ $values.port }}}
           startupProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 3, failureThreshold: 40}
           livenessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 10, failureThreshold: 6, timeoutSeconds: 5}
-          readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 10, timeoutSeconds: 8}
+          readinessProbe: {httpGet: {path: '/readyz?only=requests', port: http}, periodSeconds: 10, timeoutSeconds: 8}
           {{- else }}
           startupProbe: {exec: {command: &alive [sh, -c, 'test -n "$(find /tmp/alive -mmin -1)"']}, periodSeconds: 5, failureThreshold: 60, timeoutSeconds: 5}
           livenessProbe: {exec: {command: *alive}, periodSeconds: 30, failureThreshold: 10, timeoutSeconds: 5}

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 
 from ptkstore.adapters.processes import Command, Supervisor
 from ptkstore.adapters.processes.logs import rotate
-from ptkstore.adapters.processes.supervisor import ChildStatus, Patience
+from ptkstore.adapters.processes.supervisor import TEND_EVERY_SECONDS, ChildStatus, Patience
 from ptkstore.errors import Conflict, InvalidRequest
+from tests import full_disk
 from tests.ptkstore.adapters.processes.helpers import (
     PYTHON,
     both_pids,
@@ -290,3 +292,22 @@ def test_a_second_supervisor_in_the_same_home_is_refused_until_the_first_has_sto
     assert lives(pid_of(supervisor, "sleeper"))
     supervisor.stop()
     Supervisor(tmp_path / "home").start().stop()
+
+
+def test_on_a_full_disk_children_are_started_again_and_logs_are_kept_small_later(tmp_path: Path) -> None:
+    with full_disk.mounted(tmp_path / "disk") as disk:
+        patience = Patience(first=0.05, longest=0.2, healthy=60.0, grace=0.5)
+        with Supervisor(disk / "home", patience=patience, largest_log_bytes=8192) as supervisor:
+            supervisor.run(Command("sleeper", SLEEP))
+            log = disk / "home" / "log" / "sleeper.log"
+            log.write_bytes(bytes(65_536))
+            full_disk.fill(disk)
+            for starts in (2, 3):
+                time.sleep(1.5 * TEND_EVERY_SECONDS)  # so that it looks at its logs
+                os.kill(pid_of(supervisor, "sleeper"), signal.SIGKILL)
+                wait_until(lambda n=starts: only(supervisor).starts == n)
+            assert log.stat().st_size == 65_536
+            assert [path.name for path in log.parent.iterdir()] == ["sleeper.log"]
+            full_disk.free(disk)
+            wait_until(lambda: log.stat().st_size == 0)
+            assert log.with_name("sleeper.log.1").stat().st_size == 65_536
