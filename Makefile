@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE    # processes that start often would compile e
 bin := .venv/bin
 uv := .uv/bin/uv
 lock_flags := --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
+	--custom-compile-command "make lock" --quiet --no-emit-package ptklib $(if $(UPGRADE),--upgrade)
 
 # Quick tests of the rooms that need no server; `make test` runs them all.
 quick := $(wildcard tests/architecture tests/ptklib tests/ptkstore/domain tests/ptkstore/application)
@@ -77,6 +77,10 @@ $(topics:%=bench-%): bench-%: setup
 
 bench-%:
 	@echo "bench: there is no topic '$*'; topics are: $(topics)" >&2; exit 2
+
+.PHONY: release-check
+release-check: setup ## build both distributions into dist/ and check what a release needs
+	@infra/release-check
 
 .PHONY: lock
 lock: setup ## solve the dependencies anew, keeping versions that still fit (UPGRADE=1: newest)

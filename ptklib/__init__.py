@@ -1,7 +1,33 @@
 """Differentially private feature models with the interface of scikit-learn."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr__`
+    from ptklib.base import DPEstimator as DPEstimator
+    from ptklib.clustering import Clustering as Clustering
+    from ptklib.counts import CountFeaturizer as CountFeaturizer
+    from ptklib.covariance import CovarianceMatrix as CovarianceMatrix
+    from ptklib.embeddings import UserEmbeddings as UserEmbeddings
+    from ptklib.exceptions import PtklibError as PtklibError
+    from ptklib.families import trust_family as trust_family
+    from ptklib.hashing import bucket_of as bucket_of
+    from ptklib.lake import load_state as load_state
+    from ptklib.linear import AdaSSPRegressor as AdaSSPRegressor
+    from ptklib.partials import PartialStatistics as PartialStatistics
+    from ptklib.privacy import Bounds as Bounds
+    from ptklib.privacy import PrivacyLoss as PrivacyLoss
+    from ptklib.privacy import PrivacyUnit as PrivacyUnit
+    from ptklib.privacy import Relation as Relation
+    from ptklib.profiling import Profile as Profile
+    from ptklib.profiling import Profiler as Profiler
+    from ptklib.ptk import as_ptk as as_ptk
+    from ptklib.spec import estimator_from_spec as estimator_from_spec
+    from ptklib.state import ReleasedState as ReleasedState
+    from ptklib.state import TableSchema as TableSchema
+    from ptklib.statistics import HistoricalStatistics as HistoricalStatistics
+    from ptklib.team import TeamCode as TeamCode
+    from ptklib.trees import TreeFeaturizer as TreeFeaturizer
 
 _EXPORTS = {
     "AdaSSPRegressor": "linear",

@@ -151,8 +151,12 @@ jobs:
         with:
           python-version: "3.11"
       - run: sudo apt-get install --yes bubblewrap  # runs own code apart, on synthetic rows
-      # "ptkstore[service] @ https://.../ptkstore-0.1.0-py3-none-any.whl#sha256=...", from who runs the store
-      - run: pip install "${{PTK_PACKAGE:?set the variable PTK_PACKAGE of this repository to what pip installs}}"
+      # PTK_PACKAGE has one requirement a line; whoever runs the store knows both addresses:
+      #   ptklib @ https://.../ptklib-0.1.0-py3-none-any.whl#sha256=...
+      #   ptkstore[service] @ https://.../ptkstore-0.1.0-py3-none-any.whl#sha256=...
+      - run: |
+          echo "${{PTK_PACKAGE:?set the variable PTK_PACKAGE of this repository to what pip installs}}" > packages.txt
+          pip install --requirement packages.txt
         env:
           PTK_PACKAGE: ${{{{ vars.PTK_PACKAGE }}}}
       - run: ptk plan .

@@ -22,7 +22,8 @@ IMPORT_NAMES = {
     "opentelemetry_sdk": "opentelemetry",
     "opentelemetry_exporter_otlp_proto_http": "opentelemetry",
 }  # where it is not the distribution's name
-ONLY_PINNED = {"attrs"}  # for dp-accounting; rich and others load it
+# attrs is pinned for dp-accounting, and others load it; pytest is for the extra `checks`; ptklib is ours.
+NOT_OURS_TO_LOAD = {"attrs", "pytest", "ptklib"}
 
 ARRAYS = {"numpy"}
 TABLES = ARRAYS | {"pyarrow"}
@@ -63,11 +64,16 @@ SERVER = {"fastapi", "opentelemetry", "orjson"}  # FastAPI loads the others wher
 
 
 def vendors() -> set[str]:
-    """Return the import names of everything the project declares as a dependency."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    declared = chain(project["dependencies"], *project["optional-dependencies"].values())
+    """Return the import names of everything that the two distributions declare as a dependency."""
+    projects = [
+        tomllib.loads((REPOSITORY / place / "pyproject.toml").read_text())["project"]
+        for place in (".", "ptklib")
+    ]
+    declared = chain.from_iterable(
+        chain(project["dependencies"], *project["optional-dependencies"].values()) for project in projects
+    )
     names = {re.split(r"[\[<>=~! ]", line)[0].replace("-", "_").lower() for line in declared}
-    return {IMPORT_NAMES.get(name, name) for name in names - ONLY_PINNED}
+    return {IMPORT_NAMES.get(name, name) for name in names - NOT_OURS_TO_LOAD}
 
 
 # What importing the modules of a room may load; a module in it may have a line of its own. Who is not listed

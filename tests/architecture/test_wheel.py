@@ -1,4 +1,4 @@
-"""What the wheel holds, and that its base install is enough for the library and the client."""
+"""What the two wheels hold, and that their base install is enough for the library and the client."""
 
 from __future__ import annotations
 
@@ -31,19 +31,50 @@ def run(*command: str | Path, cwd: Path = REPOSITORY, env: dict[str, str] | None
     return result.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+def build(source: Path, folder: Path) -> Path:
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
     (built,) = folder.glob("*.whl")
     return built
 
 
-def test_the_wheel_holds_every_module_and_nothing_of_the_tests(wheel: Path):
-    names = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")]
-    product = {name for name in names if not name.startswith(f"{IN_WHEEL}/")}
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(REPOSITORY, tmp_path_factory.mktemp("wheel"))
 
-    assert product == {module.path.as_posix() for module in modules()}
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(REPOSITORY / "ptklib", tmp_path_factory.mktemp("library"))
+
+
+def python_files(wheel: Path) -> set[str]:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    return {name for name in names if not name.startswith(f"{IN_WHEEL}/")}
+
+
+def test_each_module_is_in_one_of_the_wheels_and_no_test_is(wheel: Path, library: Path):
+    ours = {module.path.as_posix() for module in modules()}
+    of_the_library = {path for path in ours if path.startswith("ptklib/")}
+
+    assert python_files(library) == of_the_library
+    assert python_files(wheel) == ours - of_the_library
+
+
+@pytest.mark.parametrize("package", ["ptklib", "ptkstore"])
+def test_a_wheel_is_typed_and_brings_the_licence(wheel: Path, library: Path, package: str):
+    with zipfile.ZipFile(library if package == "ptklib" else wheel) as archive:
+        names = archive.namelist()
+        (licence,) = [name for name in names if name.endswith("/licenses/LICENSE")]
+
+        assert f"{package}/py.typed" in names
+        assert archive.read(licence) == (REPOSITORY / "LICENSE").read_bytes()
+
+
+def test_the_service_asks_for_the_library_of_its_own_version(wheel: Path, library: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = [name for name in archive.namelist() if name.endswith("METADATA")]
+
+        assert f"Requires-Dist: ptklib=={library.name.split('-')[1]}" in archive.read(metadata).decode()
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -70,7 +101,7 @@ def test_the_wheel_offers_the_command(wheel: Path):
 
 
 @pytest.mark.soak
-def test_a_base_install_fits_an_estimator_and_imports_the_client(wheel: Path, tmp_path: Path):
+def test_a_base_install_fits_an_estimator_and_imports_the_client(wheel: Path, library: Path, tmp_path: Path):
     uv, python = REPOSITORY / ".uv/bin/uv", tmp_path / "venv/bin/python"
     ours = {
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(REPOSITORY / ".uv-cache")),
@@ -78,7 +109,7 @@ def test_a_base_install_fits_an_estimator_and_imports_the_client(wheel: Path, tm
     }
     run(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv", env=ours)
     locked = ("--constraints", REPOSITORY / "requirements.lock")
-    run(uv, "pip", "install", "--quiet", "--python", python, *locked, wheel, env=ours)
+    run(uv, "pip", "install", "--quiet", "--python", python, *locked, library, wheel, env=ours)
 
     fitted = run(
         python,

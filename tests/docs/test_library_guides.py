@@ -72,3 +72,9 @@ def test_the_numbers_beside_profiles_that_are_public_are_those_that_come_out(rep
         assert [(epsilon, found.n) for epsilon, found in points] == [
             (float(epsilon), int(n)) for epsilon, n in re.findall(r"\(([\d.]+), Found\((\d+)\)\)", answer)
         ]
+
+
+def test_the_example_of_the_librarys_page_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (repository / "ptklib/README.md").read_text(), re.DOTALL)
+    exec(example, {})  # noqa: S102
+    assert capsys.readouterr().out.startswith("0.5\n")

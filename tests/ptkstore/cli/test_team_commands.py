@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -58,6 +59,17 @@ def test_a_new_repository_works_at_once(line: Line, tmp_path: Path) -> None:
     (install,) = [step["run"] for step in job["steps"] if "pip install" in step.get("run", "")]
     unset = subprocess.run(["bash", "-c", install], env={}, capture_output=True, text=True, check=False)
     assert (unset.returncode, "set the variable PTK_PACKAGE" in unset.stderr) == (127, True)
+    wheels = "ptklib @ https://x/ptklib.whl\nptkstore[service] @ https://x/ptkstore.whl"
+    pip = "pip() { cat $3; }; " + install
+    asked = subprocess.run(
+        ["bash", "-c", pip],
+        env={"PTK_PACKAGE": wheels, "PATH": os.environ["PATH"]},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.stdout == wheels + "\n"
     create(line)
     (planned,) = line.json("plan", str(folder))
     assert (planned["action"], planned["ptk_id"], planned["epsilon"]) == (
