@@ -44,18 +44,22 @@ demo: setup ## run the main job end to end
 
 .PHONY: test
 test: setup ## run all tests but the long ones (TESTS=path, jobs=1 for one process)
-	@$(bin)/python -m pytest -n $(jobs) --dist loadfile $(TESTS)
+	@$(bin)/python -m pytest -n $(jobs) $(TESTS)
+
+.PHONY: test-all
+test-all: setup ## run the long tests, too; after `test` in the same call, those alone
+	@$(bin)/python -m pytest -n $(jobs) -m $(if $(filter test,$(MAKECMDGOALS)),long,"not soak") $(TESTS)
 
 # --- while developing -------------------------------------------------------------------------------------
 
 .PHONY: check
-check: setup ## lint, types, import rules, docstrings; quick tests, unless `test` runs them all in the same call
+check: setup ## lint, types, import rules, docstrings; quick tests, unless `test` runs them in the same call
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check --quiet --output-format concise . || { echo "run: make format" >&2; exit 1; }
 	@$(bin)/mypy
 	@$(bin)/lint-imports --no-logo
 ifeq ($(filter test,$(MAKECMDGOALS)),)
-	@$(bin)/python -m pytest -n $(jobs) --dist loadfile -m "not soak and not real" $(quick)
+	@$(bin)/python -m pytest -n $(jobs) -m "not soak and not long and not real" $(quick)
 endif
 
 .PHONY: format
@@ -65,7 +69,7 @@ format: setup ## sort imports, format
 
 .PHONY: soak
 soak: setup ## long fault, statistical and fuzz tests; writes benchmarks/out/soak.json
-	@$(bin)/python -m pytest -m soak -o faulthandler_timeout=7200 --measurements=$(soak_report) $(TESTS)
+	@$(bin)/python -m pytest -m soak -o timeout=7200 -o faulthandler_timeout=9000 --measurements=$(soak_report) $(TESTS)
 
 .PHONY: bench
 bench: setup ## all measurements; bench-<topic> for one of ptklib, ledger, ...; fails where a goal is missed

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.looking_again import looks_again
+from tests.noise_reruns import reruns
 
 pytest_plugins = [
     "tests.lacking",
@@ -36,18 +36,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark as real whatever asks for a running server; let some look again before they fail, but no long ones."""
+    """Mark as real whatever asks for a running server; rerun tests of noise, but no soak tests."""
     here = Path(__file__).parent
     all_fresh = config.getoption("noise") == "fresh"
     for item in items:
         if SERVERS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
-        if item.get_closest_marker("soak") or item.get_closest_marker("exact"):
+        if item.get_closest_marker("soak"):
             continue
         path = PurePosixPath(item.path.relative_to(here).as_posix())
         fresh = all_fresh or item.get_closest_marker("fresh_noise") is not None
-        if reruns := looks_again(path, fresh_noise=fresh):
-            item.add_marker(pytest.mark.flaky(reruns=reruns))
+        if times := reruns(path, fresh_noise=fresh):
+            item.add_marker(pytest.mark.flaky(reruns=times))
 
 
 @pytest.fixture(scope="session")
@@ -57,10 +57,10 @@ def repository() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how each test failed that was looked at again: a rare defect is seen there and nowhere else."""
+    """Show how each rerun test failed at first: a rare defect is seen there and nowhere else."""
     again = terminalreporter.stats.get("rerun", [])
     if again:
-        terminalreporter.section("failed before they were looked at again")
+        terminalreporter.section("failed before they were rerun")
     for report in again:
         terminalreporter.write_line(f"{report.nodeid} ({report.when})", yellow=True)
         terminalreporter.write_line(report.longreprtext)

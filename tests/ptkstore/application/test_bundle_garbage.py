@@ -100,7 +100,6 @@ def test_a_team_keeps_so_many_bytes(tmp_path: Path) -> None:
     world.service.close()
 
 
-@pytest.mark.exact
 def test_of_uploads_at_once_no_more_are_kept_than_a_team_may(world: World) -> None:
     many = [bundle_with(f"# {number}\n") for number in range(12)]
     with ThreadPoolExecutor(12) as pool:

@@ -217,7 +217,6 @@ def test_an_erasure_waits_for_a_preparation(rode: World) -> None:
     assert everybody(rode) == {"bob"}
 
 
-@pytest.mark.exact
 def test_two_erasures_at_once_lose_neither(rode: World) -> None:
     """One begins when the other has read a file and not yet replaced it."""
     thread = threading.Thread(target=lambda: rode.service.forget("rides", "bob"))

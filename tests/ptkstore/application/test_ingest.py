@@ -333,7 +333,6 @@ def test_an_ingest_that_windows_keep_closing_on_gives_up_whole(
     assert not world.ingest((29.5,), batch_id="b").repeated
 
 
-@pytest.mark.exact
 def test_two_who_send_one_batch_at_once_store_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     raw, write = world.service.raw, world.service.raw.write_batch
 

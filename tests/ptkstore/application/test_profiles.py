@@ -217,7 +217,6 @@ def test_parameters_that_are_left_out_count_as_their_defaults(world: World) -> N
     assert view(world, "taxi.whole").menu == FOUND
 
 
-@pytest.mark.exact
 def test_two_who_ask_at_once_pay_once(world: World) -> None:
     register(world, "a")
     register(world, "b")

@@ -298,7 +298,6 @@ def registry(fresh_postgres_url, tmp_path):
     return lambda: RegistryDatabase(url, backends.with_limited_waits(url, {}), tmp_path)
 
 
-@pytest.mark.exact
 def test_of_many_who_take_the_first_write_lock_one_has_it(registry):
     inside, most, guard, together = [0], [0], threading.Lock(), threading.Barrier(6)
 

@@ -25,7 +25,6 @@ def test_the_key_is_made_once_and_kept(tmp_path: Path) -> None:
     assert FileSigner(tmp_path / "other").public_key() != first.public_key()
 
 
-@pytest.mark.exact
 def test_many_at_once_make_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         keys = set(pool.map(lambda _: FileSigner(tmp_path / "keys").public_key(), range(32)))

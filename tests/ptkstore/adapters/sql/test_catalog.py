@@ -85,7 +85,6 @@ def test_the_database_refuses_to_write_in_a_transaction_that_only_reads(
             assert uow.streams.all() == (stream_named(STREAM),)
 
 
-@pytest.mark.exact
 @pytest.mark.parametrize("vendor", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
 def test_many_who_open_a_new_catalog_at_once_make_one(
     vendor: str, file: Path, request: pytest.FixtureRequest

@@ -146,7 +146,6 @@ def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
         assert (shape_of(connection), rows_of(connection)) == before
 
 
-@pytest.mark.exact
 def test_of_many_who_upgrade_at_once_one_does_it(url: str) -> None:
     def found(_: int) -> str | None:
         return SqlCatalogSchema(url).upgrade(backed_up=True).before.found
