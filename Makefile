@@ -48,7 +48,7 @@ test: setup ## run all tests but the long ones (TESTS=path, jobs=1 for one proce
 
 .PHONY: test-all
 test-all: setup ## run the long tests, too; after `test` in the same call, those alone
-	@$(bin)/python -m pytest -n $(jobs) -m $(if $(filter test,$(MAKECMDGOALS)),long,"not soak") $(TESTS)
+	@$(bin)/python -m pytest -n $(jobs) -m "$(if $(filter test,$(MAKECMDGOALS)),long and )not soak" $(TESTS)
 
 # --- while developing -------------------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ def run(repository: Path, place: Path, *options: str) -> tuple[int, Counter[str]
     return done.returncode, outcomes, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [HANGS, HANGS_IN_A_FIXTURE], ids=["test", "fixture"])
 def test_a_test_that_hangs_fails_alone(repository: Path, tmp_path: Path, bad: str) -> None:
     (tmp_path / "test_some.py").write_text(bad + "".join(PASSES.format(n=n) for n in range(4)))

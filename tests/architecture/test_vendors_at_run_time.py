@@ -17,6 +17,8 @@ import pytest
 
 from tests.architecture.source import REPOSITORY, modules
 
+pytestmark = pytest.mark.long
+
 IMPORT_NAMES = {
     "scikit_learn": "sklearn",
     "opentelemetry_sdk": "opentelemetry",

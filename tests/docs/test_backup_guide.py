@@ -17,7 +17,7 @@ from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.services.postgres import Postgres, _binaries
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ def printed_by(example: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_python_example_prints_what_it_promises_and_the_same_when_run_again(
     readme: str, tmp_path: Path
 ) -> None:

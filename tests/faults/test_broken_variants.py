@@ -14,6 +14,8 @@ from tests.faults import scenario, variants
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import Point
 
+pytestmark = pytest.mark.long
+
 THIRD = "rides.third"
 Variant = Callable[[str], AbstractContextManager[None]]
 

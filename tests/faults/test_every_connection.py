@@ -37,7 +37,7 @@ from tests.services.postgres import Postgres
 from tests.services.proxy import FaultyHttp
 from tests.services.wire import FaultyWire
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 T = TypeVar("T")
 BUCKET = "ptk-faults"

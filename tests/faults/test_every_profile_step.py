@@ -18,6 +18,8 @@ from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_PROFILES, Point, all_points
 from tests.ptkstore.application.world import SeenViews
 
+pytestmark = pytest.mark.long
+
 RENEWED, WATCHED = f"{scenario.TEAM}.renewed", f"{scenario.TEAM}.watched"
 PROFILE = {"points": 1, "n_min": 256, "n_max": 256, "models": 1, "budget": 4.5}
 ROWS = 40

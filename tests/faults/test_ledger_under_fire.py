@@ -20,6 +20,8 @@ from tests.faults.ledger_tables import SQLITE
 from tests.faults.ledger_writer import write
 from tests.measurements import Measured
 
+pytestmark = pytest.mark.long
+
 WRITERS = 3
 # Imports what a writer needs once; each writer is forked from that, without a connection or a lock.
 FORKS = multiprocessing.get_context("forkserver")

@@ -18,7 +18,7 @@ from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
 from tests.waiting import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 SEEDS = (1,)
 KEPT_WINDOWS = 2

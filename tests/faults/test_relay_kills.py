@@ -21,7 +21,7 @@ from tests.faults.machine import ROOT
 from tests.measurements import Measured
 from tests.ptkstore.application.world import World
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 PTK = "taxi.speed"
 SUBSCRIBERS, KILLS_A_VERSION = 60, 4

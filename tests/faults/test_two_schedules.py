@@ -20,7 +20,7 @@ from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 STREAM = "clocked"

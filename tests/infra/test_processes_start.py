@@ -28,7 +28,7 @@ from tests.ptkstore.api.server import all_items, arrow, ingest
 from tests.ptkstore.application.world import STREAM, speed, trips
 from tests.waiting import free_port
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 PATIENCE_SECONDS = 300.0
 

@@ -15,6 +15,8 @@ import pytest
 from ptkstore.cli.demo import report
 from ptkstore.errors import InvalidRequest
 
+pytestmark = pytest.mark.long
+
 CONSUMER = """
 import feast, sys, json
 assert not any(name.startswith("ptk") for name in sys.modules)

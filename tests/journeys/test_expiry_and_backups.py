@@ -26,6 +26,8 @@ from tests.faults.rig import Killed, Rig, Striking
 from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
 
+pytestmark = pytest.mark.long
+
 FIRST = WindowId(scenario.STREAM, 0)
 ROWS = 200
 TRAIN_BLOCK = 2  # of the first window

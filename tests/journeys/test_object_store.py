@@ -14,7 +14,7 @@ from ptkstore.settings import load_settings
 from tests.ptkstore.adapters.objects.s3 import serving
 from tests.ptkstore.application.world import STREAM, World
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 BUCKET = "ptk-journey"
 

@@ -28,7 +28,7 @@ from ptkstore.settings import Settings
 from tests.ptkstore.adapters.feast.test_other_environment import python  # noqa: F401 - a fixture
 from tests.waiting import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 PTKS = ("taxi.speed_by_hour", "taxi.speed_by_zone", "taxi.long_trip_counts")
 WAIT_SECONDS = 600.0

@@ -18,6 +18,8 @@ from ptkstore.cli.main import app
 from ptkstore.sdk import Repository, Store
 from tests.ptkstore.application.world import STREAM, World, trips
 
+pytestmark = pytest.mark.long
+
 ROWS = 24_000
 FOREST = PTK(
     name="long",

@@ -17,6 +17,8 @@ from tests.faults.rig import Rig, Striking
 from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
 
+pytestmark = pytest.mark.long
+
 
 def states(one: Rig) -> dict[int, set[BlockState]]:
     """The states of each window's blocks."""

@@ -15,6 +15,8 @@ import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+pytestmark = pytest.mark.long
+
 LINES = ["No PTK", "NP PTK", "PTK 1"]
 QUICK = ["--seeds", "1", "--epsilons", "1"]
 

@@ -16,6 +16,8 @@ import pytest
 
 from ptkstore.domain.accountants import Accountant, admits, caps_of
 
+pytestmark = pytest.mark.long
+
 MENU = ((0.02, 300), (0.05, 200), (0.2, 50))
 """13 times .05 fits an epsilon of 1, whatever the accountant."""
 

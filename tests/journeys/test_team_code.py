@@ -19,7 +19,7 @@ from ptkstore.sdk import Store, load_repository
 from tests.team_code import GOOD, REPOSITORY, write_repository
 from tests.waiting import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 N_ROWS = 20_000
 SETTINGS = {"PTK_LEASE_SECONDS": "3", "PTK_PUBLISH_TICK_SECONDS": "0.5"}

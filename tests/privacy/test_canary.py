@@ -29,7 +29,7 @@ from tests.faults.scenario import DAY, ORIGIN
 from tests.privacy.canary import FRACTION, TEXT, WHOLE, find, numbers_in, search, values
 from tests.privacy.service import process_texts, redis_values
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 STREAM = "birds"
 ROWS = 7_919

@@ -20,7 +20,7 @@ from ptkstore.wiring import Service
 from tests.faults.scenario import DAY, ORIGIN
 from tests.privacy.canary import FRACTION, TEXT, WHOLE, find
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 STREAM = "birds"
 ROWS = 5_000

@@ -24,6 +24,8 @@ from ptklib.checks.rows import Column, Synthetic, neighbours
 from ptklib.checks.rules import likely_rule
 from ptklib.exceptions import InvalidParameterError
 
+pytestmark = pytest.mark.long
+
 PURE = PrivacyLoss(1.0, 0.0, {"name": "DiscreteLaplace", "scale": 1.0, "l1_sensitivity": 1, "shape": [1]})
 SCALE = discrete_scale(gaussian_multiplier(2.0, 1e-3) * 2**15)
 GAUSS = PrivacyLoss(

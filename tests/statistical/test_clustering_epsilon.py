@@ -12,6 +12,8 @@ from ptklib.clustering import grid, lloyd
 from tests.statistical.test_empirical_epsilon import halved_noise, ratio
 from tests.statistical.tools import empirical_epsilon
 
+pytestmark = pytest.mark.long
+
 Scores = npt.NDArray[np.float64]
 CENTRES = 1024
 

@@ -11,6 +11,8 @@ from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.mechanisms import additive, vectorised
 from tests.statistical.tools import empirical_epsilon
 
+pytestmark = pytest.mark.long
+
 CELLS = 12_000
 
 

@@ -13,6 +13,8 @@ from tests.measurements import Measured
 from tests.ptklib.families import EXAMPLES
 from tests.statistical.audited import LONG, QUICK, Audited
 
+pytestmark = pytest.mark.long
+
 FALSE_ALARM = 1e-8
 HONEST_RUNS = 300
 """For `make test`: a family that forgets a noise is found with as few."""

@@ -15,6 +15,8 @@ from ptklib.mechanisms.partition import PartitionSelection, laplace_selection
 from ptklib.mechanisms.selection import above_threshold_event, selection_event
 from tests.statistical.tools import FALSE_ALARM
 
+pytestmark = pytest.mark.long
+
 Coins = npt.NDArray[np.bool_]
 EPSILON, DELTA, STEP = 2.0, 1e-3, 1000
 

@@ -8,6 +8,8 @@ import pytest
 from ptklib.mechanisms import AboveThreshold, exponential_mechanism, report_noisy_max, selection
 from tests.statistical.tools import FALSE_ALARM, exponential, first_above, law_pvalue, permute_and_flip
 
+pytestmark = pytest.mark.long
+
 RUNS = 3_000
 STREAMS = 1_800
 VALUES = [0, 2, 0, 1]

@@ -16,6 +16,8 @@ import pytest
 from ptkstore.application.essential_thread import FAILED_STATUS
 from tests.faults.machine import ROOT
 
+pytestmark = pytest.mark.long
+
 CANARY = "Ann 271828"
 ENDS = f"""
 import sys

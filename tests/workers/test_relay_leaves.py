@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 from workers.app import make_app
 from workers.broker import Broker
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 PTK = "taxi.speed"
 WAITING = 8  # messages beyond those that a host is sent at once

@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 from workers.app import make_app
 from workers.broker import Broker
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 TRAIN = "train/taxi.speed/0"
 NOBODY_ELECTS = """

@@ -27,6 +27,8 @@ from ptkstore.wire import identity, ptks, streams, subscriptions
 from ptkstore.wire.base import Wire
 from tests.ptkstore.api.server import Api
 
+pytestmark = pytest.mark.long
+
 CALLS = 200
 SOAK_CALLS = 10_000
 

@@ -22,6 +22,8 @@ from tests.ptkstore.api.server import Api, all_items, arrow, ingest, problem
 from tests.ptkstore.application.world import STREAM, speed, trips
 from tests.waiting import until
 
+pytestmark = pytest.mark.long
+
 
 def port_in(log: Path) -> int | None:
     """Where the server says that it serves."""

@@ -286,6 +286,7 @@ def test_an_endpoint_that_is_gone_is_disabled_at_once_and_whoever_is_concerned_i
         published.service.redeliver(name)
 
 
+@pytest.mark.long
 def test_after_days_of_failures_only_an_endpoint_is_disabled(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:

@@ -135,6 +135,7 @@ def featurized(line: Line, file: Path) -> list[dict[str, Any]]:
     return pq.read_table(file.with_suffix(".parquet")).to_pylist()
 
 
+@pytest.mark.long
 def test_featurize_reads_the_strings_of_a_ptk_as_strings(zones: Line, tmp_path: Path) -> None:
     pq.write_table(pa.table({"zone": ["00123", "00456", "7"], "n": [1, 2, 3]}), tmp_path / "typed.parquet")
     zones.run(
@@ -148,6 +149,7 @@ def test_featurize_reads_the_strings_of_a_ptk_as_strings(zones: Line, tmp_path: 
     assert featurized(zones, written(tmp_path, "lines.ndjson", lines)) == expected
 
 
+@pytest.mark.long
 def test_featurize_guesses_where_nothing_is_known_any_more(zones: Line, tmp_path: Path) -> None:
     file = written(tmp_path, "target.csv", "zone\na\n")
     known = featurized(zones, file)

@@ -18,6 +18,8 @@ from ptkstore.settings import Settings
 from tests.ptkstore.cli.test_commands import Line
 from tests.waiting import free_port, until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.real
 def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:

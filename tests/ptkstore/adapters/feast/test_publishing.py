@@ -183,6 +183,7 @@ COMPUTED = [f"{VIEW}__computed:p_0", f"{VIEW}__computed:computed_version"]
 
 # Readers refresh by themselves; between that and the read, their copies must not run out, or Feast as it is may answer
 # from the copy before.
+@pytest.mark.long
 @pytest.mark.parametrize("cache_ttl_seconds", [600], indirect=True)
 def test_readers_never_see_two_versions_in_one_answer(repo, store, make, reader, tmp_path):
     make.publish(store, telling(make.state(1)))

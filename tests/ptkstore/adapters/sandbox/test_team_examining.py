@@ -181,6 +181,7 @@ def test_a_class_with_columns_of_its_own_is_spared_arrays_without_names(
     assert told[:2] == ("sklearn_checks", "skipped")
 
 
+@pytest.mark.long
 def test_half_the_noise_shows_in_a_long_audit_and_a_slow_one_has_no_twin(
     examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
