@@ -1,7 +1,6 @@
 """Trainings of one large window: one process, and two that collect beside each other before one merges."""
 
 import dataclasses
-import resource
 import secrets
 import tempfile
 import time
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measuring import Row, measured
+from benchmarks.service_trainings import processor_seconds
 from ptklib import CountFeaturizer
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
@@ -22,7 +22,7 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
 
 ROWS = 8_000_000
-ROUNDS = 7  # single ratios swing by a fifth: both ways start processes that import for a second
+ROUNDS = 7  # single ratios swing by a fifth
 WORKERS = 2
 FEATURES = [f"f{number}" for number in range(20)]
 
@@ -84,11 +84,6 @@ def _go_on() -> None:
     """Nobody else takes the job."""
 
 
-def _processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def rows(n_rows: int = ROWS) -> list[Row]:
     """Wall time of both ways, in turns, and how much more of the processors the split takes."""
     ratios, costs, walls = [], [], []
@@ -97,9 +92,9 @@ def rows(n_rows: int = ROWS) -> list[Row]:
         for _ in range(ROUNDS):
             spans = []
             for train in (window.in_one_pass, window.collected):
-                start, used = time.perf_counter(), _processor_seconds()
+                start, used = time.perf_counter(), processor_seconds()
                 train()
-                spans.append((time.perf_counter() - start, _processor_seconds() - used))
+                spans.append((time.perf_counter() - start, processor_seconds() - used))
             (one, one_used), (many, many_used) = spans
             ratios.append(many / one)
             costs.append(many_used / one_used)

@@ -1,14 +1,16 @@
-"""The program that opens rows: guard, read one order, train, collect, prepare or forget, answer.
+"""The program that opens rows: read one order, train, collect, prepare or forget, answer.
 
-It composes its own adapters, as `ptkstore.wiring` does for the other programs, and lives for one order.
+It composes its own adapters, as `ptkstore.wiring` does for the other programs. It starts as a fork server; each fork
+lives for one order.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Final
 
-from ptkstore.adapters.sandbox import guard
+from ptkstore.adapters.sandbox import fork_server, guard
 from ptkstore.adapters.sandbox.profile_messages import Told
 from ptkstore.adapters.sandbox.protocol import (
     MEMORY_LIMIT,
@@ -25,16 +27,13 @@ from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed
 
+_LEAST_ROOM_BYTES: Final = 32 << 20
+
 
 def main(answer_fd: int) -> None:
     """Serve one order. An error that has no code of its own ends the process: its text must go nowhere."""
-    guard.die_with_parent()
-    guard.keep_secrets()
-    os.set_inheritable(answer_fd, False)
     order = decode_order(sys.stdin.buffer.read())
-    if not guard.parent_is(order.parent):
-        return
-    os.environ.update(order.storage)  # read by fsspec when it is first imported
+    os.environ.update(order.storage)
     answer = _answer(order)
     with os.fdopen(answer_fd, "wb") as pipe:
         pipe.write(encode_answer(answer))
@@ -42,6 +41,9 @@ def main(answer_fd: int) -> None:
 
 def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
     try:
+        bytearray(
+            _LEAST_ROOM_BYTES
+        )  # less is too little for any run, and libraries call want of memory by other names
         return _done(order)
     except MemoryError:
         return TrainFailed(MEMORY_LIMIT)
@@ -52,11 +54,12 @@ def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
 
 
 def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
-    # Imported here: by now the process is guarded, and want of memory while importing has its code too. The
+    # Imported here, if the fork server has not imported them: want of memory while importing has its code too. The
     # libraries of the estimators take seconds, and a preparation goes without them.
     from ptkstore.adapters.keys import AesGcmSealer, split_hash
-    from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
+    from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging, read_environment
 
+    read_environment()
     sealer = AesGcmSealer()
     raw = FsspecRawZone(order.raw_url, sealer)
     if isinstance(order.request, PrepareRequest):
@@ -95,4 +98,4 @@ def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
 
 
 if __name__ == "__main__":
-    guard.run_to_its_end(lambda: main(int(sys.argv[1])))
+    guard.run_to_its_end(lambda: fork_server.serve(int(sys.argv[1]), int(sys.argv[2]), main))

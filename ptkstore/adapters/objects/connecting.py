@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import fsspec
-from fsspec.config import conf
+from fsspec.config import conf, set_conf_env
 from fsspec.core import url_to_fs
 
 from ptkstore.errors import InvalidRequest
@@ -43,6 +43,11 @@ _CODES = frozenset(
         "XAmzContentSHA256Mismatch",
     }
 )
+
+
+def read_environment() -> None:
+    """Take over what the environment says of file systems now; fsspec reads it when it is imported."""
+    set_conf_env(conf)
 
 
 def connected(url: str) -> tuple[fsspec.AbstractFileSystem, str, tuple[type[BaseException], ...]]:

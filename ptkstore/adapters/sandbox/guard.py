@@ -11,6 +11,7 @@ from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -23,6 +24,11 @@ def keep_secrets() -> None:
     """No core dump, no debugger of the same user, no rights gained by running other programs."""
     _prctl(_PR_SET_DUMPABLE, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def name_process(name: str) -> None:
+    """Show at most 15 characters in lists of processes."""
+    _prctl(_PR_SET_NAME, ctypes.create_string_buffer(name.encode()))
 
 
 def parent_is(pid: int) -> bool:
@@ -44,6 +50,6 @@ def run_to_its_end(program: Callable[[], None]) -> NoReturn:
         os._exit(status)
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: int | ctypes.Array[ctypes.c_char]) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         sys.exit("prctl was refused")

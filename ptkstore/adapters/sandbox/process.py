@@ -9,14 +9,14 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 _CHUNK = 1 << 16
-_LONGEST_ANSWER = 64 << 20
+LONGEST_ANSWER = 64 << 20
 _KEEP_ALIVE_SECONDS = 1.0
 
 
@@ -48,48 +48,40 @@ def run_child(
     directory: Path,
     environment: Mapping[str, str],
     keep_alive: Callable[[], None],
-    longest_answer: int = _LONGEST_ANSWER,
+    longest_answer: int = LONGEST_ANSWER,
 ) -> Ended:
     """Run `argv` plus the number of the descriptor to answer on; nothing of its group outlives the call.
 
     The order goes to standard input after the limits are set. What the child prints goes nowhere. One that answers with
     more than `longest_answer` bytes is stopped there.
     """
-    answer_fd, child_fd = os.pipe()
-    try:
-        child = subprocess.Popen(
-            [*argv, str(child_fd)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            pass_fds=(child_fd,),
-            start_new_session=True,
-            cwd=directory,
-            env=dict(environment),
-        )
-    except BaseException:
-        os.close(answer_fd)
-        raise
-    finally:
-        os.close(child_fd)
-    try:
-        _limit(child.pid, limits)
-        watch = _Watch(child, answer_fd, order, longest_answer)
-        timed_out = watch.until_exit(time.monotonic() + limits.timeout_seconds, keep_alive)
-    finally:
-        # Not yet waited for, the child keeps its number: the group cannot be a stranger's.
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        status = child.wait()
-        if child.stdin is not None:
-            with suppress(BrokenPipeError):
-                child.stdin.close()
-        os.close(answer_fd)
-    return Ended(bytes(watch.answer), status, timed_out)
+    with Watch(order, longest_answer) as watch:
+        with watch.theirs() as (order_fd, answer_fd):
+            child = subprocess.Popen(
+                [*argv, str(answer_fd)],
+                stdin=order_fd,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(answer_fd,),
+                start_new_session=True,
+                cwd=directory,
+                env=dict(environment),
+            )
+        exit_fd = os.pidfd_open(child.pid)
+        try:
+            limit(child.pid, limits)
+            timed_out = watch.until(exit_fd, time.monotonic() + limits.timeout_seconds, keep_alive)
+        finally:
+            # Not yet waited for, the child keeps its number: the group cannot be a stranger's.
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            status = child.wait()
+            os.close(exit_fd)
+        return Ended(bytes(watch.answer), status, timed_out)
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def limit(pid: int, limits: Limits) -> None:
+    """Limit a process that may be gone by now; no limit is raised."""
     seconds = math.ceil(2 * limits.timeout_seconds) + 1  # of two threads; the wall clock comes first
     wanted = (
         (resource.RLIMIT_CORE, 0),
@@ -103,32 +95,58 @@ def _limit(pid: int, limits: Limits) -> None:
             resource.prlimit(pid, kind, (allowed, allowed))
 
 
-class _Watch:
-    """Feeds the child and listens to it until it has exited."""
+class Watch:
+    """Feeds a process its order and listens to its answer until something says that it has ended.
 
-    def __init__(
-        self, child: subprocess.Popen[bytes], answer_fd: int, order: bytes, longest_answer: int
-    ) -> None:
+    Attributes
+    ----------
+    answer : bytearray
+        What came so far. A process that answers with more than `longest` bytes is not listened to any more.
+    """
+
+    def __init__(self, order: bytes, longest: int = LONGEST_ANSWER) -> None:
         self.answer = bytearray()
-        self._longest: Final = longest_answer
-        self._child = child
-        self._answer_fd: Final = answer_fd
         self._order = memoryview(order)
-        os.set_blocking(answer_fd, False)
+        self._longest: Final = longest
 
-    def until_exit(self, deadline: float, keep_alive: Callable[[], None]) -> bool:
-        """Wait, calling `keep_alive` about once a second; True if the deadline came first."""
-        exit_fd = os.pidfd_open(self._child.pid)
+    def __enter__(self) -> Self:
+        self._their_order, self._order_fd = os.pipe()
         try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(exit_fd, selectors.EVENT_READ)
-                selector.register(self._answer_fd, selectors.EVENT_READ, self._listen)
-                if self._child.stdin is not None:
-                    os.set_blocking(self._child.stdin.fileno(), False)
-                    selector.register(self._child.stdin, selectors.EVENT_WRITE, self._feed)
-                return self._loop(selector, deadline, keep_alive)
+            self._answer_fd, self._their_answer = os.pipe()
+        except OSError:
+            os.close(self._their_order)
+            os.close(self._order_fd)
+            raise
+        os.set_blocking(self._order_fd, False)
+        os.set_blocking(self._answer_fd, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_feeding()
+        os.close(self._answer_fd)
+
+    @contextmanager
+    def theirs(self) -> Iterator[tuple[int, int]]:
+        """The ends that the process gets, to read its order and to answer; closed here once it has them."""
+        try:
+            yield self._their_order, self._their_answer
         finally:
-            os.close(exit_fd)
+            os.close(self._their_order)
+            os.close(self._their_answer)
+
+    def until(
+        self, exit_fd: int, deadline: float, keep_alive: Callable[[], None], *, feeding: bool = True
+    ) -> bool:
+        """Wait until `exit_fd` can be read, calling `keep_alive` about once a second; True if the deadline came first.
+
+        The order is given meanwhile, if `feeding`.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(exit_fd, selectors.EVENT_READ)
+            selector.register(self._answer_fd, selectors.EVENT_READ, self._listen)
+            if feeding:
+                selector.register(self._order_fd, selectors.EVENT_WRITE, self._feed)
+            return self._loop(selector, deadline, keep_alive)
 
     def _loop(
         self, selector: selectors.BaseSelector, deadline: float, keep_alive: Callable[[], None]
@@ -147,22 +165,26 @@ class _Watch:
                     return False
                 if not key.data():
                     selector.unregister(key.fileobj)
+                    if key.data == self._feed:
+                        self._stop_feeding()  # the end of the order
                 if len(self.answer) > self._longest:
                     return False
 
     def _feed(self) -> bool:
-        """Give the child more of the order; False once all is said or nobody listens."""
-        assert self._child.stdin is not None
+        """Give the process more of the order; False once all is said or nobody listens."""
         try:
-            written = os.write(self._child.stdin.fileno(), self._order[:_CHUNK])
+            written = os.write(self._order_fd, self._order[:_CHUNK])
         except BlockingIOError:
             return True
         except BrokenPipeError:
             return False
         self._order = self._order[written:]
-        if not self._order:
-            self._child.stdin.close()
         return bool(self._order)
+
+    def _stop_feeding(self) -> None:
+        if self._order_fd >= 0:
+            os.close(self._order_fd)
+            self._order_fd = -1
 
     def _listen(self) -> bool:
         """Take all there is to read; False at its end."""

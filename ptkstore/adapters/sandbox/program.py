@@ -1,4 +1,4 @@
-"""Start the program that opens rows: one order in, one answer out, nothing of ours around it."""
+"""Have a run of the program that opens rows: one order in, one answer out, nothing of ours around it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
+from ptkstore.adapters.sandbox.forking import run_fork
+from ptkstore.adapters.sandbox.preloading import modules_for
+from ptkstore.adapters.sandbox.process import Ended, Limits
 from ptkstore.adapters.sandbox.protocol import (
     KILLED,
     ROWS_CORRUPT,
@@ -35,6 +37,14 @@ _THREADS: Final = (
     "RAYON_NUM_THREADS",
     "ARROW_IO_THREADS",
 )
+ENVIRONMENT: Final = {
+    "PATH": os.defpath,
+    "LANG": "C.UTF-8",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a fork server has one thread
+    "MIMALLOC_ARENA_RESERVE": "0",  # a gigabyte otherwise, before a fork has its limit, which counts it
+    **dict.fromkeys(_THREADS, "1"),
+}
+"""Nothing of ours: neither credentials nor settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +77,15 @@ class Program:
         raw_url, staging_url = _absolute(self.raw_url), _absolute(self.staging_url)
         storage = storage_environment(os.environ, raw_url, staging_url)
         limits = Limits(self.timeout_seconds, self.memory_bytes)
-        order = Order(request, raw_url, staging_url, os.getpid(), storage, limits, self.bubblewrap)
+        order = Order(request, raw_url, staging_url, storage, limits, self.bubblewrap)
         with TemporaryDirectory(prefix="ptk-run-") as directory:
-            return run_child(
+            return run_fork(
                 (self.python, "-I", "-m", MODULE),
+                modules_for(request, raw_url, staging_url),
                 encode_order(order),
                 limits=limits,
                 directory=Path(directory),
-                environment=_environment(directory),
+                environment=ENVIRONMENT,
                 keep_alive=keep_alive,
             )
 
@@ -113,8 +124,3 @@ def raise_unless_written(ended: Ended, window: WindowId, deed: str) -> None:
 def _absolute(url: str) -> str:
     """The child has another working directory."""
     return url if "://" in url else os.path.abspath(url)
-
-
-def _environment(directory: str) -> dict[str, str]:
-    """Nothing of ours: neither credentials nor settings."""
-    return {"PATH": os.defpath, "LANG": "C.UTF-8", "TMPDIR": directory, **dict.fromkeys(_THREADS, "1")}

@@ -64,7 +64,6 @@ class Order:
     request: Request
     raw_url: str
     staging_url: str
-    parent: int
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     limits: Limits = USUAL_LIMITS
     bubblewrap: str = "bwrap"
@@ -76,7 +75,6 @@ def encode_order(order: Order) -> bytes:
     common = {
         "raw_url": order.raw_url,
         "staging_url": order.staging_url,
-        "parent": order.parent,
         "storage": dict(order.storage),
         "limits": [order.limits.timeout_seconds, order.limits.memory_bytes],
         "bubblewrap": order.bubblewrap,
@@ -121,7 +119,6 @@ def decode_order(document: bytes) -> Order:
         request,
         fields["raw_url"],
         fields["staging_url"],
-        fields["parent"],
         fields["storage"],
         Limits(*fields["limits"]),
         fields["bubblewrap"],

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ptkstore.adapters.sandbox.fork_server import RUN_NAME
 from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
 from ptkstore.adapters.sandbox.program import MODULE
-from ptkstore.adapters.sandbox.protocol import Order, encode_order
 from ptkstore.errors import LeaseLost
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.adapters.sandbox.world import World, nothing
@@ -168,7 +169,7 @@ os.write(fd, repr([getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)]).encode())
         ({"timeout_seconds": 0.3}, {"timeout"}),
         ({"memory_bytes": 100 << 20}, {"memory-limit", "killed", "trainer-error"}),
         ({"python": "/bin/false"}, {"trainer-error"}),
-        ({"python": "/bin/true"}, {"bad-output"}),
+        ({"python": "/bin/true"}, {"trainer-error"}),
     ],
 )
 def test_a_training_that_meets_a_limit_ends_with_a_code(
@@ -188,8 +189,8 @@ def test_a_killed_child_has_a_code_and_its_directory_is_removed(
     directories: list[Path] = []
 
     def kill() -> None:
-        for child in psutil.Process().children():
-            if MODULE in child.cmdline():
+        for child in psutil.Process().children(recursive=True):
+            if child.name() == RUN_NAME:
                 directories.append(Path(child.cwd()))
                 child.kill()
 
@@ -215,12 +216,17 @@ world.trainer().train(world.request(part_urls=(sys.argv[2],)), lambda: print("al
 """
 
 
+def runs_below(pid: int) -> list[psutil.Process]:
+    return [one for one in psutil.Process(pid).children(recursive=True) if one.name() == RUN_NAME]
+
+
 def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, repository: Path) -> None:
     arguments = [sys.executable, "-c", WORKER, str(tmp_path), slow_part(tmp_path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=repository) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"alive\n"
-        (child,) = [c for c in psutil.Process(worker.pid).children() if MODULE in c.cmdline()]
+        assert eventually(lambda: runs_below(worker.pid) != [], seconds=120)
+        (child,) = runs_below(worker.pid)
         assert alive(child.pid)
         worker.kill()
     assert eventually(lambda: not alive(child.pid))
@@ -233,9 +239,9 @@ def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
     seen: list[bytes] = []
 
     def look() -> None:
-        for child in psutil.Process().children():
+        for child in psutil.Process().children(recursive=True):
             inside = Path(f"/proc/{child.pid}")
-            if MODULE in child.cmdline() and b"NoNewPrivs:\t1" in (inside / "status").read_bytes():
+            if child.name() == RUN_NAME and b"NoNewPrivs:\t1" in (inside / "status").read_bytes():
                 seen.extend((inside / name).read_bytes() for name in ("cmdline", "environ"))
                 child.kill()
 
@@ -273,17 +279,10 @@ guard.run_to_its_end(program)
     assert (done.returncode, done.stdout) == (status, "" if status else "said\n")
 
 
-def test_a_child_without_its_parent_does_not_begin(world: World) -> None:
-    order = encode_order(Order(world.request(), world.raw.url, world.staging.url, parent=1))
-    answer, child_end = os.pipe()
-    with os.fdopen(answer, "rb") as said:
+def test_a_server_without_its_owner_does_not_begin() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        fd = theirs.fileno()
         subprocess.run(
-            [sys.executable, "-I", "-m", MODULE, str(child_end)],
-            input=order,
-            pass_fds=(child_end,),
-            check=True,
-            timeout=60,
+            [sys.executable, "-I", "-m", MODULE, str(fd), "1"], pass_fds=(fd,), check=True, timeout=60
         )
-        os.close(child_end)
-        assert said.read() == b""
-    assert world.staging.drafts() == ()

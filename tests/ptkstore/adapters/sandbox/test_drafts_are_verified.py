@@ -230,9 +230,7 @@ def test_the_codes_of_a_child_come_through(code: str) -> None:
 
 
 def test_an_order_arrives_as_it_was_sent(world: World) -> None:
-    order = Order(
-        world.request(previous_state={"a.parquet": b"\0\xff", "state.json": b"{}"}), "/raw", "/st", 7
-    )
+    order = Order(world.request(previous_state={"a.parquet": b"\0\xff", "state.json": b"{}"}), "/raw", "/st")
     assert decode_order(encode_order(order)) == order
     order = replace(order, request=world.request())
     assert decode_order(encode_order(order)) == order

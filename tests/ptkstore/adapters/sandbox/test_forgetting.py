@@ -128,7 +128,7 @@ def vanished(world: World) -> None:
         (damaged, {}, CorruptObject, "not what was stored"),
         (vanished, {}, WindowGone, "not exist any more"),
         (lambda _: None, {"timeout_seconds": 0.05}, Unavailable, "could not be rewritten now: timeout"),
-        (lambda _: None, {"python": "/bin/true"}, Unavailable, "bad-output"),
+        (lambda _: None, {"python": "/bin/true"}, Unavailable, "trainer-error"),
     ],
 )
 def test_an_erasure_that_cannot_work_says_so_and_nothing_of_the_unit(
@@ -165,7 +165,7 @@ def test_an_order_to_forget_comes_back_whole_and_shows_neither_key_nor_unit(
     world: World, tmp_path: Path
 ) -> None:
     for unit in ("canary-user", 271828, ""):
-        order = Order(request(world, unit), "raw", "staging", 7)
+        order = Order(request(world, unit), "raw", "staging")
         assert decode_order(encode_order(order)) == order
         assert str(unit) not in repr(order).replace(str(tmp_path), "") or unit == ""
         assert str(world.window_key) not in repr(order)

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from ptkstore.adapters.keys import split_hash
+from ptkstore.adapters.sandbox.fork_server import RUN_NAME
 from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.program import MODULE, storage_environment
+from ptkstore.adapters.sandbox.program import storage_environment
 from ptkstore.adapters.sandbox.protocol import (
     Order,
     decode_order,
@@ -280,7 +281,7 @@ def storage_is_silent(world: World) -> None:
         (rows_vanish, {}, WindowGone, "not exist any more"),
         (storage_is_silent, {}, Unavailable, "trainer-error"),
         (lambda _: None, {"timeout_seconds": 0.05}, Unavailable, "timeout"),
-        (lambda _: None, {"python": "/bin/true"}, Unavailable, "bad-output"),
+        (lambda _: None, {"python": "/bin/true"}, Unavailable, "trainer-error"),
     ],
 )
 def test_a_preparation_that_cannot_work_ends_with_an_error_that_tells_nothing_of_rows(
@@ -311,7 +312,7 @@ def test_a_lost_lease_ends_the_process_and_is_passed_on(batches: Batches) -> Non
 
     with pytest.raises(LeaseLost):
         batches.world.preparer().prepare(batches.request, lost)
-    assert [child for child in psutil.Process().children() if MODULE in child.cmdline()] == []
+    assert [one for one in psutil.Process().children(recursive=True) if one.name() == RUN_NAME] == []
 
 
 # what is said between the two
@@ -332,7 +333,7 @@ def test_an_order_to_prepare_comes_back_whole_and_shows_no_key(
     batches: Batches, changes: dict[str, Any]
 ) -> None:
     order = Order(
-        replace(batches.request, **changes), "raw", "staging", 7, {"AWS_SECRET_ACCESS_KEY": "canary-key"}
+        replace(batches.request, **changes), "raw", "staging", {"AWS_SECRET_ACCESS_KEY": "canary-key"}
     )
     assert decode_order(encode_order(order)) == order
     for secret in ("canary-key", str(batches.request.window_key), str(batches.request.split_key)):

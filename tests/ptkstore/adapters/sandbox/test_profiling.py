@@ -120,7 +120,7 @@ def test_a_run_that_cannot_work_fails_with_a_code_and_nothing_else(
 
 def test_requests_travel_whole_and_show_no_key(mixed: World) -> None:
     for request in (to_profile(mixed), to_test(mixed, 10.0)):
-        order = Order(request, "/raw", "/staging", 7)
+        order = Order(request, "/raw", "/staging")
         assert decode_order(encode_order(order)) == order
         assert repr(mixed.window_key) not in repr(order)
 

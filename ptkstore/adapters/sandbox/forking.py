@@ -1,0 +1,185 @@
+"""Have a run forked by a process that has imported everything: the end of the process that has runs to do."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from ptkstore.adapters.sandbox.fork_server import REFUSED, STARTED, STATUS
+from ptkstore.adapters.sandbox.process import Ended, Limits, Watch
+
+_NOT_STARTED: Final = Ended(b"", 1, timed_out=False)
+_TRIES: Final = 2
+_CLOSING_SECONDS: Final = 5.0
+
+
+def run_fork(
+    argv: Sequence[str],
+    modules: Sequence[str],
+    order: bytes,
+    *,
+    limits: Limits,
+    directory: Path,
+    environment: Mapping[str, str],
+    keep_alive: Callable[[], None],
+) -> Ended:
+    """Run the program of the fork server `argv` once; nothing of its group outlives the call.
+
+    The server imports `modules` before it forks, and starts with `environment`. It never sees the order, which the fork
+    gets after its limits are set. Where the server is gone, another one is started: until then nobody has the order.
+    """
+    deadline = time.monotonic() + limits.timeout_seconds
+    asked = {
+        "modules": list(modules),
+        "limits": [limits.timeout_seconds, limits.memory_bytes],
+        "directory": str(directory),
+    }
+    for _ in range(_TRIES):
+        server = _server(tuple(argv), environment)
+        with Watch(order) as watch, _Fork() as fork:
+            if not fork.is_asked_for(server, json.dumps(asked).encode(), watch):
+                _drop(server)
+                continue
+            if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
+                return Ended(b"", -signal.SIGKILL, timed_out=True)
+            if (told := fork.told()) == REFUSED:
+                return _NOT_STARTED
+            if told != STARTED:
+                _drop(server)
+                continue
+            timed_out = watch.until(fork.fileno(), deadline, keep_alive)
+            return Ended(bytes(watch.answer), fork.end(), timed_out)
+    return _NOT_STARTED
+
+
+class _Fork:
+    """The channel on which the server tells of one fork; closing it ends the fork."""
+
+    def __init__(self) -> None:
+        self._started = False
+
+    def __enter__(self) -> Self:
+        self._channel, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._channel.close()
+
+    def fileno(self) -> int:
+        """Readable when the server has told something, or is gone."""
+        return self._channel.fileno()
+
+    def is_asked_for(self, server: _Server, message: bytes, watch: Watch) -> bool:
+        """Send the message with the ends of the run; whether somebody will read it."""
+        with watch.theirs() as (order_fd, answer_fd), self._theirs:
+            return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
+
+    def told(self) -> bytes:
+        """What the server did: `STARTED`, `REFUSED`, or nothing because it is gone."""
+        told = self._receive()
+        self._started = told == STARTED
+        return told
+
+    def end(self) -> int:
+        """End the fork, unless it has ended; its exit status, or minus the signal."""
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+        told = self._receive() if self._started else b""
+        self._started = False
+        # A server that is gone has taken its forks with it.
+        return int(STATUS.unpack(told)[0]) if len(told) == STATUS.size else -signal.SIGKILL
+
+    def _receive(self) -> bytes:
+        try:
+            return self._channel.recv(STATUS.size + len(STARTED))
+        except OSError:
+            return b""
+
+
+class _Server:
+    """A fork server that was started, with our end of its socket."""
+
+    def __init__(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+        self.argv = argv
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*argv, str(theirs.fileno()), str(os.getpid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd="/",
+                env=dict(environment),
+            )
+
+    def send(self, message: bytes, fds: Sequence[int]) -> bool:
+        """Ask for a fork; False if the server is gone."""
+        try:
+            socket.send_fds(self._socket, [message], list(fds))
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let it go, with all its forks."""
+        self._socket.close()
+        try:
+            self._process.wait(_CLOSING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def abandon(self) -> None:
+        """Forget it in a fork of its owner."""
+        self._socket.close()
+        self._process.returncode = 0  # it is no child of this process, which must not wait for it
+
+
+_servers: dict[tuple[str, ...], _Server] = {}
+_lock = threading.Lock()
+
+
+def _server(argv: tuple[str, ...], environment: Mapping[str, str]) -> _Server:
+    with _lock:
+        if argv not in _servers:
+            _servers[argv] = _Server(argv, environment)
+        return _servers[argv]
+
+
+def _drop(server: _Server) -> None:
+    """Have another one started next time, and let this one go."""
+    with _lock:
+        if _servers.get(server.argv) is not server:
+            return
+        del _servers[server.argv]
+    server.close()
+
+
+def _close_all() -> None:
+    for server in tuple(_servers.values()):
+        _drop(server)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for server in _servers.values():
+        server.abandon()
+    _servers.clear()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_after_fork)
