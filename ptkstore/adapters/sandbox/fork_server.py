@@ -188,6 +188,6 @@ def _keep_only(order: int, answer: int) -> None:
 
 
 def _share_no_randomness() -> None:
-    """Python seeds `random` anew in a fork; numpy does not. No noise is drawn from either (PAPERS F11)."""
+    """Python seeds `random` anew in a fork; numpy does not. No noise is drawn from either."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
