@@ -21,8 +21,12 @@ LIBRARIES: Final = "/ptk/lib"
 PACKAGES: Final = "/ptk/site"
 TEMPORARY: Final = "/tmp"
 TEMPORARY_BYTES: Final = 64 * 2**20
+TEMPORARY_FILES: Final = 4096
+"""Files and folders there; each takes about a kilobyte of the kernel's memory, which no limit of a process counts."""
 _PROGRAM: Final = (
-    f"import sys; sys.path[:0] = [{LIBRARIES!r}, {PACKAGES!r}]; sys.dont_write_bytecode = True; "
+    f"import runpy, sys; rights = runpy.run_path({LIBRARIES + '/ptkstore/adapters/sandbox/rights.py'!r}); "
+    f"rights['limit_files']({TEMPORARY!r}, {TEMPORARY_FILES}); "
+    f"sys.path[:0] = [{LIBRARIES!r}, {PACKAGES!r}]; sys.dont_write_bytecode = True; "
     "from ptkstore.adapters.sandbox import guard, team_runner; "
     "guard.run_to_its_end(lambda: team_runner.main(int(sys.argv[1])))"
 )
@@ -38,9 +42,13 @@ _ENVIRONMENT: Final = {
     "RAYON_NUM_THREADS": "1",
     "ARROW_IO_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
     "JOBLIB_MULTIPROCESSING": "0",
 }
+_REMOUNTS: Final = (
+    "CAP_SYS_ADMIN"  # our program limits the files there, which bubblewrap cannot, and gives it up
+)
 # Users that no machine has: two runs share none, and limits per user count one run alone.
 _FIRST_UID, _UIDS, _NOBODY = 1_600_000_000, 400_000_000, 65_534
 
@@ -102,8 +110,10 @@ class Bubblewrap:
     def _namespaces(self) -> tuple[str, ...]:
         apart = tuple(f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup"))
         if os.getuid() == 0:  # sets all up as root, who may read everything, and then becomes nobody
-            return (*apart, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
-        return ("--unshare-user", "--uid", "65534", "--gid", "65534", *apart, "--cap-drop", "ALL")
+            kept = ("CAP_SETUID", "CAP_SETGID", _REMOUNTS)
+            return (*apart, "--cap-drop", "ALL", *(word for cap in kept for word in ("--cap-add", cap)))
+        user = ("--unshare-user", "--uid", "65534", "--gid", "65534")
+        return (*user, *apart, "--cap-drop", "ALL", "--cap-add", _REMOUNTS)
 
     def _shown(self) -> Iterator[tuple[str, str]]:
         base = os.path.realpath(sys.base_prefix)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ptkstore.adapters.sandbox.rights import capabilities
+
 MIB: Final = 2**20
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
@@ -19,7 +21,7 @@ _CLONE_THREAD = 0x00010000
 _EPERM, _ENOSYS = 1, 38
 
 # Where things stand in the data that a filter reads, and the instructions it is made of (linux/bpf_common.h).
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _X32 = 0x40000000
@@ -100,6 +102,15 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
     # memory that no limit of a process counts
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+    "io_setup": (206, 0),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
@@ -109,6 +120,10 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
     "mq_open": (240, 180),
 }
 """Calls that fail with EPERM: their numbers on x86_64 and on the machines of the kernel's generic table."""
+
+_FCNTL: Final = (72, 25)
+_LOCKING: Final = (6, 7, 37, 38)
+"""Commands of fcntl that lock a range of bytes: a file can have any number of them, each in the kernel's memory."""
 
 _CLONE: Final = (56, 220)
 _CLONE3: Final = (435, 435)
@@ -140,6 +155,7 @@ class Seal:
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_MEMLOCK, 0),
             (resource.RLIMIT_MSGQUEUE, 0),
+            (resource.RLIMIT_SIGPENDING, self.threads),  # timers count, too
         )
 
 
@@ -156,6 +172,8 @@ def seal(wanted: Seal) -> None:
     if 0 in (*os.getresuid(), *os.getresgid(), *os.getgroups()):
         sys.exit("it would run as root")
     libc = ctypes.CDLL(None, use_errno=True)
+    if any(capabilities()):
+        sys.exit("it would have rights")
     for option, value in ((_PR_SET_DUMPABLE, 0), (_PR_SET_NO_NEW_PRIVS, 1)):
         if libc.prctl(option, value, 0, 0, 0) != 0:
             sys.exit("prctl was refused")
@@ -189,6 +207,12 @@ def _instructions(machine: str) -> Iterator[bytes]:
         if (number := numbers[place]) is not None:
             yield _instruction(_EQUAL, number, 0, 1)
             yield _instruction(_RETURN, _ERRNO | _EPERM)
+    yield _instruction(_EQUAL, _FCNTL[place], 0, 2 * len(_LOCKING) + 2)
+    yield _instruction(_LOAD, _SECOND_ARGUMENT)
+    for command in _LOCKING:
+        yield _instruction(_EQUAL, command, 0, 1)
+        yield _instruction(_RETURN, _ERRNO | _EPERM)
+    yield _instruction(_RETURN, _ALLOW)
     yield _instruction(_EQUAL, _CLONE3[place], 0, 1)  # its flags lie in memory, where no filter can look
     yield _instruction(_RETURN, _ERRNO | _ENOSYS)
     yield _instruction(_EQUAL, _CLONE[place], 0, 3)  # threads, but no processes

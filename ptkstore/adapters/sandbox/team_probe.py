@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import socket
@@ -12,7 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from ptkstore.adapters.sandbox.bubblewrap import LIBRARIES, PACKAGES, TEMPORARY, TEMPORARY_BYTES
+from ptkstore.adapters.sandbox.bubblewrap import (
+    LIBRARIES,
+    PACKAGES,
+    TEMPORARY,
+    TEMPORARY_BYTES,
+    TEMPORARY_FILES,
+)
+from ptkstore.adapters.sandbox.rights import capabilities
 from ptkstore.adapters.sandbox.seal import Seal
 
 _NEW_USER_NAMESPACE = 0x10000000
@@ -32,6 +40,9 @@ def breaches(header: Mapping[str, Any], ours: Collection[int]) -> Iterator[str]:
         "root": lambda: os.setuid(0),
         "namespaces": lambda: _called(libc.unshare(_NEW_USER_NAMESPACE)),
         "mounting": lambda: _called(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)),
+        "locks without a limit": _locks,
+        "watches of files": lambda: _called(min(0, libc.inotify_init1(0))),
+        "attributes of files": lambda: os.setxattr(TEMPORARY, b"user.x", b"x"),
         "memory without a limit": lambda: os.memfd_create("x"),
         "a larger limit": lambda: resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2),
     }
@@ -45,6 +56,10 @@ def breaches(header: Mapping[str, Any], ours: Collection[int]) -> Iterator[str]:
         if _succeeds(lambda folder=folder: Path(folder, "x").touch()):  # type: ignore[misc]
             yield f"writing in {folder}"
     room = os.statvfs(TEMPORARY)
+    if not 0 < room.f_files <= TEMPORARY_FILES or _succeeds(_many_folders):
+        yield "files without a limit"
+    if any(capabilities()):
+        yield "rights"
     if room.f_frsize * room.f_blocks > TEMPORARY_BYTES:
         yield "room for files"
     if 0 in (*os.getresuid(), *os.getresgid(), *os.getgroups()):
@@ -67,6 +82,22 @@ def breaches(header: Mapping[str, Any], ours: Collection[int]) -> Iterator[str]:
 def _forks() -> None:
     if os.fork() == 0:
         os._exit(0)
+
+
+def _locks() -> None:
+    with Path(TEMPORARY, "locked").open("wb") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+
+
+def _many_folders() -> None:
+    made: list[str] = []
+    try:
+        for number in range(TEMPORARY_FILES):
+            os.mkdir(f"{TEMPORARY}/many-{number}")
+            made.append(f"{TEMPORARY}/many-{number}")
+    finally:
+        for folder in made:
+            os.rmdir(folder)
 
 
 def _threads() -> None:

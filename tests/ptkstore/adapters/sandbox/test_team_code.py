@@ -95,6 +95,45 @@ def disk():
             file.write(bytes(1 << 20))
     return True
 
+def without_end(make):
+    def attempted():
+        places = [f"/tmp/many-{{number}}" for number in range(20_000)]
+        try:
+            for place in places:
+                make(place)
+            return True
+        finally:
+            for place in places:
+                if os.path.isdir(place):
+                    os.rmdir(place)
+                elif os.path.exists(place):
+                    os.unlink(place)
+    return attempted
+
+def linked(place):
+    with open("/tmp/linked", "w"):
+        os.link("/tmp/linked", place)
+
+def many_locks():
+    import fcntl
+    with open("/tmp/locked", "wb") as file:
+        for number in range(20_000):
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * number)
+    return True
+
+def more_inodes():
+    return ctypes.CDLL(None).mount(b"tmpfs", b"/tmp", b"tmpfs", 38, b"nr_inodes=0") == 0
+
+def timers():
+    libc = ctypes.CDLL(None)
+    timer = ctypes.c_void_p()
+    return all(libc.timer_create(0, None, ctypes.byref(timer)) == 0 for _ in range(1000))
+
+def rights():
+    found = (ctypes.c_uint32 * 6)()
+    ctypes.CDLL(None).capget((ctypes.c_uint32 * 2)(0x20080522, 0), found)
+    return any(found)
+
 def memory():
     return bytearray(16 << 30)
 
@@ -138,6 +177,15 @@ ATTEMPTS = {{
     "writing in the library": written("/ptk/lib/ptklib/base.py"),
     "writing in packages": written("/ptk/site/x.py"),
     "a gigabyte on disk": disk,
+    "folders without end": without_end(os.mkdir),
+    "files without end": without_end(lambda place: open(place, "w").close()),
+    "links without end": without_end(linked),
+    "locks without end": many_locks,
+    "room for more files": more_inodes,
+    "timers without end": timers,
+    "rights": rights,
+    "watching files": lambda: ctypes.CDLL(None).inotify_init1(0) >= 0,
+    "attributes of files": lambda: os.setxattr("/tmp", b"user.x", b"x") is None,
     "16 gigabytes of memory": memory,
     "16 gigabytes of shared memory": shared_memory,
     "many open files": descriptors,
@@ -212,7 +260,7 @@ def test_hostile_code_gets_nowhere(tmp_path: Path) -> None:
     state = train(code, tables=FOUND, synthetic=None)
     assert isinstance(state, ReleasedState)
     found = dict(zip(*state.tables["found"].to_pydict().values(), strict=True))
-    assert len(found) == 31
+    assert len(found) == 40
     assert [name for name, succeeded in found.items() if succeeded] == []
 
 
@@ -511,4 +559,4 @@ def test_any_other_answer_is_not_as_declared(name: str) -> None:
 
 def test_limits_bind_what_a_process_may_take() -> None:
     limits = dict(Seal(1, 2**30, 60).limits)
-    assert sorted(limits.values()) == sorted([2**30, 60, 64 * 2**20, 64, 64, 0, 0, 0])
+    assert sorted(limits.values()) == sorted([2**30, 60, 64 * 2**20, 64, 64, 64, 0, 0, 0])
