@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ptklib.base import DPEstimator
-from ptklib.exceptions import SchemaError
+from ptklib.tables import as_table
 
 Prefixed = Sequence[tuple[str, DPEstimator]]
 
@@ -61,18 +59,3 @@ def features_of(table: Any, applied: Prefixed) -> npt.NDArray[np.float64]:
 def names_of(applied: Prefixed) -> list[str]:
     """Return the names of the columns of `features_of`."""
     return [f"{prefix}{name}" for prefix, estimator in applied for name in estimator.get_feature_names_out()]
-
-
-def as_table(data: Any) -> Any:
-    """Return pandas and arrays as they are, and whatever exports Arrow as an Arrow table."""
-    if isinstance(data, pd.DataFrame | pa.Table | pa.RecordBatch):
-        return data
-    if hasattr(data, "__arrow_c_stream__"):
-        table = pa.table(data)
-        for index, field in enumerate(table.schema):
-            if pa.types.is_string_view(field.type):  # as polars exports text
-                table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
-        return table
-    if hasattr(data, "collect_schema"):  # a lazy frame of polars
-        raise SchemaError("a lazy table has no rows yet: collect it first")
-    return data

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.bounding import bounded_rows, check_max_rows
+from ptklib.columns import as_column
 from ptklib.exceptions import CorruptStateError, InvalidParameterError, SchemaError, StateMismatchError
 from ptklib.families import load_family
-from ptklib.inputs import InputTable, as_column
+from ptklib.inputs import InputTable
 from ptklib.names import check_name
 from ptklib.once import one_fit
 from ptklib.partials import PartialStatistics, merge_all

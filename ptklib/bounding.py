@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ptklib.exceptions import InvalidParameterError
+from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.mechanisms.stream import KeyStream
 
 ROWS_MAX = 10_000
@@ -55,7 +55,12 @@ def _codes(units: Any) -> npt.NDArray[np.int64]:
             column = column.cast(column.type.value_type)
         if pa.types.is_floating(column.type):
             column = pc.add(column, 0.0)  # 0.0 and -0.0 are one unit
-        encoded = pc.dictionary_encode(column)
+        try:
+            encoded = pc.dictionary_encode(column)
+        except pa.ArrowException:  # of lists, for one: a matter of its type
+            raise SchemaError(
+                f"the column of units has type {column.type}, which cannot be compared"
+            ) from None
         codes = encoded.indices.fill_null(_MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
         if pa.types.is_floating(column.type):
             nan = pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)

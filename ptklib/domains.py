@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.exceptions import InvalidDomainError, SchemaError
+from ptklib.scalars import number_of
 
 OUTSIDE = -1
 """Code of every value that is not in the domain: missing, unknown, not an integer."""
@@ -105,6 +106,8 @@ class Domain:
             if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                 raise self._mismatch(str(column.type))
             return self._index_strings(column)
+        if pa.types.is_decimal(column.type) and self.kind == "int64":
+            return self._encode_objects(_dense(column))
         if not (
             pa.types.is_integer(column.type) or pa.types.is_boolean(column.type) or _is_float(column.type)
         ):
@@ -276,9 +279,8 @@ def _code(index: dict[Key, int], kind: Kind, value: object) -> int:
         return index.get(bool(value), OUTSIDE) if kind == "bool" else OUTSIDE
     if isinstance(value, str):
         return index.get(value, OUTSIDE) if kind == "string" else OUTSIDE
-    if kind == "int64" and isinstance(value, int | float | np.integer | np.floating):
-        return index.get(value, OUTSIDE)  # type: ignore[arg-type]  # 3.0 finds 3, NaN finds nothing
-    return OUTSIDE
+    number = number_of(value) if kind == "int64" else None
+    return OUTSIDE if number is None else index.get(number, OUTSIDE)  # type: ignore[arg-type]  # 3.0 finds 3
 
 
 def _dense(column: Any) -> npt.NDArray[Any]:

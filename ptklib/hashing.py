@@ -22,10 +22,11 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from ptklib.columns import as_column
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
-from ptklib.inputs import as_column
 from ptklib.keys import Bools, Ints, dense, integer_keys, is_text, is_whole, string_keys
+from ptklib.scalars import number_of
 
 Words = npt.NDArray[np.uint64]
 
@@ -200,6 +201,7 @@ def _hash_objects(column: npt.NDArray[np.object_], seed: int) -> tuple[Words, Bo
 
 def _word(value: object) -> int | None:
     """Return the 64 bits of an entry that is an integer or stands for one."""
-    if isinstance(value, float | np.floating):
-        return int(value) & _WORD if is_whole(float(value)) else None
-    return int(value) & _WORD if isinstance(value, int | bool | np.integer | np.bool_) else None
+    number = int(value) if isinstance(value, bool | np.bool_) else number_of(value)
+    if number is None or (isinstance(number, float) and not is_whole(number)):
+        return None
+    return int(number) & _WORD

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.exceptions import SchemaError
+from ptklib.scalars import number_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -36,6 +37,8 @@ def integer_keys(column: Any, name: str) -> tuple[Ints, Bools]:
     column = _plain(column)
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64), np.zeros(len(column), dtype=np.bool_)
+    if pa.types.is_decimal(column.type):
+        return _object_integers(dense(column))
     if pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
     elif not pa.types.is_integer(column.type):
@@ -145,11 +148,10 @@ def _object_integers(column: npt.NDArray[np.object_]) -> tuple[Ints, Bools]:
 
 def _integer(value: object) -> int | None:
     """Return an entry of a column of objects as the integer it stands for."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+    number = number_of(value)
+    if number is None or (isinstance(number, float) and not is_whole(number)):
         return None
-    if isinstance(value, float | np.floating) and not is_whole(float(value)):
-        return None
-    whole = int(value)
+    whole = int(number)
     return whole if -_INT64_MAX - 1 <= whole <= _INT64_MAX else None
 
 

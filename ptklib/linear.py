@@ -9,9 +9,10 @@ import pyarrow as pa
 from sklearn.base import RegressorMixin
 
 from ptklib.base import Units
+from ptklib.columns import as_numbers
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.gram import Block, Floats, RowTable, block_of
-from ptklib.inputs import InputTable, as_numbers
+from ptklib.inputs import InputTable
 from ptklib.moments import (
     COUNT,
     PAIRS,

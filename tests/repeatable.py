@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ptklib.mechanisms import additive, stream
+from ptklib.mechanisms import additive, selection, stream
 
 audit = importlib.import_module("ptklib.checks.audit")  # the room offers a function of this name
 
@@ -44,6 +46,23 @@ class RepeatableBytes:
     def resume(self, before: tuple[str | None, int]) -> None:
         """Go on where `begin` interrupted."""
         self._name, self._drawn = before
+
+
+@contextmanager
+def replayed_noise(name: str) -> Iterator[None]:
+    """Draw the same noise in each block of this name, also where fresh noise was asked for."""
+    source = RepeatableBytes()
+    source.begin(name)
+
+    def selection_of(mechanism: str, scale: float) -> Any:
+        random = np.random.default_rng(list(source.urandom(16)))  # instead of OpenDP's, which cannot be named
+        return lambda scores: np.argmax(scores + random.gumbel(0.0, scale, len(scores)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "os", SimpleNamespace(urandom=source.urandom))
+        patch.setattr(additive, "VECTOR_MIN", -1)
+        patch.setattr(selection, "_measurement", selection_of)
+        yield
 
 
 class RepeatableNoise:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.base import Release, Units
+from ptklib.columns import as_column
 from ptklib.counts.contingency import Contingency, overall_shares, probabilities
 from ptklib.counts.features import Feature, feature_names, key_column, read_features
 from ptklib.counts.layout import Layout, keys_of
@@ -16,7 +17,7 @@ from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.hashing import HashedDomain
-from ptklib.inputs import InputTable, as_column
+from ptklib.inputs import InputTable
 from ptklib.mechanisms.grid import blocks, count_by
 from ptklib.names import check_name
 from ptklib.once import once

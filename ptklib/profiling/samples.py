@@ -7,10 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import pyarrow as pa
 
 from ptklib.exceptions import InvalidParameterError, SchemaError
+from ptklib.tables import as_table, column_names, n_rows, slice_rows, take_rows
 
 HASHES = 2**64
 """Keyed hashes lie in [0, HASHES)."""
@@ -59,7 +58,8 @@ class HashedRows:
 
     Parameters
     ----------
-    table : DataFrame, pyarrow.Table or ndarray of shape (n_rows, n_columns)
+    table : table or array-like of shape (n_rows, n_columns)
+        As `fit` reads it.
     hashes : array-like of shape (n_rows,), uint64
         Keyed hash of the privacy unit of each row: rows of one unit have the same.
     population : float
@@ -79,9 +79,8 @@ class HashedRows:
         words = np.asarray(hashes)
         if words.dtype != np.uint64 or words.ndim != 1:
             raise SchemaError("hashes must be a vector of uint64")
-        if not isinstance(table, pd.DataFrame | pa.Table | np.ndarray):
-            raise SchemaError("a profile set is a DataFrame, an Arrow table or an array")
-        if len(words) != len(table):
+        table = as_table(table)
+        if len(words) != n_rows(table):
             raise SchemaError("table and hashes have different lengths")
         low, high = within
         if not 0 <= low < high <= HASHES:
@@ -92,11 +91,11 @@ class HashedRows:
         self.hashes = HashRange(int(low), int(high))
         order = np.argsort(words, kind="stable")
         self._words = words[order]
-        self._table = _take(table, order)
+        self._table = take_rows(table, order, column_names(table))
 
     def empty(self) -> Any:
         """Return a table of no rows with the columns of the set."""
-        return self._table[:0]
+        return slice_rows(self._table, 0, 0)
 
     def sample(self, part: HashRange) -> tuple[Any, Hashes]:
         """Return the rows in `part` as one table, and the hash of each."""
@@ -104,7 +103,7 @@ class HashedRows:
             len(self._words) if edge == HASHES else int(np.searchsorted(self._words, np.uint64(edge)))
             for edge in (part.low, part.high)
         )
-        return self._table[first:stop], self._words[first:stop]
+        return slice_rows(self._table, first, stop), self._words[first:stop]
 
     def __repr__(self) -> str:
         return f"HashedRows(population={self.population:g})"
@@ -153,9 +152,3 @@ class Examples:
         values = np.asarray(losses, dtype=np.float64)[self.kept]
         values = np.clip(np.where(np.isnan(values), 1.0, values), 0.0, 1.0)
         return np.clip(np.bincount(self.unit, values * self.shares, self.n_units), 0.0, 1.0)
-
-
-def _take(table: Any, order: npt.NDArray[np.int64]) -> Any:
-    if isinstance(table, pd.DataFrame):
-        return table.iloc[order]
-    return table.take(order) if isinstance(table, pa.Table) else table[order]

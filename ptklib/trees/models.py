@@ -114,7 +114,7 @@ class Model(ABC):
         found = np.empty((codes.shape[1], self.shape.n_trees, values.shape[2]))
         for rows, tree, leaves in self._visits(table, codes):
             found[rows, tree] = values[tree].take(leaves, axis=0)
-        return found.reshape(codes.shape[1], -1)
+        return found.reshape(codes.shape[1], int(np.prod(found.shape[1:])))  # also of no rows
 
     def leaf_indices(self, table: Any, codes: Codes) -> Floats:
         """Return the leaf of each row in each tree."""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.columns import as_numbers
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
-from ptklib.inputs import as_numbers
 from ptklib.names import check_name, refuse_duplicates
 from ptklib.privacy import Bounds
 

@@ -12,8 +12,9 @@ from typing import Any, Self
 import pandas as pd
 import pyarrow as pa
 
-from ptklib.applied import AppliedStates, Prefixed, as_table, features_of, names_of
+from ptklib.applied import AppliedStates, Prefixed, features_of, names_of
 from ptklib.exceptions import InvalidParameterError, SchemaError
+from ptklib.tables import as_arrow
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.featurizing import Ptk
@@ -77,18 +78,16 @@ class Featurizer(AppliedStates):
         return self
 
     def append(self, table: Any) -> Any:
-        """The table with the features as further columns: pandas (with its index), polars or pyarrow, as given.
+        """The table with the features as further columns: pandas (with its index) or polars as given, else Arrow.
 
         Raises
         ------
         InvalidRequest
-            The table is of none of these kinds, or a column that a PTK takes keys from is missing.
+            The table has no column names, or a column that a PTK takes keys from is missing.
         """
-        arrow = as_table(table)
-        if not isinstance(arrow, pd.DataFrame | pa.Table):
-            raise InvalidRequest("append takes a pandas, polars or pyarrow table")
         applied = self._applied()
         try:
+            arrow = table if isinstance(table, pd.DataFrame | pa.Table) else as_arrow(table)
             values = features_of(arrow, applied)
         except (SchemaError, InvalidParameterError) as error:
             raise InvalidRequest(str(error)) from error

@@ -81,20 +81,21 @@ def featurize(targetset_iter: Iterable[Any], ptks: Sequence[Ptk]) -> Iterator[pa
 
     Parameters
     ----------
-    targetset_iter : iterable of pyarrow, pandas or polars tables
-        With the columns that the PTKs' estimators take keys from.
+    targetset_iter : iterable of tables with column names
+        Of pyarrow, pandas, polars or what else `fit` reads, with the columns that the PTKs' estimators take keys from.
     ptks : sequence of Ptk
         As `Store.ptk` returns them.
     """
     import pyarrow as pa
 
-    from ptklib.applied import as_table
     from ptklib.exceptions import InvalidParameterError, SchemaError
+    from ptklib.tables import as_arrow
 
     for target in targetset_iter:
-        table = as_table(target)
-        if not isinstance(table, pa.Table):
-            table = pa.Table.from_pandas(table, preserve_index=False)
+        try:
+            table = as_arrow(target)
+        except SchemaError as error:
+            raise InvalidRequest(str(error)) from None
         featurized = table
         for ptk in ptks:
             try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import duration
 from ptkstore.domain.streams import ColumnType, Schema, Stream
+from ptkstore.errors import SchemaMismatch
 from ptkstore.sdk.policies import choice, policy_of, share_of, utc
 
 if TYPE_CHECKING:
@@ -147,12 +148,29 @@ class StreamMethods:
         return self._service.evolve_stream(stream, add_column, kind, default).schema.version
 
     def ingest(self, stream: str, table: Any, batch_id: str | None = None) -> IngestReply:
-        """Store the rows of a pyarrow Table or pandas DataFrame; a repeated `batch_id` stores nothing twice."""
-        import pyarrow as pa
+        """Store the rows of a table; a repeated `batch_id` stores nothing twice.
 
-        if not isinstance(table, pa.Table):
-            table = pa.Table.from_pandas(table, preserve_index=False)
-        return self._service.ingest(stream, table.replace_schema_metadata(None), batch_id)
+        Parameters
+        ----------
+        table : table with column names
+            Of pandas, polars or pyarrow; of anything else that exports Arrow or the dataframe protocol; a mapping of
+            columns, or a structured array.
+        batch_id : str, optional
+            Names the rows, so that sending them again stores them once.
+
+        Raises
+        ------
+        SchemaMismatch
+            The table has no column names, cannot be read, or does not have the columns of the stream.
+        """
+        from ptklib.exceptions import SchemaError
+        from ptklib.tables import as_arrow
+
+        try:
+            rows = as_arrow(table)
+        except SchemaError as error:
+            raise SchemaMismatch(str(error)) from None
+        return self._service.ingest(stream, rows, batch_id)
 
     def close_windows(self, stream: str, until: datetime | str | None = None) -> int:
         """Close the windows that have ended when event time stands at `until`; returns how many.

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrow_types import without_views
+
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
 _CELL_BYTES = 8  # no cell that a stream takes is longer, but for the text of a text
-_FORMS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 class Parts:
@@ -87,23 +88,12 @@ def _readable(table: pa.Table) -> pa.Table:
     """Texts as the API takes them; columns that hold nothing, but for times, without a place for it."""
     for index, field in enumerate(table.schema):
         given = table.column(index)
-        column = _without_views(given)
+        column = without_views(given)
         if _is_empty(column) and not pa.types.is_timestamp(column.type):
             column = pa.chunked_array([pa.nulls(len(column))])
         if column is not given:
             table = table.set_column(index, field.name, column)
     return table
-
-
-def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if not pa.types.is_dictionary(kind):
-        return column.cast(_FORMS[kind]) if kind in _FORMS else column
-    if kind.value_type not in _FORMS:
-        return column
-    form = _FORMS[kind.value_type]
-    chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(form)) for c in column.chunks]
-    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, form))
 
 
 def _is_empty(column: pa.ChunkedArray) -> bool:

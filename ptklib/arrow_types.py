@@ -1,0 +1,24 @@
+"""Types of Arrow that other libraries export and few functions of Arrow read."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def without_views(column: Any) -> Any:
+    """Return an Arrow column without runs or views of texts and bytes, which few functions of Arrow read."""
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        return without_views(pc.run_end_decode(column))
+    if kind in _WITHOUT_VIEWS:
+        return column.cast(_WITHOUT_VIEWS[kind])
+    if not pa.types.is_dictionary(kind) or kind.value_type not in _WITHOUT_VIEWS:
+        return column
+    form = _WITHOUT_VIEWS[kind.value_type]
+    if isinstance(column, pa.Array):
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(form))
+    chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(form)) for c in column.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, form))

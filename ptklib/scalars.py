@@ -1,0 +1,32 @@
+"""Single Python and numpy objects: which of them are numbers."""
+
+from decimal import Decimal
+
+import numpy as np
+
+
+def is_integer(value: object) -> bool:
+    """Return whether an object is an integer of Python or numpy; booleans are not.
+
+    numpy counts its ``timedelta64`` among the signed integers. A length of time is no number.
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def number_of(value: object) -> int | float | None:
+    """Return an integer, a float or a decimal number as an int or a float, and None for everything else.
+
+    Booleans are no numbers here. A decimal number without fractions is an integer; NaN stays NaN.
+    """
+    if is_integer(value):
+        return int(value)  # type: ignore[call-overload,no-any-return]
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if not isinstance(value, Decimal) or value.is_snan():
+        return None
+    whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+    return int(value) if whole else float(value)
+
+
+_DIGITS = 20
+"""More digits than 64-bit integers have; a decimal's exponent could name an integer that fills the memory."""
