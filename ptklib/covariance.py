@@ -23,6 +23,7 @@ from ptklib.moments import (
 )
 from ptklib.names import check_columns, refuse_duplicates
 from ptklib.once import once
+from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
 
@@ -174,11 +175,7 @@ class CovarianceMatrix(MomentSums):
         size, asked = len(self.required_columns()), self.n_components
         if asked is None:
             asked = size
-        if (
-            isinstance(asked, bool | np.bool_)
-            or not isinstance(asked, int | np.integer)
-            or not 1 <= asked <= size
-        ):
+        if not is_integer(asked) or not 1 <= asked <= size:
             raise InvalidParameterError("n_components must be an integer from 1 to the number of columns")
         return [f"component_{i}" for i in range(int(asked))]
 

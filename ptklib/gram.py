@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm
 
 from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
-from ptklib.privacy import Bounds, finite_number
+from ptklib.privacy import SQUARES_MOST, Bounds, finite_number
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ _SMALL_PRODUCT = 900_000
 """OpenBLAS multiplies below 10**6 multiplications without threads, by a faster kernel (20 columns: 18 ns a row
 instead of 32; with two busy cores, threads cost milliseconds a call)."""
 
-_NORM_MIN, _NORM_MAX = 1e-100, 1e100
+_NORM_MIN, _NORM_MAX = 1 / SQUARES_MOST, SQUARES_MOST
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,11 @@ def block_of(names: tuple[str, ...], bounds: object, max_norm: object) -> Block:
         return Block(names, np.zeros(size), np.ones(size), False, norm)
     if isinstance(bounds, Mapping) and set(bounds) != set(names):
         raise UnboundedSensitivityError("bounds must declare exactly the columns, each with (low, high)")
-    boxes = [Bounds.of(bounds[name] if isinstance(bounds, Mapping) else bounds, name) for name in names]
+    per_column = isinstance(bounds, Mapping)
+    boxes = [
+        Bounds.of(bounds[name] if per_column else bounds, name).within(SQUARES_MOST, name)  # type: ignore[index]
+        for name in names
+    ]
     centres = np.array([box.midpoint for box in boxes])
     if norm is not None and norm * norm >= size:
         norm = None  # the box is inside the ball

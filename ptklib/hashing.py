@@ -26,7 +26,7 @@ from ptklib.columns import as_column
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.keys import Bools, Ints, dense, integer_keys, is_text, is_whole, string_keys
-from ptklib.scalars import number_of
+from ptklib.scalars import is_integer, number_of
 
 Words = npt.NDArray[np.uint64]
 
@@ -58,9 +58,9 @@ class HashedDomain:
     @classmethod
     def of(cls, column: str, width: object, seed: object) -> "HashedDomain":
         """Read the number of buckets and the seed declared for `column`."""
-        if isinstance(width, bool) or not isinstance(width, int | np.integer) or not 2 <= width <= CELLS_MAX:
+        if not is_integer(width) or not 2 <= width <= CELLS_MAX:
             raise InvalidDomainError(f"hash_buckets of {column!r} must be an integer from 2 to {CELLS_MAX}")
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= _WORD:
+        if not is_integer(seed) or not 0 <= seed <= _WORD:
             raise InvalidParameterError("hash_seed must be an integer from 0 to 2**64 - 1")
         return cls(column, int(width), int(seed))
 

@@ -143,6 +143,7 @@ class MomentSums(NoisySums):
 
     @once
     def _plan(self) -> ReleasePlan:
+        self.table_schemas()  # refuses columns that would collide, and further parameters of a family
         epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
         if delta == 0:
             raise PrivacyParameterError(f"{type(self).__name__} adds Gaussian noise and needs delta > 0")

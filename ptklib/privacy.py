@@ -11,10 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
+from ptklib.scalars import is_integer
 
 EPSILON_MIN = 1e-6
 EPSILON_MAX = 10.0
 DELTA_LIMIT = 1e-2
+SUMS_MOST, SQUARES_MOST = 1e100, 1e60
+"""Limits of public bounds. At the least epsilon, the noise in a sum is below 1e25 times the bounds, and its variance
+is that squared: 1e250 for sums and 1e290 for sums of squares."""
 
 
 class PrivacyUnit(StrEnum):
@@ -33,7 +37,7 @@ class Relation(StrEnum):
 
 def finite_number(value: object, name: str) -> float:
     """Return `value` as a float, refusing booleans, strings, NaN and infinities."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+    if not (is_integer(value) or isinstance(value, float | np.floating)):
         raise PrivacyParameterError(f"{name} must be a number, not {type(value).__name__}")
     try:
         number = float(value)
@@ -94,6 +98,23 @@ class Bounds:
         if isinstance(pair, str) or not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
             raise InvalidParameterError(f"bounds for column {column!r} must be a pair (low, high)")
         return cls(pair[0], pair[1])
+
+    def within(self, most: float, column: str) -> Self:
+        """Return these bounds when sums of what lies between them stay within float64, with the noise in them.
+
+        Parameters
+        ----------
+        most : float
+            The largest absolute value of a bound, and one over the least half width: `SUMS_MOST` where values are
+            added, `SQUARES_MOST` where their squares are.
+        column : str
+        """
+        if max(abs(self.low), abs(self.high)) > most or self.half_width * most < 1 - 2**-40:
+            raise InvalidParameterError(
+                f"the bounds ({self.low:g}, {self.high:g}) of column {column!r} are too wide or too narrow: bounds lie "
+                f"within {-most:g} and {most:g}, and half their width is at least {1 / most:g}. Use another unit."
+            )
+        return self
 
     @property
     def midpoint(self) -> float:

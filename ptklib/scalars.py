@@ -1,11 +1,12 @@
 """Single Python and numpy objects: which of them are numbers."""
 
 from decimal import Decimal
+from typing import Any, TypeGuard
 
 import numpy as np
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int | np.integer[Any]]:
     """Return whether an object is an integer of Python or numpy; booleans are not.
 
     numpy counts its ``timedelta64`` among the signed integers. A length of time is no number.
@@ -19,7 +20,7 @@ def number_of(value: object) -> int | float | None:
     Booleans are no numbers here. A decimal number without fractions is an integer; NaN stays NaN.
     """
     if is_integer(value):
-        return int(value)  # type: ignore[call-overload,no-any-return]
+        return int(value)
     if isinstance(value, float | np.floating):
         return float(value)
     if not isinstance(value, Decimal) or value.is_snan():

@@ -18,8 +18,9 @@ from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
 from ptklib.once import once
-from ptklib.privacy import Bounds, PrivacyLoss
+from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss
 from ptklib.release import ReleasePlan, plan_release
+from ptklib.scalars import is_integer
 from ptklib.state import ReleasedState, TableSchema
 
 CENTERS, CELLS = "centers", "cells"
@@ -186,7 +187,10 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             raise InvalidParameterError("Clustering needs at least one column")
         if per_column and set(names) != set(self.bounds):
             raise UnboundedSensitivityError("bounds must declare exactly the columns to cluster")
-        return {name: Bounds.of(self.bounds[name] if per_column else self.bounds, name) for name in names}
+        return {
+            name: Bounds.of(self.bounds[name] if per_column else self.bounds, name).within(SQUARES_MOST, name)
+            for name in names
+        }
 
     def _box(self) -> Box:
         if not isinstance(self.scale, bool):
@@ -195,7 +199,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
 
     def _clusters(self) -> int:
         k = self.n_clusters
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= CLUSTERS_MAX:
+        if not is_integer(k) or not 1 <= k <= CLUSTERS_MAX:
             raise InvalidParameterError(f"n_clusters must be an integer from 1 to {CLUSTERS_MAX}")
         return int(k)
 

@@ -16,6 +16,7 @@ from ptklib.exceptions import InvalidDomainError, InvalidParameterError, StateMi
 from ptklib.keys import TEXT_BYTES_MAX, dense, integer_keys, string_keys
 from ptklib.mechanisms.grid import count_by
 from ptklib.mechanisms.partition import PartitionSelection
+from ptklib.scalars import is_integer
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,7 +48,7 @@ class SelectedKeys:
         """Read the type declared for `column`."""
         if kind not in KINDS:
             raise InvalidDomainError(f"select of {column!r} must be 'int64' or 'string'")
-        if isinstance(max_values, bool) or not isinstance(max_values, int | np.integer) or max_values < 1:
+        if not is_integer(max_values) or max_values < 1:
             raise InvalidParameterError("max_values must be a positive integer")
         if max_values > CELLS_MAX:
             raise InvalidDomainError(f"max_values must be at most {CELLS_MAX}")

@@ -67,8 +67,8 @@ class UserEmbeddings(Declared):
     rounds : int, default 10
         Steps of stochastic variational inference.
     batch_rate : float, optional
-        Probability of a user to take part in a step; 0.5 by default, 1 for the guarantee ``"record"``, which
-        sampling users does not help.
+        Probability of a user to take part in a step, at least 1e-12; 0.5 by default, 1 for the guarantee
+        ``"record"``, which sampling users does not help.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ import pyarrow as pa
 from ptklib.domains import Domain
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.names import refuse_duplicates
+from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
 
 ITEMS, USERS, COUNT = "items", "users", "count"
@@ -46,6 +47,6 @@ def user_names(k: int) -> list[str]:
 
 def whole(value: object, name: str, least: int, most: int) -> int:
     """Return `value` when it is an integer from `least` to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+    if not is_integer(value) or not least <= value <= most:
         raise InvalidParameterError(f"{name} must be an integer from {least} to {most}")
     return int(value)

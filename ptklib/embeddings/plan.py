@@ -10,6 +10,9 @@ from ptklib.embeddings.spectrum import rounding
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
+RATE_MIN = 1e-12
+"""Least share of users in a round: the variance of what is scaled up by it stays within float64."""
+
 UNIT = 2**20
 """Integers in the longest contribution of one user to a measurement of items."""
 
@@ -129,8 +132,8 @@ def plan_rounds(shape: Shape, epsilon: object, delta: object) -> Plan:
     budget, slack = check_epsilon(epsilon), check_delta(delta)
     if slack == 0:
         raise PrivacyParameterError("UserEmbeddings needs delta > 0: its noise is Gaussian")
-    if not 0 < shape.batch_rate <= 1:
-        raise InvalidParameterError("batch_rate must lie in (0, 1]")
+    if not RATE_MIN <= shape.batch_rate <= 1:
+        raise InvalidParameterError(f"batch_rate must lie in [{RATE_MIN:g}, 1]")
     if shape.guarantee == "record" and shape.batch_rate < 1:
         raise InvalidParameterError("the guarantee 'record' needs batch_rate=1: sampling users hides no row")
     return _planned(shape, budget, slack)

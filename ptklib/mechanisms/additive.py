@@ -14,6 +14,7 @@ from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.recording import note
 from ptklib.privacy import finite_number
+from ptklib.scalars import is_integer
 
 SCALE_MIN = 0.05
 """OpenDP accepts scale 0 and 1e-9 and then returns its input; epsilon <= 10 never needs a smaller scale."""
@@ -96,7 +97,7 @@ def _noised(
 
 def positive_integer(value: object, name: str) -> int:
     """Return `value` when it is a positive integer."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < 1:
+    if not is_integer(value) or value < 1:
         raise PrivacyParameterError(f"{name} must be a positive integer")
     return int(value)
 

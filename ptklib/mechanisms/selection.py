@@ -13,6 +13,7 @@ from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale, opendp, positive_integer
 from ptklib.mechanisms.recording import note
 from ptklib.privacy import PrivacyLoss, finite_number
+from ptklib.scalars import is_integer
 
 _VALUE_MAX = 2**62
 """Clamping to it moves no two values apart, so it is free; noise cannot overflow above it."""
@@ -268,7 +269,7 @@ def _rounded_up(exact: Fraction) -> float:
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+    if not is_integer(value):
         raise PrivacyParameterError("values and thresholds are integers")
     return max(-_VALUE_MAX, min(int(value), _VALUE_MAX))
 

@@ -19,6 +19,7 @@ from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.risks import ExactRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject, check_epsilons, subject_of
+from ptklib.scalars import is_integer
 
 MODELS_MAX = 1000
 
@@ -308,7 +309,7 @@ def _loss(subject: Subject, plan: Plan) -> PrivacyLoss:
 
 def check_models(models: object) -> int:
     """Return a usable number of models per round."""
-    if isinstance(models, bool) or not isinstance(models, int | np.integer) or not 1 <= models <= MODELS_MAX:
+    if not is_integer(models) or not 1 <= models <= MODELS_MAX:
         raise InvalidParameterError(f"models must be an integer from 1 to {MODELS_MAX}")
     return int(models)
 

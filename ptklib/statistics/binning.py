@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds, finite_number
+from ptklib.scalars import is_integer
 
 Floats = npt.NDArray[np.float64]
 
@@ -126,7 +127,7 @@ def _prefix_variance(n_nodes: int) -> float:
 
 
 def _is_integer(given: object) -> bool:
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+    return is_integer(given)
 
 
 def _even_edges(given: Any, bounds: Bounds, column: str) -> Floats:

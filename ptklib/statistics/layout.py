@@ -12,7 +12,7 @@ from ptklib.domains import Domain, product_size
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.mechanisms.grid import Grid
 from ptklib.names import check_columns, refuse_duplicates
-from ptklib.privacy import Bounds, finite_number
+from ptklib.privacy import SQUARES_MOST, SUMS_MOST, Bounds, finite_number
 from ptklib.release import Component
 from ptklib.state import TableSchema
 from ptklib.statistics.binning import Binning, binnings
@@ -23,8 +23,6 @@ _OF_SUMS = {"sum", "mean", "variance", "std"}
 _OF_SQUARES = {"variance", "std"}
 _OF_BINS = {"histogram", "quantiles"}
 QUANTILES_MAX = 99
-_SQUARE_MIN, _SQUARE_MAX = 1e-140, 1e140
-"""Half widths whose squares can be divided by 2**21, and added 2**40 times, within float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +201,7 @@ def lay_out(
     orders = _check_quantiles(quantiles)
     layout = Layout(checked, limits, asked, edges, orders if "quantiles" in asked else ())
     for name, bound in limits.items():
-        if layout.squares and not _SQUARE_MIN <= bound.half_width <= _SQUARE_MAX:
-            raise InvalidParameterError(f"the bounds of {name!r} are too wide or too narrow for squares")
+        bound.within(SQUARES_MOST if layout.squares else SUMS_MOST, name)
     product_size(checked, sum(c.size for c in layout.components()) // layout.n_groups)
     return layout
 

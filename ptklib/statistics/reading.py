@@ -1,5 +1,6 @@
 """Tables from accumulated noisy values: what is derived from them, and how sparse groups are read."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,16 +122,19 @@ def _ratios(
 ) -> tuple[Floats, float]:
     """Return the shrunken ratio of sums and counts of each group, and of groups without rows."""
     n_groups = len(count)
+    unit = math.ldexp(
+        1.0, math.frexp(reach)[1]
+    )  # a power of two changes no digit, and squares stay within float64
     given = NoisyRatios(
-        sums[:, None],
+        sums[:, None] / unit,
         count,
-        np.broadcast_to(np.asarray(variance, dtype=np.float64), n_groups),
+        np.broadcast_to(np.asarray(variance, dtype=np.float64) / unit / unit, n_groups),
         count_variance,
-        reach,
-        np.broadcast_to(np.asarray(covariance, dtype=np.float64), n_groups)[:, None],
+        reach / unit,
+        np.broadcast_to(np.asarray(covariance, dtype=np.float64) / unit, n_groups)[:, None],
     )
     ratios, overall = shrunken_ratios(given, tuple(len(domain) for domain in layout.domains))
-    return ratios[:, 0], float(overall[0])
+    return ratios[:, 0] * unit, float(overall[0]) * unit
 
 
 def _read_bins(

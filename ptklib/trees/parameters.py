@@ -9,7 +9,8 @@ import numpy as np
 from ptklib.domains import CELLS_MAX, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_columns
-from ptklib.privacy import Bounds, finite_number
+from ptklib.privacy import SUMS_MOST, Bounds, finite_number
+from ptklib.scalars import is_integer
 from ptklib.trees.binning import BINS_MAX, Feature
 from ptklib.trees.targets import Target
 
@@ -70,11 +71,7 @@ def output(value: object, n_trees: int, depth: int) -> str:
 
 def whole(value: object, name: str, low: int, high: int) -> int:
     """Return an integer parameter within a range."""
-    if (
-        isinstance(value, bool | np.bool_)
-        or not isinstance(value, int | np.integer)
-        or not low <= value <= high
-    ):
+    if not is_integer(value) or not low <= value <= high:
         raise InvalidParameterError(f"{name} must be an integer from {low} to {high}")
     return int(value)
 
@@ -135,7 +132,7 @@ def features(names: Any, bounds: Any, domains: Any, thresholds: Any, n_bins: Any
                 raise InvalidDomainError(f"the domain of {name!r} holds more than {BINS_MAX} values")
             found.append(Feature.of_domain(name, domain))
             continue
-        limits = Bounds.of(within[name], name)
+        limits = Bounds.of(within[name], name).within(SUMS_MOST, name)
         if name in cuts:
             found.append(Feature.cut_at(name, limits, _cuts(cuts[name], limits, name)))
         else:

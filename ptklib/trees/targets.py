@@ -11,7 +11,7 @@ from ptklib.columns import as_numbers
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.names import check_name, refuse_duplicates
-from ptklib.privacy import Bounds
+from ptklib.privacy import SUMS_MOST, Bounds
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ class Target:
         if (classes is None) == (label_bounds is None):
             raise InvalidParameterError("give either classes=[...] or label_bounds=(low, high)")
         if classes is None:
-            return cls(column, bounds=Bounds.of(label_bounds, column))
+            return cls(column, bounds=Bounds.of(label_bounds, column).within(SUMS_MOST, column))
         domain = Domain.of(column, classes)
         if not 2 <= len(domain) <= CLASSES_MAX:
             raise InvalidDomainError(f"classes must hold from 2 to {CLASSES_MAX} values")

@@ -15,6 +15,7 @@ from ptklib.profiling.closed_form.facts import Facts
 from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.subjects import check_epsilons
+from ptklib.scalars import is_integer
 from ptklib.spec import estimator_from_spec
 
 NO_LOSS = PrivacyLoss(0.0, 0.0, {"name": "Composed", "events": []})
@@ -141,6 +142,6 @@ def _least(formula: Callable[[float], float], target: float, most: int) -> Answe
 
 
 def _public(rows: object) -> int:
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
+    if not is_integer(rows) or rows < 0:
         raise InvalidParameterError("rows must be an integer, 0 or more, or a RowCount")
     return int(rows)
