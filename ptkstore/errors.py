@@ -19,6 +19,7 @@
     │   └── StillAtWork        the first request under this key has not ended
     ├── Unavailable        wait and retry
     │   ├── TooManyRequests    more in a while than one caller may send
+    │   ├── RowsLost           the online store lost the rows of a published version
     │   └── CatalogOutdated    the catalog is of another schema; upgrade it, or the program
     ├── OutcomeUnknown     look before acting
     └── InvariantBroken    page someone
@@ -151,6 +152,12 @@ class TooManyRequests(Unavailable):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class RowsLost(Unavailable):
+    """The online store lost the rows of a published version: no answer of it tells what was released."""
+
+    code = "rows-lost"
 
 
 class CatalogOutdated(Unavailable):

@@ -14,6 +14,7 @@ from ptkstore.wiring import Service
 from workers import process
 from workers.app import make_app
 from workers.life import Life
+from workers.online_check import keep_checking
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
@@ -27,6 +28,7 @@ def _own_logging(**_: object) -> None:
 def _live(**_: object) -> None:
     """Show life from the processes that do the jobs: the one that forks them should have no thread."""
     Life(process.service(), ProcessRole.WORKER).keep_showing()
+    keep_checking(process.service())
 
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator]

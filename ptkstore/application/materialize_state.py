@@ -30,13 +30,15 @@ def materialize_state(
     """Stage the PTK's next placed version out of sight, flip to it, then let its subscribers be told.
 
     A deregistered PTK shows nothing any more: its views are taken away here, by a job, so that no crash leaves them.
-    Its subscribers still hear of what the lake got.
+    Its subscribers still hear of what the lake got. Where no version is new, the shown one is written again: its rows
+    may have been lost (`materialize_ptk`).
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
         spec = uow.ptks.lock(ptk_id)
         placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
-        version = uow.versions.get(ptk_id, job.position + 1) if placed > job.position else None
+        number = min(job.position + 1, placed)
+        version = uow.versions.get(ptk_id, number) if number else None
     if spec is None:
         features.withdraw(ptk_id)
     elif version is not None:
@@ -45,7 +47,7 @@ def materialize_state(
         steps.reached("staged-online", job.id)
         features.flip(state)
         steps.reached("flipped", job.id)
-    position = job.position if version is None else version.number
+    position = max(job.position, number)
     with begin() as uow:
         # deregistered meanwhile: withdraw in another round
         left = spec is not None and uow.ptks.lock(ptk_id) is None

@@ -30,7 +30,10 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
         newest = uow.versions.latest(ptk_id)
         placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
         if newest is not None and to == newest.number:
-            raise InvalidRequest(f"version {to} of {ptk_id} is the newest already")
+            raise InvalidRequest(
+                f"version {to} of {ptk_id} is the newest already; if its rows online are lost,"
+                f" `ptk materialize {ptk_id}` writes them again"
+            )
         if newest is None or not 1 <= to <= placed:
             raise UnknownName("published version", f"{ptk_id} v{to}")
         if repeated_version(newest.content) == to:

@@ -79,3 +79,14 @@ def version_number(text: str) -> int:
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise InvalidRequest(f"{text!r} is no version; write 3 or v3")
     return int(digits)
+
+
+@answers
+def materialize(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+    """Write the newest version's rows online again, after the online store lost them; it costs no budget."""
+    with opened(home) as store:
+        version = store.materialize(ptk_id)
+    if as_json:
+        print_json({"ptk": ptk_id, "version": version})
+    else:
+        console.print(f"workers write {ptk_id} v{version} online again", highlight=False)

@@ -82,6 +82,7 @@ class Action(StrEnum):
     PTK_DEREGISTER = "ptk.deregister"
     PTK_NOTIFY = "ptk.notify"
     PTK_ROLL_BACK = "ptk.roll-back"
+    PTK_MATERIALIZE = "ptk.materialize"
     STATE_READ = "state.read"
     STATE_TRACE = "state.trace"
     EVENT_FOLLOW = "event.follow"
@@ -154,6 +155,7 @@ RULES: dict[Action, Rule] = {
     Action.PTK_DEREGISTER: _rule(_D, _A, own=True),
     Action.PTK_NOTIFY: _rule(_D, own=True),
     Action.PTK_ROLL_BACK: _rule(_D, own=True),
+    Action.PTK_MATERIALIZE: _rule(_D, _A, own=True),
     Action.STATE_READ: _rule(_D, _C, _O),
     Action.STATE_TRACE: _rule(_D, _C, _O, _A),
     Action.EVENT_FOLLOW: _rule(_D, _C),

@@ -70,8 +70,13 @@ class FeatureStore(Protocol):
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """One mapping of feature name to value (None where nothing was released) per entity row.
 
-        Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature.
+        Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature,
+        `RowsLost` where a version that is served has no rows any more.
         """
+        ...
+
+    def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
+        """Those of these PTKs, all of them served, whose newest version has no rows any more."""
         ...
 
     def withdraw(self, ptk_id: str) -> None:

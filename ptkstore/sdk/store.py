@@ -219,6 +219,19 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         split_ptk_id(ptk_id)
         return self._service.rollback_ptk(ptk_id, to).number
 
+    def materialize(self, ptk_id: str) -> int:
+        """Have workers write the rows of the newest version online again; returns its number, costs no budget.
+
+        For an online store that lost them. Repeating it is harmless.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK, or it has no published version.
+        """
+        split_ptk_id(ptk_id)
+        return self._service.materialize_ptk(ptk_id)
+
     def diff(self, ptk_id: str, one: int, other: int) -> VersionDiff:
         """What differs between two published versions: facts of their manifests, rows and columns of their tables."""
         split_ptk_id(ptk_id)

@@ -244,6 +244,12 @@ class RolledBack(Wire):
     version: int
 
 
+class Materialized(Wire):
+    """The newest version, whose rows workers write online again."""
+
+    version: int
+
+
 class Told(Wire):
     """How many subscriptions will hear of the newest version once more."""
 

@@ -46,6 +46,7 @@ RECORDED: Mapping[str, tuple[Action, _Subject]] = {
     "deregister_ptk": (Action.PTK_DEREGISTER, _PTK),
     "notify_new_ptk_state": (Action.PTK_NOTIFY, _PTK),
     "rollback_ptk": (Action.PTK_ROLL_BACK, _PTK),
+    "materialize_ptk": (Action.PTK_MATERIALIZE, _PTK),
     "subscribe_to_ptk": (Action.SUBSCRIPTION_CREATE, _PTK),
     "unsubscribe": (Action.SUBSCRIPTION_DELETE, _SUBSCRIPTION),
     "rotate_secret": (Action.SUBSCRIPTION_ROTATE, _SUBSCRIPTION),

@@ -19,6 +19,7 @@ from ptkstore.application import (
     export_ledger,
     forget_unit,
     ingest_records,
+    materialize_ptk,
     odometers,
     read_exposure,
     read_ledger,
@@ -264,6 +265,16 @@ class Service(Subscribing, Telling, TeamCoding):
     def rollback_ptk(self, ptk_id: str, to: int) -> Version:
         """See `application.rollback_ptk`."""
         return rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock)
+
+    def materialize_ptk(self, ptk_id: str) -> int:
+        """See `application.materialize_ptk`."""
+        return materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
+
+    def repair_online(self) -> tuple[str, ...]:
+        """See `application.materialize_ptk`."""
+        return materialize_ptk.repair_online(
+            begin=self.begin, read=self.read, clock=self.clock, features=self.features
+        )
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> diff_versions.VersionDiff:
         """See `application.diff_versions`."""

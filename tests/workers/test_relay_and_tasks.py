@@ -19,7 +19,7 @@ from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
-from workers import process, relay, schedule
+from workers import online_check, process, relay, schedule
 from workers.app import make_app
 from workers.broker import Broker
 from workers.life import Life
@@ -234,6 +234,27 @@ def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str]
     again = whole[:3] if where == "close_windows" else whole
     assert calls == first + again
     assert "IntegrityError" in written()
+    assert CANARY not in written()
+
+
+@pytest.mark.parametrize("error", [Unavailable(CANARY), ValueError(CANARY), MemoryError(CANARY)])
+def test_a_check_of_online_rows_that_fails_is_logged_as_a_code_and_made_again(
+    error: Exception, written: Callable[[], str]
+) -> None:
+    answers: list[Exception | tuple[str, ...]] = [error, ("taxi.speed",), ()]
+
+    class Store:
+        def repair_online(self) -> tuple[str, ...]:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    while answers:
+        online_check.check_once(Store())  # type: ignore[arg-type]
+    told = [json.loads(line) for line in written().splitlines()]
+    code = error.code if isinstance(error, Unavailable) else type(error).__name__
+    assert [(line["job"], line["code"]) for line in told] == [("-", code), ("taxi.speed", "online-rows-lost")]
     assert CANARY not in written()
 
 

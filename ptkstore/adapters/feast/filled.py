@@ -36,6 +36,11 @@ def filled_name(view: str) -> str:
     return f"{view}__{FILLED}"
 
 
+def source_of(filled: str) -> str:
+    """The view whose rows it fills."""
+    return filled.removesuffix(f"__{FILLED}")
+
+
 def is_filled(view: str) -> bool:
     """Whether a name is that of such a view."""
     return view.endswith(f"__{FILLED}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     from feast.protos.feast.types.EntityKey_pb2 import EntityKey
 
 
+Check = Callable[["FeatureView", Sequence["EntityKey"]], None]
+
+
 def look_up(
-    session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]]
+    session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]], check: Check
 ) -> list[dict[str, Any]]:
-    """One mapping of feature name to value per entity row; all features of one view are of one version."""
+    """One mapping of feature name to value per entity row; all features of one view are of one version.
+
+    `check` is called with a view that has no row of any of these entities, and with their keys.
+    """
     by_view = grouped(features)
     names = [name for wanted in by_view.values() for name in wanted]
     answer: list[dict[str, Any]] = [dict.fromkeys(names) for _ in entities]
@@ -33,10 +39,17 @@ def look_up(
         from ptkstore.adapters.feast.backends import FOREIGN, foreign_rows
 
         try:
-            for row, cells in zip(answer, online.read_rows(session, view, keys, wanted), strict=True):
-                row.update({feature: python_value(cells[feature]) for feature in wanted if feature in cells})
+            found = online.read_rows(session, view, keys, wanted)
+            values = [
+                {feature: python_value(cells[feature]) for feature in wanted if feature in cells}
+                for cells in found
+            ]
         except FOREIGN:
             raise foreign_rows() from None
+        for row, known in zip(answer, values, strict=True):
+            row.update(known)
+        if all(value is None for known in values for value in known.values()):
+            check(view, keys)
     return answer
 
 

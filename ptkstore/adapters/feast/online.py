@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,8 +43,28 @@ def read_rows(
     """The features of each key that has any."""
     with one_thread(session):
         # A list of our own: Feast's Redis store appends to the one it gets.
-        found = session.online.online_read(session.config, view, list(keys), list(features))
+        try:
+            found = session.online.online_read(session.config, view, list(keys), list(features))
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return [{} for _ in keys]  # the file was lost, and with it the rows
     return [values or {} for _, values in found]
+
+
+def make_place(session: Session, view: FeatureView) -> None:
+    """Where rows of a view can be written, if the file in which they were was lost; repeatable."""
+    if session.config.online_store.type == "sqlite":
+        with one_thread(session):
+            session.online.update(session.config, [], [view], [], [], partial=True)
+
+
+def has_hash(session: Session, view: FeatureView) -> bool:
+    """Whether packed rows of this version are there; True where rows are not packed."""
+    if session.packed is None:
+        return True
+    client: Any = session.packed._get_client(session.config.online_store)
+    return bool(client.exists(session.packed.hash_key(session.config, view)))
 
 
 def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:

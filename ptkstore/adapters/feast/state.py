@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -31,10 +32,16 @@ class StateRows:
     def version(self, session: Session, ptk_id: str) -> int | None:
         """The version that the row of a PTK tells; None without a row."""
         self._ensure(session)
-        keys = [entity_key((STATE_KEY,), (key_value(STATE_VIEW, STATE_KEY, False, ptk_id),))]
-        (row,) = online.read_rows(session, state_view(self._history), keys, ["version"])
-        cell = row.get("version")
-        return cell.int64_val if cell is not None and cell.WhichOneof("val") else None
+        return self.versions(session, [ptk_id])[0]
+
+    def versions(self, session: Session, ptk_ids: Sequence[str]) -> list[int | None]:
+        """The version that the row of each PTK tells; needs no lock."""
+        keys = [
+            entity_key((STATE_KEY,), (key_value(STATE_VIEW, STATE_KEY, False, ptk_id),)) for ptk_id in ptk_ids
+        ]
+        rows = online.read_rows(session, state_view(self._history), keys, ["version"])
+        cells = [row.get("version") for row in rows]
+        return [cell.int64_val if cell is not None and cell.WhichOneof("val") else None for cell in cells]
 
     def write(self, session: Session, state: PublishedState) -> None:
         """Make the row tell this version; one step for every reader."""
@@ -63,6 +70,7 @@ class StateRows:
 
     def _ensure(self, session: Session) -> None:
         if flips.served_version(session, STATE_VIEW) is not None:
+            online.make_place(session, state_view(self._history))
             return
         empty = empty_state_table()
         path = self._history.path(STATE_VIEW, 0)

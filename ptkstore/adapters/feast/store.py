@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import computed, filled, flips, online
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.lookup import grouped, look_up, resolved, through_feast
-from ptkstore.adapters.feast.names import PROJECT, checked_column, view_name
+from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, checked_column, view_name
 from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
 from ptkstore.domain.serving import COMPUTED, Serving
-from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, SchemaMismatch, Unavailable
+from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, RowsLost, SchemaMismatch, Unavailable
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
     from feast import FeatureView
+    from feast.protos.feast.types.EntityKey_pb2 import EntityKey
 
     from ptkstore.adapters.feast.packed import PackedRedisOnlineStore
     from ptkstore.adapters.feast.packed.direct import DirectReads, Part
@@ -98,9 +100,49 @@ class FeastFeatureStore:
                 answer = self._look_up_directly(session, session.packed, features, entities)
             if answer is not None:
                 return answer
-            if _on_demand(grouped(features)):
+            if _on_demand(views := grouped(features)):
+                self._check_sources(session, [name for name, _ in views])
                 return through_feast(session, features, entities)
-            return look_up(session, features, entities)
+            return look_up(session, features, entities, partial(self._check_rows, session))
+
+    def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
+        """Those of these PTKs, all of them served, whose newest version has no rows any more."""
+        with self._sessions.use() as session:
+            told = dict(zip(ptk_ids, self._state.versions(session, ptk_ids), strict=True))
+            gone = {ptk_id for ptk_id, version in told.items() if version is None}
+            if session.packed is not None:
+                for view in session.registry.list_feature_views(PROJECT):
+                    ptk_id = view.tags.get(PTK_TAG)
+                    if ptk_id in told and ptk_id not in gone and not online.has_hash(session, view):
+                        gone.add(ptk_id)
+            return frozenset(gone)
+
+    def _check_rows(self, session: Session, view: FeatureView, keys: Sequence[EntityKey]) -> None:
+        """`RowsLost` if a view without a row of these keys has none at all, because the online store lost them.
+
+        Each version has a row in `ptk_state`, in the same store. Nothing is asked where any row was found.
+        """
+        ptk_id = view.tags.get(PTK_TAG)
+        if ptk_id is not None:
+            if self._state.versions(session, [ptk_id]) == [None] or not online.has_hash(session, view):
+                raise _rows_lost(view.name)
+        elif view.name == STATE_VIEW:
+            for key in keys:
+                if self._is_served(session, key.entity_values[0].string_val):
+                    raise _rows_lost(STATE_VIEW)
+
+    def _check_sources(self, session: Session, names: Iterable[str]) -> None:
+        """The same of the views that others fill: what stands in for a row must not stand in for all of them."""
+        for name in names:
+            view = flips.served_view(session, filled.source_of(name)) if filled.is_filled(name) else None
+            if view is not None:
+                self._check_rows(session, view, ())
+
+    def _is_served(self, session: Session, ptk_id: str) -> bool:
+        with suppress(InvalidRequest):  # no PTK is named so
+            views = self._history.views(view_name(ptk_id, "", 1))
+            return any(flips.served_version(session, view) is not None for view in views)
+        return False
 
     def _look_up_directly(
         self,
@@ -276,6 +318,13 @@ def _parts(
             return None
         parts.append(part)
     return tuple(parts)
+
+
+def _rows_lost(view: str) -> RowsLost:
+    return RowsLost(
+        f"the online store has lost the rows of {view}; workers write those of the newest version again within"
+        " minutes, or at once after `ptk materialize PTK`"
+    )
 
 
 def _on_demand(views: Iterable[tuple[str, int | None]]) -> bool:

@@ -26,6 +26,7 @@ from ptkstore.wire.ptks import (
     AdmissionOut,
     Exchanged,
     ExchangeIn,
+    Materialized,
     ProfileOut,
     PtkIn,
     PtkOut,
@@ -197,6 +198,15 @@ def deregister_ptk(ptk_id: PtkName, caller: WhoAsks) -> None:
 def notify(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
     """Tell subscribers of the newest version once more."""
     return {"subscriptions": caller.service.notify_new_ptk_state(ptk_id)}
+
+
+@resource.route("POST", "/ptks/{ptk_id}/materialize", Action.PTK_MATERIALIZE, response_model=Materialized)
+def materialize(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
+    """Have the rows of the newest version written online again.
+
+    For an online store that lost them. It costs no budget, and repeating it is harmless.
+    """
+    return {"version": caller.service.materialize_ptk(ptk_id)}
 
 
 @resource.route("POST", "/ptks/{ptk_id}/rollback", Action.PTK_ROLL_BACK, response_model=RolledBack)

@@ -265,6 +265,11 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         made = self._http.send("POST", path_of("ptks", ptk_id, "rollback"), json={"to": to}, repeatable=True)
         return PublishedVersion(ptk_id, read(made, lambda one: int(one["version"])), "", {})
 
+    def materialize_ptk(self, ptk_id: str) -> int:
+        """Have the newest version's rows written online again; repeatable."""
+        made = self._http.send("POST", path_of("ptks", ptk_id, "materialize"), repeatable=True)
+        return read(made, lambda one: int(one["version"]))
+
     def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
         """What differs between two published versions, compared here."""
         return difference(

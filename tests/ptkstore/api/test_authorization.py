@@ -67,6 +67,7 @@ EXPECTED: dict[tuple[str, str], tuple[set[Role], str]] = {
     ("DELETE", "/v1/ptks/{ptk_id}"): ({D, A}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/notify"): ({D}, OWN),
     ("POST", "/v1/ptks/{ptk_id}/rollback"): ({D}, OWN),
+    ("POST", "/v1/ptks/{ptk_id}/materialize"): ({D, A}, OWN),
     ("GET", "/v1/ptks/{ptk_id}/versions"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/evaluations"): ({D, C, O}, ""),
     ("GET", "/v1/ptks/{ptk_id}/versions/{number}/manifest"): ({D, C, O}, ""),

@@ -210,6 +210,9 @@ class SeenViews:
     def withdraw(self, ptk_id: str) -> None:
         self.shown.pop(ptk_id, None)
 
+    def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
+        return frozenset(ptk_ids) - self.shown.keys()
+
 
 class World:
     """The service and the parts a test holds in its hand."""

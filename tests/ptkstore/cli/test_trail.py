@@ -37,6 +37,7 @@ CHANGING = {
     "set-config": "ptk.update",
     "set-target": "ptk.update",
     "rollback": "ptk.roll-back",
+    "materialize": "ptk.materialize",
     "subscribe": "subscription.create",
     "redeliver": "subscription.redeliver",
     "disable": "subscription.disable",
@@ -83,7 +84,7 @@ NO_ACTS = {
         "check_sandbox",
     ),
     # what the service does by itself
-    *("show_life", "work_on", "work_until_idle", "due_deliveries"),
+    *("show_life", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
 }
 
 
@@ -165,6 +166,7 @@ def test_whatever_a_command_changes_is_on_record(
             "apply": ([repository(tmp_path / "team", "0.15")], 0),
             "set-config": (["taxi.speed", str(config)], 0),
             "set-target": (["taxi.speed", "0.3"], 0),
+            "materialize": (["taxi.speed"], 0),
             "rollback": (["taxi.speed", "--to", "1"], 0),
             "subscribe": (["taxi.speed", "--endpoint", webhook_receiver.endpoint()], 0),
             "ledger export": (["taxi", "-o", str(tmp_path / "report.json")], 0),

@@ -1,4 +1,4 @@
-"""`ptk diff` and `ptk rollback`."""
+"""`ptk diff`, `ptk rollback` and `ptk materialize`."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ def test_rollback_elects_a_new_version(ptk: Line) -> None:
     assert "newest already" in ptk.refused("rollback", PTK, "--to", "3", code=2)
 
 
+def test_materialize_has_the_newest_version_written_online_again(ptk: Line) -> None:
+    assert ptk.json("materialize", PTK) == {"ptk": PTK, "version": 2}
+    assert "v2" in ptk.run("materialize", PTK).output
+    assert f"ptk materialize {PTK}" in ptk.refused("rollback", PTK, "--to", "2", code=2)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -51,6 +57,7 @@ def test_rollback_elects_a_new_version(ptk: Line) -> None:
         (("diff", "taxi", "1", "2"), 2, "PTK id"),
         (("rollback", PTK, "--to", "9"), 2, "v9"),
         (("rollback", PTK, "--to", "-1"), 2, "no version"),
+        (("materialize", "taxi.nobody"), 2, "taxi.nobody"),
         (("rollback", "taxi.nobody", "--to", "1"), 2, "taxi.nobody"),
     ],
 )

@@ -6,9 +6,10 @@ import inspect
 import json
 import re
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -309,6 +310,30 @@ def test_a_version_is_compared_and_published_again(store: Store, world: World) -
         )
         == [e.UnknownName] * 4
     )
+
+
+def test_lost_rows_are_told_and_written_again(store: Store, world: World) -> None:
+    world.stream()
+    world.register()
+    assert refusals(lambda: store.materialize("taxi.speed"), lambda: store.materialize("x")) == [
+        e.UnknownName,
+        e.InvalidRequest,
+    ]
+    world.publish(0)
+    del world.service.__dict__["features"]  # Feast itself, from here on
+    assert store.materialize("taxi.speed") == 1
+    world.work("flip")
+    asked = ["taxi__speed:speed_mean"], [{"hour": 99}]
+    assert store.look_up(*asked) == [{"speed_mean": None}]
+    online = world.service.settings.root / "feast" / "online.db"
+    with closing(sqlite3.connect(online)) as file:
+        file.execute("DROP TABLE ptk_ptk_state")
+        file.commit()
+    with pytest.raises(e.RowsLost, match="ptk materialize"):
+        store.look_up(*asked)
+    assert store.materialize("taxi.speed") == 1
+    world.work("flip")
+    assert store.look_up(*asked) == [{"speed_mean": None}]
 
 
 def test_a_window_is_traced_to_the_versions_that_its_rows_went_into(store: Store, world: World) -> None:

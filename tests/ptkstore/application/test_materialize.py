@@ -1,0 +1,67 @@
+"""Rows that the online store lost: written again on request, and found by the self-check."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.errors import UnknownName
+from tests.ptkstore.application.world import World
+
+PTK = "taxi.speed"
+
+
+@pytest.fixture
+def published(world: World) -> World:
+    """A PTK with two versions shown."""
+    world.register()
+    for day in range(2):
+        world.publish(day)
+    return world
+
+
+def test_the_newest_version_is_written_again_and_nobody_is_told_twice(
+    published: World, webhook_receiver: WebhookReceiver
+) -> None:
+    _, secret = published.service.subscribe_to_ptk(PTK, webhook_receiver.endpoint())
+    webhook_receiver.trust(secret)
+    published.views.shown.clear()
+    published.views.staged.clear()
+    assert published.service.materialize_ptk(PTK) == 2
+    assert published.service.materialize_ptk(PTK) == 2
+    published.work("flip", "notify")
+    assert published.views.staged == [(PTK, 2)]
+    assert published.views.shown == {PTK: 2}
+    flip = published.cursor(JobKind.FLIP, PTK)
+    assert (flip.position, flip.state) == (2, JobState.IDLE)
+    assert not webhook_receiver.accepted
+    published.publish(2)
+    assert published.views.shown == {PTK: 3}
+
+
+def test_what_has_no_version_cannot_be_written(world: World) -> None:
+    with pytest.raises(UnknownName, match="PTK"):
+        world.service.materialize_ptk(PTK)
+    world.register()
+    with pytest.raises(UnknownName, match="published version"):
+        world.service.materialize_ptk(PTK)
+
+
+def test_the_check_finds_lost_rows_tells_the_owner_once_and_has_them_written(published: World) -> None:
+    published.register("other")
+    assert published.service.repair_online() == ()
+    published.views.shown.clear()
+    assert published.service.repair_online() == (PTK,)
+    assert published.service.repair_online() == ()  # a worker is about to write them
+    assert published.notices() == [(PTK, "online-rows-lost")]
+    published.work("flip")
+    assert published.views.shown == {PTK: 2}
+    assert published.service.repair_online() == ()
+
+
+def test_a_deregistered_ptk_is_not_missed(published: World) -> None:
+    published.service.deregister_ptk(PTK)
+    published.work("flip")
+    assert published.views.shown == {}
+    assert published.service.repair_online() == ()

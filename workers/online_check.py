@@ -1,0 +1,35 @@
+"""The self-check of online rows: versions whose rows the online store lost are found, told and written again."""
+
+from __future__ import annotations
+
+import time
+
+from ptkstore.adapters.world import log_code
+from ptkstore.application.essential_thread import EssentialThread
+from ptkstore.application.materialize_ptk import ROWS_LOST
+from ptkstore.errors import PtkStoreError
+from ptkstore.wiring import Service
+
+EVERY_SECONDS = 60.0
+
+
+def keep_checking(service: Service) -> None:
+    """Check from a thread, as long as this process lives."""
+    EssentialThread(lambda: _check(service), "online-check").start()
+
+
+def _check(service: Service) -> None:
+    while True:
+        time.sleep(EVERY_SECONDS)
+        check_once(service)
+
+
+def check_once(service: Service) -> None:
+    """One look; trouble with it, whatever it is, does not keep the next look from being made."""
+    try:
+        for ptk_id in service.repair_online():
+            log_code("online rows are written again", ptk_id, ROWS_LOST)
+    except PtkStoreError as error:
+        log_code("online rows not checked", "-", error.code)
+    except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
+        log_code("online rows not checked", "-", type(error).__name__)
