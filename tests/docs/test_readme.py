@@ -1,4 +1,4 @@
-"""What the README shows runs as it is written."""
+"""What the README and the pages that it leads to show runs as it is written."""
 
 from __future__ import annotations
 
@@ -48,10 +48,17 @@ def test_the_python_example_prints_what_it_promises_and_the_same_when_run_again(
     assert "taxi__speed_by_hour__mph_mean" in first
 
 
-def test_every_command_of_the_readme_exists_with_the_options_it_shows(readme: str) -> None:
-    commands = re.findall(
-        r"^(?:\.venv/bin/)?ptk (.+?)(?:\s+#.*)?$", readme.replace("\\\n", " "), re.MULTILINE
-    )
+def test_the_example_of_the_library_prints_the_loss_and_a_table(readme: str, tmp_path: Path) -> None:
+    marked = readme[readme.index("<!-- example of the library: tested as it stands -->") :]
+    example, shown = re.findall(r"```(?:python)?\n(.*?)```", marked, re.DOTALL)[:2]
+    printed = printed_by(example, tmp_path).splitlines()
+    assert [line.split()[:2] for line in printed[:2]] == [line.split()[:2] for line in shown.splitlines()[:2]]
+    assert len(printed) == len(shown.splitlines())
+
+
+def test_every_command_of_the_quickstart_exists_with_the_options_it_shows(repository: Path) -> None:
+    page = (repository / "docs/guide/quickstart.md").read_text()
+    commands = re.findall(r"^(?:\.venv/bin/)?ptk (.+?)(?:\s+#.*)?$", page.replace("\\\n", " "), re.MULTILINE)
     assert len(commands) >= 8
     for command in commands:
         words = command.replace(" &", "").split()
@@ -76,7 +83,8 @@ def leads_nowhere(page: Path, link: str) -> bool:
 
 
 def test_every_file_and_heading_the_docs_link_to_is_there(repository: Path) -> None:
-    pages = [repository / "README.md", *sorted((repository / "docs").rglob("*.md"))]
+    tops = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "ptklib/README.md")
+    pages = [*(repository / top for top in tops), *sorted((repository / "docs").rglob("*.md"))]
     links = [
         (page, link)
         for page in pages
