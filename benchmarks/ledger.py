@@ -1,4 +1,7 @@
-"""Measures the ledger: `make bench-ledger`. Charges over 365 blocks at 16 orders, durable, by 16 writers at once."""
+"""Measures the ledger: `make bench-ledger`. Charges over 365 blocks at 16 orders, durable, by 16 writers at once.
+
+Also how long it takes to find due work in a catalog of many jobs.
+"""
 
 import json
 import sqlite3
@@ -19,6 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
+from benchmarks import ledger_jobs  # noqa: E402
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.charging import charge_of  # noqa: E402
@@ -168,6 +172,9 @@ def rows() -> list[Row]:
                     direction="min",
                 ),
             ]
+    with databases() as few, databases() as many:
+        for name in few:
+            found += ledger_jobs.rows(name, few[name], many[name])
     for state, alike, where in (("", True, ""), ("-unlike", False, ", no order with room in all")):
         few, many = (microseconds_to_decide(n, alike=alike) for n in (365, 3_650))
         found += [

@@ -156,7 +156,7 @@ def main() -> int:
     log_no_texts()
     service = process.make_service()
     broker = Broker(make_app(service.broker_url))
-    relay = Relay(partial(service.due, deliveries=False), broker.hint, broker.waiting)
+    relay = Relay(service.due_for_workers, broker.hint, broker.waiting)
     deliverer = Deliverer(service, stop).start()
     well = partial(deliverer.passed_within, STALLED_SECONDS)
     hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop, well).start()

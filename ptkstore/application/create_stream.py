@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from ptkstore.domain.policies import policy_in, policy_text
 from ptkstore.domain.stream_differences import policy_differences
-from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.streams import Policy, Stream, present_origin
 from ptkstore.errors import CatalogBehind, NameTaken
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.world import Clock
+
+
+def origin_for(name: str, window: timedelta, *, begin: Begin, clock: Clock) -> datetime:
+    """The origin of a stream that is created without one: that which it has already, or the present window's start."""
+    with begin() as uow:
+        known = next((stream for stream in uow.streams.all() if stream.name == name), None)
+    return present_origin(clock.now(), window) if known is None else known.policy.origin
 
 
 def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:

@@ -22,7 +22,7 @@ def create(
     delta: Annotated[float, typer.Option(help="What a block may lose in all.")] = 0.0,
     window: Annotated[str, typer.Option(help="Length of a tumbling window, such as 1d.")] = "1d",
     origin: Annotated[
-        str | None, typer.Option(help="UTC start of the first window; today by default.")
+        str | None, typer.Option(help="UTC start of the first window; the present window by default.")
     ] = None,
     lateness: Annotated[str | None, typer.Option(help="How late rows may come.")] = None,
     future_skew: Annotated[str, typer.Option(help="How far ahead of the clock a row's time may lie.")] = "5m",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from ptkstore.domain.names import team_of
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvariantBroken
 
@@ -48,6 +49,25 @@ WHILE_KEPT = (
 
 DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
 """What the relay does by itself, many at once; all else is hinted to workers."""
+
+WAIT_FOR_TICKS = (JobKind.PLACE, JobKind.FLIP, JobKind.EVALUATE)
+"""Jobs that are due at a publish tick, which is at most 20 minutes away."""
+
+RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
+"""Jobs that run the code of a PTK's trainer."""
+
+LONGEST_LEASE = timedelta(hours=1)
+"""The settings allow no longer one: a lease that ends later was given by a clock that had jumped ahead."""
+
+
+def latest_due(kind: JobKind) -> timedelta:
+    """How far ahead of the clock a job can be due: one that is due later was put off by a clock that had jumped ahead.
+
+    A job is put off for a minute at most, a delivery for four hours and some jitter.
+    """
+    if kind in DELIVERIES:
+        return timedelta(hours=8)
+    return timedelta(minutes=30 if kind in WAIT_FOR_TICKS else 2)
 
 
 class JobState(StrEnum):
@@ -106,6 +126,11 @@ class Job:
             raise InvariantBroken(f"job {self.id} belongs to no window")
         return WindowId(self.stream, self.window_index)
 
+    @property
+    def share(self) -> str:
+        """Whose share of the workers the job takes: that of its PTK's team, or that of its stream."""
+        return f"stream {self.stream}" if self.ptk_id is None else team_of(self.ptk_id)
+
     @classmethod
     def rollback(cls, stream: str, ptk_id: str, number: int, now: datetime) -> Job:
         """What stands for a version that repeats an older one."""
@@ -137,6 +162,11 @@ def cursor(
         ptk_id=ptk_id,
         subscription_id=subscription_id,
     )
+
+
+def slots_for_own_code(slots: int) -> int:
+    """How many of the workers' slots may run team code at once: with two or more, one is left to the library."""
+    return max(1, slots - 1)
 
 
 def backoff(attempt: int, *, first: timedelta, most: timedelta) -> timedelta:

@@ -271,6 +271,15 @@ class Policy:
             raise InvalidRequest(f"the values of {self.attribute!r} must differ")
 
 
+def present_origin(now: datetime, window: timedelta) -> datetime:
+    """Where the first window starts unless somebody says otherwise: with the window that holds `now`.
+
+    Windows are counted from the start of the UTC day, which is where windows of a day or more start.
+    """
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + (now - midnight) // window * window
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A named, append-only sequence of typed events, owned by a team."""

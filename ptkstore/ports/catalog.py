@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
-from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.journal import BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
@@ -21,6 +20,7 @@ from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.ports.evaluating import Evaluations
 from ptkstore.ports.identity import Answers, AuditLog, Identities
+from ptkstore.ports.jobs import Jobs
 from ptkstore.ports.operations import Operations
 from ptkstore.ports.subscriptions import Deliveries, Subscriptions
 
@@ -260,82 +260,6 @@ class Profiles(Protocol):
 
     def of_job(self, job_id: str) -> ProfileRecord | None:
         """The profile whose last job this is."""
-        ...
-
-
-class Jobs(Protocol):
-    """Jobs and cursors; every write below carries the fence of its claim."""
-
-    def add(self, *jobs: Job) -> None:
-        """Create jobs; one that exists is left as it is."""
-        ...
-
-    def get(self, job_id: str) -> Job:
-        """`UnknownName` if there is none."""
-        ...
-
-    def lock(self, job_id: str) -> Job:
-        """Like `get`; until the transaction ends nobody else writes this job."""
-        ...
-
-    def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
-        """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None.
-
-        Claims that somebody died with count, but for deliveries: what kills workers has to be given up one day, and
-        what killed a relay tells nothing of the endpoint.
-        """
-        ...
-
-    def held(self, job: Job) -> Job:
-        """The job, locked; `LeaseLost` if somebody claimed it after `job` was read."""
-        ...
-
-    def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
-        """Keep the lease; `LeaseLost` as above, and when the job was given back meanwhile."""
-        ...
-
-    def save(self, job: Job) -> None:
-        """Write state, outcome, position, due time and attempt of a held job and drop its lease."""
-        ...
-
-    def mark_opened(self, job: Job) -> None:
-        """Record that rows are being opened, and count attempts from here; the lease stays."""
-        ...
-
-    def wake(self, job_id: str, due_at: datetime) -> None:
-        """Make an idle cursor ready; a ready one is left as it is."""
-        ...
-
-    def due(self, now: datetime, limit: int, *, deliveries: bool = True) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now, most urgent first; those that deliver only if asked for."""
-        ...
-
-    def busy(self, now: datetime, until: datetime) -> bool:
-        """Whether a job is being worked on by anybody, or could be claimed by `until`."""
-        ...
-
-    def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
-        """All jobs of one kind for a window, locked."""
-        ...
-
-    def find(
-        self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
-    ) -> tuple[Job, ...]:
-        """Jobs, for reading."""
-        ...
-
-    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        ...
-
-    def trainings(
-        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
-    ) -> tuple[Job, ...]:
-        """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
-        ...
-
-    def placed(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake; 0 where none is."""
         ...
 
 

@@ -67,7 +67,8 @@ class StreamMethods:
         future_skew : str
             How far ahead of the service's clock a row's time may lie; later ones are refused as `time-in-future`.
         origin : datetime or ISO text in UTC
-            Where the first window starts; by default the start of the present UTC day. Earlier rows are refused.
+            Where the first window starts; by default the start of the present window, counted from midnight UTC.
+            Earlier rows are refused, so a backfill names it.
         retention : int
             How many further windows a closed window's rows are kept.
         rows_per_window, n_max : int
@@ -104,7 +105,7 @@ class StreamMethods:
         policy = policy_of(
             capacity=Loss.capacity(epsilon, delta),
             window=window,
-            origin=self._midnight() if origin is None else utc(origin),
+            origin=self._service.origin_for(name, duration(window)) if origin is None else utc(origin),
             lateness=lateness,
             future_skew=duration(future_skew),
             retention_windows=retention,
@@ -188,6 +189,3 @@ class StreamMethods:
             The stream's privacy unit is the record.
         """
         self._service.forget(stream, unit)
-
-    def _midnight(self) -> datetime:
-        return self._service.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

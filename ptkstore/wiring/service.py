@@ -68,6 +68,10 @@ class Service(Subscribing, Telling, TeamCoding):
         """See `application.create_stream`."""
         create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
 
+    def origin_for(self, stream: str, window: timedelta) -> datetime:
+        """See `application.create_stream.origin_for`."""
+        return create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
+
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
@@ -307,6 +311,18 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.jobs.due(self.clock.now(), limit, deliveries=deliveries)
 
+    def due_for_workers(self, limit: int) -> tuple[str, ...]:
+        """Ids of jobs that a worker would take now, in the order in which workers do."""
+        now = self.clock.now()
+        with self.read() as uow:
+            return uow.jobs.due(now, limit, deliveries=False, slots=claim_job.slots_of(uow, now))
+
+    def claim_fairest(self) -> Job | None:
+        """See `application.claim_job.claim_fairest`."""
+        return claim_job.claim_fairest(
+            begin=self.begin, clock=self.clock, lease=self.settings.lease, steps=self.steps
+        )
+
     def work_on(self, job_id: str) -> bool:
         """Claim one job and do it; False if there was nothing to do."""
         job = claim_job.claim_job(
@@ -314,6 +330,11 @@ class Service(Subscribing, Telling, TeamCoding):
         )
         if job is None:
             return False
+        self.do(job)
+        return True
+
+    def do(self, job: Job) -> None:
+        """Do a job that was claimed."""
         try:
             with (
                 self.traces.job(job),
@@ -328,12 +349,11 @@ class Service(Subscribing, Telling, TeamCoding):
             ):
                 self._work(job, heartbeat.check)
         except LeaseLost:
-            return True  # somebody else does it now
+            return  # somebody else does it now
         except Exception as error:
             with suppress(LeaseLost):  # an expiry may have ended the job
                 claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
             raise
-        return True
 
     @property
     def _longest_job_seconds(self) -> float:

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
 from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
@@ -89,18 +91,23 @@ def test_a_relay_started_anew_hints_everything_that_is_due() -> None:
 # the task
 
 
+JOB = Job("train/taxi.speed/0", JobKind.TRAIN, "taxi", JobState.READY, datetime(2026, 1, 10, tzinfo=UTC))
+
+
 class Fails:
-    """A service whose work raises."""
+    """A service whose work raises, and in which a job waits that was not the one hinted."""
 
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
-        self.asked: list[str] = []
+    def __init__(self, error: BaseException | None, job: Job | None = JOB) -> None:
+        self.error, self.job = error, job
+        self.done: list[Job] = []
 
-    def work_on(self, job_id: str) -> bool:
-        self.asked.append(job_id)
+    def claim_fairest(self) -> Job | None:
+        return self.job
+
+    def do(self, job: Job) -> None:
+        self.done.append(job)
         if self.error is not None:
             raise self.error
-        return True
 
 
 @pytest.fixture
@@ -138,12 +145,19 @@ def test_an_error_in_a_task_is_logged_as_a_code_and_goes_nowhere_else(
     service = Fails(error)
     monkeypatch.setattr(process, "service", lambda: service)
     with Celery("test", broker="memory://", set_as_current=False) as app:
-        result = app.tasks["ptk.run_job"].apply(args=("train/taxi.speed/0",))
+        result = app.tasks["ptk.run_job"].apply(args=("train/taxi.other/0",))
     assert (result.state, result.result, result.traceback) == ("SUCCESS", None, None)
-    assert service.asked == ["train/taxi.speed/0"]
+    assert service.done == [JOB]
     assert CANARY not in written()
     (line,) = [json.loads(one) for one in written().splitlines() if one.startswith("{")]
     assert (line["code"], line["job"], line["level"]) == (code, "train/taxi.speed/0", "warning")
+
+
+def test_a_hint_that_comes_when_nothing_is_due_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = Fails(ValueError(CANARY), job=None)
+    monkeypatch.setattr(process, "service", lambda: idle)
+    assert run_job.run("place/taxi.speed") is None
+    assert idle.done == []
 
 
 def test_a_task_that_works_says_nothing(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:

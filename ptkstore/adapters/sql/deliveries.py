@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, and_, bindparam, case, not_, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.claimable import at, has_come, leased
 from ptkstore.adapters.sql.jobs import LIVE, job_of
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
@@ -124,12 +125,12 @@ class SqlDeliveries:
             .where(
                 t.jobs.c.kind.in_(DELIVERIES),
                 t.jobs.c.state == JobState.READY,
-                t.jobs.c.due_at <= now,
-                or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
+                has_come(t.jobs),
+                or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
                 failed if tried else not_(failed),
             )
             .order_by(t.jobs.c.due_at, t.jobs.c.id)
             .limit(limit)
             .with_for_update(skip_locked=True)
         )
-        return list(map(job_of, self._connection.execute(query)))
+        return list(map(job_of, self._connection.execute(query, at(now))))

@@ -7,18 +7,24 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.claimable import CLAIMABLE, at, is_unfinished, leased
+from ptkstore.adapters.sql.shares import SqlShares
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.tracing import carried
 
-_LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
 LIVE = (JobState.READY, JobState.OPENED)
+_LOOKS = 50  # jobs of which a worker takes the first it gets
 _AT_ONCE = 500  # ids in one query
+_CLAIM = select(t.jobs).where(t.jobs.c.id == bindparam("job_id"), CLAIMABLE)
+_CLAIM_LOCKED = _CLAIM.with_for_update(skip_locked=True)
+_CLAIMABLE = select(t.jobs.c.id).where(CLAIMABLE).limit(1)
+_LEASED = select(t.jobs.c.id).where(leased(t.jobs)).limit(1)
 
 
 class SqlJobs:
@@ -26,6 +32,7 @@ class SqlJobs:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._shares = SqlShares(connection)
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
@@ -62,11 +69,11 @@ class SqlJobs:
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that may be worked on now; None if it may not, or if somebody else is taking it."""
-        query = select(t.jobs).where(t.jobs.c.id == job_id, claimable(now))
-        if self._connection.execute(query.with_for_update(skip_locked=True)).one_or_none() is None:
+        which = {**at(now), "job_id": job_id}
+        if self._connection.execute(_CLAIM_LOCKED, which).one_or_none() is None:
             return None
         # PostgreSQL sees the row it locks as it is now, and other rows as they were when the statement began.
-        row = self._connection.execute(query).one_or_none()
+        row = self._connection.execute(_CLAIM, which).one_or_none()
         if row is None:
             return None
         job = job_of(row)
@@ -78,7 +85,18 @@ class SqlJobs:
             .where(t.jobs.c.id == job_id)
             .values(fence=job.fence, attempt=job.attempt, lease_until=job.lease_until)
         )
+        if job.kind not in DELIVERIES:
+            self._shares.take_turn(job.share)
         return job
+
+    def claim_fairest(self, now: datetime, lease: timedelta, slots: int) -> Job | None:
+        """Take the first job of `due` that nobody else is taking, and that leaves a slot free of team code."""
+        for job_id in self._shares.due(now, _LOOKS, deliveries=False, slots=slots):
+            if self._shares.has_room_for(job_id, now, slots):  # others claim at the same time
+                job = self.claim(job_id, now, lease)
+                if job is not None:
+                    return job
+        return None
 
     def held(self, job: Job) -> Job:
         """The job, locked, if `job` still carries its newest fence."""
@@ -108,20 +126,16 @@ class SqlJobs:
             values = {"state": JobState.READY, "due_at": due_at, "attempt": 0, "trace": carried()}
             self._connection.execute(update(t.jobs).where(t.jobs.c.id == job_id).values(**values))
 
-    def due(self, now: datetime, limit: int, *, deliveries: bool = True) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now."""
-        waits = t.jobs.c.kind.in_(_LAST)
-        query = select(t.jobs.c.id).where(claimable(now)).order_by(waits, t.jobs.c.due_at, t.jobs.c.id)
-        if not deliveries:
-            query = query.where(t.jobs.c.kind.not_in(DELIVERIES))
-        query = query.limit(limit)
-        return tuple(self._connection.execute(query).scalars())
+    def due(
+        self, now: datetime, limit: int, *, deliveries: bool = True, slots: int | None = None
+    ) -> tuple[str, ...]:
+        """Ids of jobs that could be claimed now, the fairest first."""
+        return self._shares.due(now, limit, deliveries=deliveries, slots=slots)
 
     def busy(self, now: datetime, until: datetime) -> bool:
         """Whether a job is being worked on, or could be claimed by `until`."""
-        leased = and_(t.jobs.c.state.in_(LIVE), t.jobs.c.lease_until > now)
-        query = select(t.jobs.c.id).where(or_(leased, claimable(until))).limit(1)
-        return self._connection.execute(query).first() is not None
+        looks = ((_LEASED, at(now)), (_CLAIMABLE, at(until)))
+        return any(self._connection.execute(query, times).first() is not None for query, times in looks)
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
         """All jobs of one kind for a window, locked in one order."""
@@ -150,11 +164,9 @@ class SqlJobs:
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
         """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        # named one by one, for the index by state
-        alive = [state for state in JobState if state is not JobState.ENDED]
         window = t.jobs.c.window_index
         query = select(window).where(
-            t.jobs.c.state.in_(alive),
+            is_unfinished(t.jobs),  # no cursor is of a window
             t.jobs.c.stream == stream,
             t.jobs.c.kind.in_(tuple(kinds)),
             window >= lo,
@@ -201,63 +213,6 @@ class SqlJobs:
             raise LeaseLost(f"job {job.id} is in other hands")
 
 
-def claimable(now: datetime) -> ColumnElement[bool]:
-    """Due, unleased, and nothing that must come first is unfinished.
-
-    A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
-    trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
-    its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
-    the window.
-    """
-    other = t.jobs.alias("other")
-    earlier = exists().where(
-        other.c.kind == JobKind.TRAIN,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.window_index < t.jobs.c.window_index,
-        other.c.state.in_(LIVE),
-    )
-    uncollected = exists().where(
-        other.c.kind == JobKind.PARTIAL,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.window_index == t.jobs.c.window_index,
-        other.c.state.in_(LIVE),
-    )
-    unqueued = exists().where(
-        other.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
-        other.c.stream == t.jobs.c.stream,
-        other.c.window_index < t.jobs.c.window_index,
-        other.c.state.in_(LIVE),
-    )
-    newest = (
-        select(func.coalesce(func.max(t.versions.c.number), 0))
-        .where(t.versions.c.ptk_id == other.c.ptk_id)
-        .correlate(other)
-        .scalar_subquery()
-    )
-    unplaced = exists().where(
-        other.c.kind == JobKind.PLACE, other.c.ptk_id == t.jobs.c.ptk_id, other.c.position < newest
-    )
-    unshown = exists().where(
-        other.c.kind == JobKind.PLACE,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.position < t.jobs.c.position,
-    )
-    busy = exists().where(
-        other.c.stream == t.jobs.c.stream,
-        other.c.window_index == t.jobs.c.window_index,
-        other.c.kind != JobKind.EXPIRE,
-        other.c.lease_until > now,
-    )
-    return and_(
-        t.jobs.c.state.in_(LIVE),
-        t.jobs.c.due_at <= now,
-        or_(t.jobs.c.lease_until.is_(None), t.jobs.c.lease_until <= now),
-        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~uncollected & ~unqueued & ~unplaced),
-        or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
-        or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
-    )
-
-
 def _values(job: Job) -> dict[str, Any]:
     values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
     return {**values, "trace": job.trace or carried()}
@@ -266,6 +221,7 @@ def _values(job: Job) -> dict[str, Any]:
 def job_of(row: Row[Any]) -> Job:
     """The job of a row."""
     values = dict(row._mapping)
+    del values["share"]  # follows from the others
     outcome = values["outcome"]
     return Job(
         **{

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, delete, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.jobs import claimable
+from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.ports.operations import Numbers, Outbox, Waiting
 
@@ -46,11 +46,10 @@ class SqlOperations:
     def _jobs(self, now: datetime) -> dict[str, Waiting]:
         job = t.jobs.c
         found = {kind.value: Waiting() for kind in JobKind}
-        ready = select(job.kind, func.count(), func.min(job.due_at)).where(claimable(now))
-        for kind, n, oldest in self._connection.execute(ready.group_by(job.kind)):
+        ready = select(job.kind, func.count(), func.min(job.due_at)).where(CLAIMABLE)
+        for kind, n, oldest in self._connection.execute(ready.group_by(job.kind), at(now)):
             found[kind] = Waiting(int(n), oldest)
-        leased = and_(job.state.in_((JobState.READY, JobState.OPENED)), job.lease_until > now)
-        for kind, n in self._connection.execute(_counted(job.kind, leased)):
+        for kind, n in self._connection.execute(_counted(job.kind, leased(t.jobs)), at(now)):
             found[kind] = replace(found[kind], running=int(n))
         return found
 

@@ -15,6 +15,7 @@ from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.lineage import lineage_since
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.domain.bundles import TEAM_CODE
 from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Lineage, Version
@@ -37,7 +38,12 @@ class SqlPtks:
         try:
             self._connection.execute(
                 insert(t.ptks).values(
-                    ptk_id=spec.ptk_id, team=spec.team, stream=spec.stream, active=1, content=ptk_text(spec)
+                    ptk_id=spec.ptk_id,
+                    team=spec.team,
+                    stream=spec.stream,
+                    active=1,
+                    content=ptk_text(spec),
+                    own_code=_own_code(spec),
                 )
             )
         except IntegrityError:
@@ -51,7 +57,9 @@ class SqlPtks:
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
         self._connection.execute(
-            update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id).values(content=ptk_text(spec))
+            update(t.ptks)
+            .where(t.ptks.c.ptk_id == spec.ptk_id)
+            .values(content=ptk_text(spec), own_code=_own_code(spec))
         )
 
     def remove(self, ptk_id: str) -> None:
@@ -107,6 +115,10 @@ class SqlPtks:
         found = {ptk_id: usable(known[key]) for ptk_id, key in keys.items()}
         menus = {ptk_id: record.menu for ptk_id, record in found.items() if record is not None}
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
+
+
+def _own_code(spec: PtkSpec) -> int:
+    return int(spec.family == TEAM_CODE)
 
 
 def _check_is_free(ptk_id: str, active: int | None) -> None:

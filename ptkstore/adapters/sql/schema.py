@@ -46,7 +46,7 @@ def lock_setup(connection: Connection) -> None:
 
 def _make(connection: Connection) -> None:
     t.metadata.create_all(connection)
-    known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16)}
+    known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16), t.CLAIMS: ""}
     connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
 
 

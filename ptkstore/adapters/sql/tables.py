@@ -24,7 +24,8 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = 5  # the last revision in migrations/versions
+SCHEMA_VERSION = 6  # the last revision in migrations/versions
+CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -155,6 +156,7 @@ ptks = Table(
     Column("stream", String, nullable=False),
     Column("active", Integer, nullable=False),
     Column("content", Text, nullable=False),
+    Column("own_code", Integer, nullable=False, server_default="0"),  # its team's code trains it
 )
 
 jobs = Table(
@@ -177,9 +179,43 @@ jobs = Table(
     Column("lease_until", Instant),
     Column("outcome", String),
     Column("trace", String),  # the trace of who asked for it; ids only
+    Column("share", String, nullable=False, server_default=""),  # whose share of the workers it takes
 )
+_UNFINISHED = text("state IN ('ready', 'opened')")
 Index("job_due", jobs.c.state, jobs.c.due_at)
 Index("job_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index)
+Index("job_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index)
+# Looking for due work asks what else is unfinished, for every job that may be due: jobs that ended cost nothing there.
+Index(
+    "job_unfinished_ptk",
+    jobs.c.ptk_id,
+    jobs.c.kind,
+    jobs.c.window_index,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+Index(
+    "job_unfinished_window",
+    jobs.c.stream,
+    jobs.c.kind,
+    jobs.c.window_index,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+_LEASED = text("lease_until IS NOT NULL")
+Index("job_leased", jobs.c.lease_until, sqlite_where=_LEASED, postgresql_where=_LEASED)
+
+turns = Table(  # when workers last took a job of each share, as a number that only grows
+    "turn", metadata, Column("share", String, primary_key=True), Column("number", BigInteger, nullable=False)
+)
+
+removed_jobs = Table(  # how many jobs that ended are kept no longer
+    "removed_job",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("outcome", String, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
 
 versions = Table(
     "version",

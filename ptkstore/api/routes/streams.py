@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -40,13 +41,14 @@ StreamName = Annotated[Name, Path(description="the stream's name")]
 def create_stream(body: StreamIn, caller: WhoAsks, key: IdempotencyKey = None) -> JSONResponse:
     """Create a stream.
 
-    Repeating it with equal content changes nothing. Without an origin the first window starts with the present UTC day.
+    Repeating it with equal content changes nothing. Without an origin the first window is the present one, counted from
+    midnight UTC; repeating it later keeps the origin.
     """
     caller.about("stream", body.name)
     document = body.model_dump()
     if document["origin"] is None:
-        today = caller.service.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        document["origin"] = today.isoformat()
+        origin = caller.service.origin_for(body.name, timedelta(seconds=body.window_seconds))
+        document["origin"] = origin.isoformat()
     stream = stream_of(document)
     if stream.team not in caller.identity.teams():
         raise UnknownName("team", stream.team)

@@ -31,6 +31,7 @@ from ptkstore.domain.streams import (
     PrivacyUnit,
     Schema,
     Stream,
+    present_origin,
 )
 from ptkstore.domain.windows import closable_before, expired_before, index_of, start_of
 from ptkstore.errors import InvalidRequest
@@ -248,6 +249,22 @@ def test_a_training_frequency_is_a_whole_number_of_windows() -> None:
 
 
 # windows
+
+
+@pytest.mark.parametrize(
+    ("window", "at"),
+    [
+        ("10s", "2026-01-07T13:25:40"),
+        ("15m", "2026-01-07T13:15"),
+        ("1h", "2026-01-07T13:00"),
+        ("5h", "2026-01-07T10:00"),
+        ("1d", "2026-01-07"),
+        ("7d", "2026-01-07"),
+    ],
+)
+def test_a_stream_begins_with_the_window_of_the_present(window: str, at: str) -> None:
+    now = datetime(2026, 1, 7, 13, 25, 47, 123, tzinfo=UTC)
+    assert present_origin(now, duration(window)) == datetime.fromisoformat(at).replace(tzinfo=UTC)
 
 
 def test_windows_are_half_open() -> None:

@@ -115,6 +115,21 @@ def test_a_stream_begins_today_and_may_be_created_again_unchanged(store: Store, 
         create(store, epsilon=2.0)
 
 
+def test_a_stream_of_short_windows_begins_now_and_keeps_its_origin_when_it_is_created_again(
+    store: Store, world: World
+) -> None:
+    world.clock.pass_(hours=23, minutes=59, seconds=57)
+    create(store, window="10s")
+    origin = store.service.streams()[0].policy.origin
+    assert world.clock.now() - origin == timedelta(seconds=7)
+    assert len(store.service.close_windows("taxi")) == 0
+    world.clock.pass_(days=2)
+    create(store, window="10s")
+    assert store.service.streams()[0].policy.origin == origin
+    with pytest.raises(NameTaken):
+        create(store, window="20s")
+
+
 def test_tables_may_be_pandas(store: Store, world: World) -> None:
     create(store, origin=ORIGIN)
     frame = pd.DataFrame({"at": pd.to_datetime(["2026-01-05 12:00", None]), "hour": [1, 2]}, index=[7, 8])

@@ -109,8 +109,9 @@ def test_every_row_is_kept_and_the_journal_adds_up(url: str, tmp_path: Path) -> 
         known = set(rows[0])
         kept = [{name: row[name] for name in row if name in known} for row in after[table]]
         if table == "meta":
-            rows = [{**row, "value": "5"} if row["name"] == "schema_version" else row for row in rows]
-            assert str(t.SCHEMA_VERSION) == "5"
+            rows = [{**row, "value": "6"} if row["name"] == "schema_version" else row for row in rows]
+            assert str(t.SCHEMA_VERSION) == "6"
+            rows = [*rows, {"name": t.CLAIMS, "value": ""}]
         assert sorted(kept, key=repr) == sorted(rows, key=repr), table
     with SqlCatalog(url) as catalog:
         keys = FileKeyStore(tmp_path / "keys")
@@ -141,7 +142,7 @@ def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
         SqlCatalog(url)
     state = SqlCatalogSchema(url).state()
     assert (state.found, state.needed, state.up_to_date) == ("3", str(t.SCHEMA_VERSION), False)
-    assert [one.partition(":")[0] for one in state.pending] == ["4", "5"]
+    assert [one.partition(":")[0] for one in state.pending] == ["4", "5", "6"]
     with connected(url) as connection:
         assert (shape_of(connection), rows_of(connection)) == before
 

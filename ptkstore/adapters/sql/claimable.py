@@ -1,0 +1,118 @@
+"""Which jobs may be worked on, as a condition in SQL that reads unfinished jobs alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.domain.jobs import LONGEST_LEASE, WHILE_KEPT, JobKind, latest_due
+
+_STATES: tuple[ColumnElement[str], ...] = (
+    literal_column("'ready'"),
+    literal_column("'opened'"),
+)  # literals, for the indexes of unfinished jobs
+_LATEST = "latest_"
+
+
+def _time(name: str) -> BindParameter[datetime]:
+    return bindparam(name, type_=t.Instant())
+
+
+def is_unfinished(jobs: Any) -> ColumnElement[bool]:
+    """Whether a job wants work; as the indexes of unfinished jobs have it, so that they serve."""
+    condition: ColumnElement[bool] = jobs.c.state.in_(_STATES)
+    return condition
+
+
+def at(now: datetime) -> dict[str, datetime]:
+    """The values of the times in these conditions. They are parameters, so that a query is built once."""
+    latest = {_LATEST + kind: now + latest_due(kind) for kind in JobKind}
+    return {"now": now, "longest_lease": now + LONGEST_LEASE, **latest}
+
+
+def leased(jobs: Any) -> ColumnElement[bool]:
+    """Whether somebody works on a job, which then is unfinished; saving a job drops its lease.
+
+    A lease longer than there are any was given by a clock that had jumped ahead.
+    """
+    return and_(jobs.c.lease_until > _time("now"), jobs.c.lease_until <= _time("longest_lease"))
+
+
+def has_come(jobs: Any) -> ColumnElement[bool]:
+    """Whether a job is due, or due at a time that only a clock that had jumped ahead can have set."""
+    latest = case({kind: _time(_LATEST + kind) for kind in JobKind}, value=jobs.c.kind)
+    return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
+
+
+def claimable() -> ColumnElement[bool]:
+    """Due, unleased, and nothing that must come first is unfinished.
+
+    A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
+    trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
+    its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
+    its window.
+    """
+    other = t.jobs.alias("other")
+    earlier = exists().where(
+        is_unfinished(other),
+        other.c.kind == JobKind.TRAIN,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.window_index < t.jobs.c.window_index,
+    )
+    uncollected = exists().where(
+        is_unfinished(other),
+        other.c.kind == JobKind.PARTIAL,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.window_index == t.jobs.c.window_index,
+    )
+    unqueued = exists().where(
+        is_unfinished(other),
+        other.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
+        other.c.stream == t.jobs.c.stream,
+        other.c.window_index < t.jobs.c.window_index,
+    )
+    newest = (
+        select(func.coalesce(func.max(t.versions.c.number), 0))
+        .where(t.versions.c.ptk_id == other.c.ptk_id)
+        .correlate(other)
+        .scalar_subquery()
+    )
+    unplaced = exists().where(
+        other.c.kind == JobKind.PLACE, other.c.ptk_id == t.jobs.c.ptk_id, other.c.position < newest
+    )
+    unshown = exists().where(
+        other.c.kind == JobKind.PLACE,
+        other.c.ptk_id == t.jobs.c.ptk_id,
+        other.c.position < t.jobs.c.position,
+    )
+    # found once, as they are few, instead of looked for once for each window
+    worked_on = select(other.c.stream, other.c.window_index).where(
+        leased(other), other.c.kind.in_(WHILE_KEPT), other.c.window_index.is_not(None)
+    )
+    busy = tuple_(t.jobs.c.stream, t.jobs.c.window_index).in_(worked_on)
+    return and_(
+        is_unfinished(t.jobs),
+        has_come(t.jobs),
+        or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
+        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~uncollected & ~unqueued & ~unplaced),
+        or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
+        or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
+    )
+
+
+CLAIMABLE = claimable()

@@ -1,0 +1,98 @@
+"""Whose job comes next: workers are shared between teams, by the slots that each holds (differences.md F17)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, true, update
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
+from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_own_code
+
+_LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
+
+
+class SqlShares:
+    """The order in which due jobs are taken, and whose turn it was last.
+
+    A job's place is the number of slots that its share would hold with it. So a share that holds none comes before one
+    that holds some, whatever either has waiting. Of shares with equal places that one comes first whose last turn was
+    longest ago. Only slots and turns count: how long a job took is private and decides nothing (differences.md F6).
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def due(self, now: datetime, limit: int, *, deliveries: bool, slots: int | None) -> tuple[str, ...]:
+        """Ids of jobs that could be claimed now, fairest first.
+
+        Where `slots` says how many there are, team code that finds no room is left out.
+        """
+        room = slots is None or self._room(now, slots)
+        query = _due(deliveries=deliveries, own_code=room)
+        return tuple(self._connection.execute(query, {**at(now), "most": limit}).scalars())
+
+    def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
+        """Whether a slot is left for this job; of team code's, nobody else is told until the transaction ends."""
+        if self._connection.execute(_IS_OWN_CODE, {"job_id": job_id}).first() is None:
+            return True
+        row = select(t.meta.c.name).where(t.meta.c.name == t.CLAIMS)
+        self._connection.execute(row.with_for_update())
+        return self._room(now, slots)
+
+    def take_turn(self, share: str) -> None:
+        """Put a share behind all others."""
+        newest = select(func.coalesce(func.max(t.turns.c.number), 0) + 1).scalar_subquery()
+        moved = update(t.turns).where(t.turns.c.share == share).values(number=newest)
+        if self._connection.execute(moved).rowcount:
+            return
+        nested = self._connection.begin_nested()
+        try:
+            self._connection.execute(insert(t.turns).values(share=share, number=newest))
+        except IntegrityError:  # somebody else began it meanwhile
+            nested.rollback()
+        else:
+            nested.commit()
+
+    def _room(self, now: datetime, slots: int) -> bool:
+        return int(self._connection.execute(_COUNT_OWN_CODE, at(now)).scalar_one()) < slots_for_own_code(
+            slots
+        )
+
+
+_OWN_CODE = select(t.ptks.c.ptk_id).where(t.ptks.c.own_code == 1)
+_RUNS_OWN_CODE = and_(t.jobs.c.kind.in_(RUNS), t.jobs.c.ptk_id.in_(_OWN_CODE))
+_IS_OWN_CODE = select(t.jobs.c.id).where(t.jobs.c.id == bindparam("job_id"), _RUNS_OWN_CODE)
+_COUNT_OWN_CODE = select(func.count()).select_from(t.jobs).where(leased(t.jobs), _RUNS_OWN_CODE)
+
+
+@cache
+def _due(*, deliveries: bool, own_code: bool) -> Select[Any]:
+    job, last = t.jobs.c, t.jobs.c.kind.in_(_LAST)
+    window = func.coalesce(job.window_index, -1)  # many windows may have closed at once
+    place = func.row_number().over(partition_by=job.share, order_by=(last, job.due_at, window, job.id))
+    query = select(job.id, job.share, job.due_at, last.label("last"), place.label("place")).where(CLAIMABLE)
+    if not deliveries:
+        query = query.where(job.kind.not_in(DELIVERIES))
+    if not own_code:
+        query = query.where(func.coalesce(~_RUNS_OWN_CODE, true()))
+    ready = query.subquery("ready")
+    held = select(job.share, func.count().label("n")).where(leased(t.jobs), job.kind.not_in(DELIVERIES))
+    held_by = held.group_by(job.share).subquery("held")
+    return (
+        select(ready.c.id)
+        .outerjoin(held_by, held_by.c.share == ready.c.share)
+        .outerjoin(t.turns, t.turns.c.share == ready.c.share)
+        .order_by(
+            ready.c.place + func.coalesce(held_by.c.n, 0),
+            ready.c.last,
+            func.coalesce(t.turns.c.number, 0),
+            ready.c.due_at,
+            ready.c.id,
+        )
+        .limit(bindparam("most"))
+    )
