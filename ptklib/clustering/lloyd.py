@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isqrt, log, sqrt
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,9 @@ _SURE = 5.0
 
 _LEAVES_PER_CENTRE = 3
 """With fewer, centres spread evenly start as well."""
+
+_HIDDEN = 1.0
+"""Noise of the mean of one centre's rows, over the radius of all rows, above which all rounds measure one mean."""
 
 _ROWS_AT_ONCE = 2**14
 _SMALL_PRODUCT = 900_000
@@ -94,6 +98,9 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
     The rounds are thrown away, for the centres without data or for `start`, unless a last noisy comparison says
     that they brought rows nearer. It counts all of what any row may lose, so a few rows far away weigh as much as
     they cost.
+
+    Where the noise hides the mean of one centre's rows, all rounds measure the mean of all rows instead, and the
+    centres are those of a flat box around it. Rows per centre are judged by the noisy number of rows.
     """
     with one_thread():
         return _noisy_centres(rows, half_widths, k, plan, start)
@@ -109,6 +116,10 @@ def _noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, sta
     if start is None and leaves is not None and len(leaves.points) >= _LEAVES_PER_CENTRE * k:
         places, weights = _on_grid(leaves.points, half_widths).astype(np.float64), leaves.weights
         units = _on_grid(weighted_centres(places, weights, k, places, weights)[0], half_widths)
+    elif start is None and rounds.noise_of_a_mean(n_rows / k) > _HIDDEN:
+        centre, width = rounds.mean(_on_grid(middle, half_widths), spread, n_rows)
+        units = _on_grid(centre + width * flat, half_widths)
+        return Centres(units if rounds.better(first, units) else first, np.full(k, n_rows / k))
     radius, weights = float(np.linalg.norm(spread)), np.zeros(k)
     for i in range(ROUNDS):
         measured = rounds.measure(i, units, radius)
@@ -133,6 +144,10 @@ class _Measured:
     sum_variance: float
     square_variance: float
     radius: float
+
+    def of(self, n: int) -> Self:
+        """Return what was measured at the first n centres."""
+        return replace(self, counts=self.counts[:n], sums=self.sums[:n], squares=self.squares[:n])
 
     def displacements(self) -> Floats:
         """Return how far each centre moves: the posterior mean of the mean offset of its rows.
@@ -228,8 +243,49 @@ class _Rounds:
         noise = self._plan.noise_variance
         return tree.grow(self._rows, middle, spread, n_rows, OFFSET, self._draw, noise)
 
+    def noise_of_a_mean(self, n_rows: float) -> float:
+        """Return the length of the noise in one round's mean of so many rows, over the radius of that round."""
+        dimension = len(self._widths)
+        noise = self._stretch() * sqrt(dimension * self._plan.noise_variance("round_0_sums")) / OFFSET
+        return noise / max(n_rows, 1.0)
+
+    def mean(self, middle: Ints, spread: Floats, n_rows: float) -> tuple[Floats, Floats]:
+        """Return the mean of all rows and their spread, measured by all rounds together.
+
+        Notes
+        -----
+        Each round measures the mean from where the last one found it. It counts by its precision: the posterior mean
+        under a normal prior as wide as the box.
+        """
+        prior = float((self._widths.astype(np.float64) ** 2).mean()) / 3
+        variance = 1 / (1 / prior + n_rows**2 / self._plan.noise_variance("spread_sums"))
+        centre, whole = middle.astype(np.float64), float(np.linalg.norm(spread))
+        radius = whole
+        for i in range(ROUNDS):
+            at = _on_grid(centre, self._widths)
+            measured = self.measure(i, at[None, :], radius).of(1)
+            n = max(float(measured.counts[0]), sqrt(measured.count_variance))
+            share = variance / (variance + measured.sum_variance / n**2)
+            centre, variance = at + share * measured.sums[0] / n, variance * (1 - share)
+            radius = measured.next_radius()
+        # The radius is 1.5 standard deviations of all columns together, the spread sqrt(3) of each.
+        return centre, spread * min(sqrt(3) / 1.5 * radius / whole, 1.0)
+
+    def _stretch(self) -> float:
+        """Return the norm offsets are clipped to, over the radius: L1 norms are longer than L2 norms.
+
+        The L1 norm of an offset in no special direction is sqrt(2 d / pi) times its L2 norm.
+        """
+        l1 = self._plan.epsilons is not None
+        return max(sqrt(2 * len(self._widths) / np.pi), 1.0) if l1 else 1.0
+
     def measure(self, i: int, centres: Ints, radius: float) -> _Measured:
         """Release counts, sums of clipped offsets and clipped squared offsets per centre.
+
+        Parameters
+        ----------
+        centres : ndarray of shape (at most k, n_columns)
+            With fewer than k, the vectors keep their length and end in pure noise.
 
         Notes
         -----
@@ -238,10 +294,8 @@ class _Rounds:
             integer in ``[0, OFFSET]``. Norms are exact integers; the factor ``1 - 1e-9`` outweighs the
             rounding of float64, and truncation only shortens.
         """
-        k, dimension = centres.shape
-        l1 = self._plan.epsilons is not None
-        # The L1 norm of an offset in no special direction is sqrt(2 d / pi) times its L2 norm.
-        longest = radius * (max(sqrt(2 * dimension / np.pi), 1.0) if l1 else 1.0)
+        k, dimension = self._k, centres.shape[1]
+        l1, longest = self._plan.epsilons is not None, radius * self._stretch()
         counts, sums = np.zeros(k, dtype=np.int64), np.zeros((k, dimension), dtype=np.int64)
         squares = np.zeros(k, dtype=np.int64)
         for rows in self._batches():
