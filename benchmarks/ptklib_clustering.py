@@ -28,14 +28,19 @@ FITS = 150
 
 
 def rows() -> list[Row]:
-    far = _worst_with_rows_far_away(n=20_000, k=32)
+    alone = [
+        _worst_with_rows_far_away(n=20_000, k=32),
+        *_tight(200_000, np.linspace(-0.5, 0.5, 3), 3),
+        *_tight(200_000, np.linspace(-0.75, 0.75, 7), 2),
+        _growth(200),
+    ]
     path = DATA / "nyc_yellow_taxi_2016.parquet"
     if not path.exists():
         print(f"skipped: {path.name} is not there")
-        return [far]
+        return alone
     trips = pd.read_parquet(path, columns=list(TRIPS))
     return [
-        far,
+        *alone,
         *_compared(trips, PICKUPS, 64, (0.1, 1.0)),
         *_compared(trips, TRIPS, 16, (1.0,)),
         _worst(trips, PICKUPS, 32, 0.01),
@@ -79,6 +84,61 @@ def _worst_with_rows_far_away(n: int, k: int) -> Row:
         ours=max(ratios),
         against="the goal; centres are rounded to units",
         goal=1.0001,
+        direction="min",
+    )
+
+
+def _tight(n: int, side: Floats, d: int) -> list[Row]:
+    """Return the loss over k-means for narrow clusters on a lattice and anywhere, the worst of two widths."""
+    random, lattice = np.random.default_rng(1), np.array(list(product(side, repeat=d)))
+    tables = []
+    for width, centres in product((0.01, 0.036), (lattice, random.uniform(-0.9, 0.9, lattice.shape))):
+        data = centres[random.integers(0, len(centres), n)] + random.normal(0, width, (n, d))
+        data = np.clip(data, -1, 1)
+        best = KMeans(len(centres), init=centres, n_init=1).fit(data[: n // 4]).cluster_centers_
+        tables.append((data, _rmse(data, best)))
+    found, k = [], len(lattice)
+    for epsilon in (0.1, 1.0, 10.0):
+        model = Clustering(list("xyz"[:d]), k, bounds=(-1, 1), epsilon=epsilon)
+        ratios = [
+            statistics.median(_rmse(data, model.fit(data).cluster_centers_) for _ in range(5)) / exact
+            for data, exact in tables
+        ]
+        found.append(
+            measured(
+                f"clustering-tight-{d}d-{epsilon:g}",
+                f"{k} narrow clusters d={d} n={n:g} epsilon {epsilon:g}, lattice and anywhere: worst RMSE over k-means",
+                unit="ratio",
+                ours=max(ratios),
+                goal=1.1,
+                direction="min",
+            )
+        )
+    return found
+
+
+def _growth(n_layouts: int) -> Row:
+    """Return by how many standard errors the median loss of drawn layouts grows with epsilon at most."""
+    random, epsilons, losses = np.random.default_rng(2), (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), []
+    for i in range(n_layouts):
+        d, k, n = 1 + i % 3, int(random.integers(3, 40)), int(random.integers(5_000, 40_000))
+        width, centres = 10 ** random.uniform(-2.5, -0.5), random.uniform(-0.9, 0.9, (k, d))
+        places = centres[random.choice(k, n, p=random.dirichlet(np.full(k, random.uniform(0.3, 5))))]
+        data = np.clip(places + width * random.standard_t(random.uniform(1.2, 8), (n, d)), -1, 1)
+        free = _rmse(data, 2 * flat_centres(k, [1.0] * d) - 1)
+        models = [Clustering(list("xyz"[:d]), k, bounds=(-1, 1), epsilon=epsilon) for epsilon in epsilons]
+        losses.append([_rmse(data, model.fit(data).cluster_centers_) / free for model in models])
+    drawn = np.asarray(losses)
+    medians, again = np.median(drawn, axis=0), random.integers(0, n_layouts, (500, n_layouts))
+    errors = np.median(drawn[again], axis=1).std(axis=0)
+    growth = max(float((medians[j] - medians[i]) / errors[j]) for j in range(len(epsilons)) for i in range(j))
+    print("median loss over data-free centres:", dict(zip(epsilons, medians.round(3).tolist(), strict=True)))
+    return measured(
+        "clustering-growth",
+        f"{n_layouts} drawn layouts, epsilon 0.03 to 10: largest growth of the median loss with epsilon",
+        unit="standard errors",
+        ours=growth,
+        goal=1.0,
         direction="min",
     )
 

@@ -1,7 +1,7 @@
 """Joint release: one budget divided over several integer vectors, and one noise draw."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -62,6 +62,10 @@ class ReleasePlan:
                     exact, l1_sensitivity=component.sensitivity, epsilon=share
                 )
         return noisy
+
+    def only(self, names: Collection[str]) -> "ReleasePlan":
+        """Return the plan of some components: a release that is drawn in steps draws each component once."""
+        return replace(self, components=tuple(c for c in self.components if c.name in names))
 
     def noise_variance(self, name: str) -> float:
         """Return the variance of the noise in one cell, in squared units."""

@@ -1,6 +1,7 @@
 """The clustering estimator: k-means centres, their weights and distances to them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,13 +14,15 @@ from ptklib.base import DPEstimator, Release, Units
 from ptklib.clustering import grid, lloyd
 from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
 from ptklib.clustering.comparison import nearer
+from ptklib.clustering.denoising import denoised
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
 from ptklib.once import once
+from ptklib.partials import PartialStatistics
 from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss
-from ptklib.release import ReleasePlan, plan_release
+from ptklib.release import ReleasePlan
 from ptklib.scalars import is_integer
 from ptklib.state import ReleasedState, TableSchema
 
@@ -71,11 +74,13 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     :Guarantee: (epsilon, delta)-DP per call of ``fit``; epsilon-DP when ``delta`` is 0.
     :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
     :Neighbours: add or remove one unit.
-    :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids. Lloyd: the same
+    :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids, and on the sums of the
+        offsets of each centre's rows from the middles of their finest cells. Lloyd: the same
         noise on counts, clipped offsets and clipped squared offsets per centre in each round, after one
         measurement of mean and spread; Gaussian noise also on the counts and means of a tree of random halves,
         where the rounds start [4]_.
-    :Sensitivity: grid: one row moves one count per level by 1. Lloyd: one row moves one count by 1, one sum of
+    :Sensitivity: grid: one row moves one count per level by 1, and the offsets of one centre by ``2**10`` units in each
+        column. Lloyd: one row moves one count by 1, one sum of
         offsets by ``2**20`` units (L1 or L2) and one sum of squares by as much, in each round; in the tree one
         count per level by 1 and the sums of one leaf by ``2**20`` units (L2).
 
@@ -217,8 +222,15 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _plan(self) -> ReleasePlan:
         box, k, rows = self._box(), self._clusters(), self._rows_per_unit()
         if self._method() == "grid":
-            return plan_release(grid.components(len(box.names)), self.epsilon, self.delta, rows)
+            return grid.plan_counts(len(box.names), k, self.epsilon, self.delta, rows)
         return lloyd.plan_rounds(box.half_widths, k, self.epsilon, self.delta, rows)
+
+    def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
+        """Merge parts of this configuration; a part of a version that kept no offsets counts as one without any."""
+        if self._method() == "lloyd" or isinstance(parts, PartialStatistics):
+            return super().merge(parts)
+        empty = self._empty()
+        return super().merge(_completed(part, empty) for part in parts)
 
     def _empty(self) -> dict[str, Ints]:
         return self._exact(np.zeros((0, len(self._bounds()))))
@@ -233,12 +245,13 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _exact(self, rows: Floats) -> dict[str, Ints]:
         box = self._box()
         if self._method() == "grid":
-            return {"cells": grid.cells(box.shares(rows))}
+            cells, offsets = grid.cells(box.shares(rows))
+            return {"cells": cells, grid.OFFSETS: offsets}
         return {"rows": box.quantise(rows).reshape(-1)}
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
         if self._method() == "grid":
-            return self._release_grid(exact["cells"], previous)
+            return self._release_grid(exact, previous)
         box, plan, k = self._box(), self._plan(), self._clusters()
         start = None if previous is None else box.quantise(self._centres_in(previous.tables))
         rows = exact["rows"].reshape(-1, len(box.names))
@@ -247,17 +260,20 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         table = self._centers(box.restore(found.units), found.weights)
         return Release({CENTERS: table}, {CENTERS: {_WEIGHT: std}})
 
-    def _release_grid(self, cells: Ints, previous: ReleasedState | None) -> Release:
+    def _release_grid(self, exact: Units, previous: ReleasedState | None) -> Release:
         box, plan, k = self._box(), self._plan(), self._clusters()
-        dimension, names = len(box.names), [c.name for c in plan.components]
-        noisy = plan.draw(grid.nested(cells, dimension))
+        dimension = len(box.names)
+        parts = grid.components(dimension)
+        names = [c.name for c in parts]
+        noisy = plan.only(names).draw(grid.nested(exact["cells"], dimension))
+        added = float(noisy[names[0]].sum())
         counts = np.concatenate([noisy[name].astype(np.float64) for name in names])
         variance = {name: plan.noise_variance(name) for name in names}
         if previous is not None:
             counts = counts + previous.tables[CELLS].column(_COUNT).to_numpy()
             known = previous.meta["noise_variance"]
             variance = {name: v + float(known[name]) for name, v in variance.items()}
-        sizes = [component.size for component in plan.components]
+        sizes = [component.size for component in parts]
         levels = np.split(counts, np.cumsum(sizes)[:-1])
         spread = [variance[name] for name in names]
         coarse = grid.weighted_points(levels, spread, dimension)
@@ -266,16 +282,27 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         few = len(coarse[0]) < 2 * k
         starts = (where, weights) if few else (box.at(coarse[0]) * box.factor, coarse[1])
         centres, owners = weighted_centres(where, weights, k, *starts)
+        centres = denoised(
+            centres, coarse, levels, spread, dimension, lambda shares: box.at(shares) * box.factor
+        )
         flat = box.at(flat_centres(k, (box.width * box.factor).tolist())) * box.factor
 
         def gain(shares: Floats) -> Floats:
             places = box.at(shares) * box.factor
             return nearest(places, flat)[1] - nearest(places, centres)[1]
 
-        if not nearer(levels, spread, dimension, gain):
+        found = nearer(levels, spread, dimension, gain)
+        if not found:
             centres, owners = flat, nearest(where, flat)[0]
         total = max(float(levels[0].sum()), 0.0)
         share = np.bincount(owners, weights=weights, minlength=k) / weights.sum()
+        offsets = self._noisy_offsets(exact, centres)
+        if found:
+            # Offsets are those of the rows of this release alone; counts include those before.
+            shifts = grid.shifts(
+                offsets, plan.noise_variance(grid.OFFSETS), max(added, 0.0) * share, spread[-1], dimension
+            )
+            centres = centres + shifts * box.width * box.factor
         tables = {
             CENTERS: self._centers(box.clip(centres / box.factor), total * share),
             CELLS: pa.table(
@@ -284,6 +311,17 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         }
         std = max(variance.values()) ** 0.5
         return Release(tables, {CELLS: {_COUNT: std}}, variance)
+
+    def _noisy_offsets(self, exact: Units, centres: Floats) -> Floats:
+        """Release the summed offsets of the rows of each centre from the middles of their cells."""
+        box, k = self._box(), self._clusters()
+        dimension = len(box.names)
+        occupied = np.flatnonzero(exact["cells"])
+        middles = grid.middles(occupied, grid.LEVELS[dimension][-1], dimension)
+        owners = nearest(box.at(middles) * box.factor, centres)[0]
+        sums = grid.offsets_of(owners, occupied, exact[grid.OFFSETS], k, dimension)
+        noisy = self._plan().only([grid.OFFSETS]).draw({grid.OFFSETS: sums})
+        return noisy[grid.OFFSETS].astype(np.float64)
 
     def _centers(self, centres: Floats, weights: Floats) -> Any:
         columns = dict(zip(self._bounds(), centres.T, strict=True))
@@ -332,3 +370,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         squares = box.distances(rows, self.cluster_centers_).min(axis=1) ** 2
         diagonal = float(((box.width * box.factor) ** 2).sum())
         return float(np.clip(np.sqrt(np.average(squares, weights=weights) / diagonal), 0.0, 1.0))
+
+
+def _completed(part: Any, empty: Mapping[str, Ints]) -> Any:
+    if isinstance(part, PartialStatistics) and part.arrays.keys() == {"cells"}:
+        return replace(part, arrays={**empty, **part.arrays})
+    return part

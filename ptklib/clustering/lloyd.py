@@ -346,8 +346,7 @@ class _Rounds:
             yield self._rows[start : start + size]
 
     def _draw(self, exact: Mapping[str, Ints]) -> dict[str, Ints]:
-        parts = tuple(c for c in self._plan.components if c.name in exact)
-        return replace(self._plan, components=parts).draw(exact)
+        return self._plan.only(exact.keys()).draw(exact)
 
 
 def _nearest(rows: Ints, centres: Ints) -> tuple[Ints, Ints]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from ptklib.clustering import grid, lloyd, tree
 from ptklib.clustering.centres import flat_centres, weighted_centres
 from ptklib.clustering.comparison import nearer as nearer_by_counts
 from ptklib.clustering.comparison import standing_out
+from ptklib.clustering.denoising import denoised
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
 from ptklib.privacy import Bounds
-from ptklib.release import ReleasePlan
+from ptklib.release import ReleasePlan, plan_release
 
 Floats = npt.NDArray[np.float64]
 METHODS = ["grid", "lloyd"]
@@ -267,7 +269,7 @@ def test_without_noise_on_the_grid_only_cells_with_rows_weigh(monkeypatch: pytes
 def test_levels_are_the_same_rows_counted_coarser() -> None:
     rows, _ = blobs(500)
     shares = (rows + 1) / 2
-    nested = grid.nested(grid.cells(shares), 2)
+    nested = grid.nested(grid.cells(shares)[0], 2)
     for i, n in enumerate(grid.LEVELS[2]):
         codes = np.minimum((shares * n).astype(int), n - 1)
         expected = np.zeros((n, n), dtype=np.int64)
@@ -278,7 +280,7 @@ def test_levels_are_the_same_rows_counted_coarser() -> None:
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_exact_counts_become_points_of_the_same_mass_where_the_rows_are(dimension: int) -> None:
     rows, _ = blobs(5000, dimension=dimension)
-    counts = grid.nested(grid.cells((rows + 1) / 2), dimension)
+    counts = grid.nested(grid.cells((rows + 1) / 2)[0], dimension)
     levels = [counts[f"level_{i}"].astype(np.float64) for i in range(3)]
     points, weights = grid.divided(*grid.weighted_points(levels, [1e-9] * 3, dimension), 8)
     assert weights.sum() == pytest.approx(5000)
@@ -299,6 +301,92 @@ def plans(dimension: int) -> Iterator[tuple[ReleasePlan, bool]]:
     widths = np.full(dimension, 2**16)
     yield lloyd.plan_rounds(widths, 4, 1.0, 0), True
     yield lloyd.plan_rounds(widths, 4, 1.0, 1e-6), False
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_one_row_moves_counts_and_offsets_by_no_more_than_declared(dimension: int, delta: float) -> None:
+    random = np.random.default_rng(21)
+    model = estimator(dimension, 5, delta=delta, epsilon=0.01)
+    plan = model._plan()
+    limits = {c.name: c.sensitivity for c in plan.components}
+    assert [c.name for c in plan.components] == ["level_0", "level_1", "level_2", grid.OFFSETS]
+    owner_of = random.integers(0, 5, grid.LEVELS[dimension][-1] ** dimension)
+
+    def measured(rows: Floats) -> dict[str, Any]:
+        exact = model.partial_statistics(rows).arrays
+        occupied = np.flatnonzero(exact["cells"])
+        sums = grid.offsets_of(owner_of[occupied], occupied, exact[grid.OFFSETS], 5, dimension)
+        return {**grid.nested(exact["cells"], dimension), grid.OFFSETS: sums}
+
+    base = random.uniform(-1, 1, (200, dimension))
+    before = measured(base)
+    corners = [np.full(dimension, 1.0), np.full(dimension, -1.0), np.full(dimension, 2 / 16 - 1 - 1e-12)]
+    for row in [*corners, *random.uniform(-1.2, 1.2, (30, dimension))]:
+        after = measured(np.vstack([base, row]))
+        for name, limit in limits.items():
+            moved = (after[name] - before[name]).astype(object)
+            norm = abs(moved).sum() if plan.epsilons is not None else (moved**2).sum() ** 0.5
+            assert norm <= limit, name
+        assert after[grid.OFFSETS].shape == (5 * dimension,)
+
+
+def test_centres_lie_within_their_finest_cells_where_the_rows_do() -> None:
+    """Clusters a tenth as wide as a finest cell of three columns."""
+    random = np.random.default_rng(22)
+    centres = random.uniform(-0.9, 0.9, (8, 3))
+    rows = centres[random.integers(0, 8, 40_000)] + random.normal(0, 0.006, (40_000, 3))
+    losses = [rmse(rows, estimator(3, 8, epsilon=1.0).fit(rows).cluster_centers_) for _ in range(3)]
+    assert np.median(losses) <= 1.1 * rmse(rows, centres)
+
+
+def test_offsets_that_noise_may_explain_move_no_centre() -> None:
+    random = np.random.default_rng(23)
+    noise = [random.laplace(0, 3000, 24) for _ in range(50)]
+    moved = [grid.shifts(n, 2 * 3000.0**2, np.full(8, 500.0), 18.0, 3).any() for n in noise]
+    assert np.mean(moved) < 0.1
+    sure = grid.shifts(np.full(24, 500 * grid.OFFSET / 2), 1.0, np.full(8, 500.0), 1.0, 3)
+    assert sure == pytest.approx(0.5 / (2 * 32), rel=0.01)
+
+
+@pytest.mark.parametrize(("far", "moves"), [(30.0, True), (2000.0, False)])
+def test_noise_far_from_a_core_does_not_pull_its_centre(far: float, moves: bool) -> None:
+    points = np.asarray([[0.5, 0.5], [0.9, 0.5]])
+    cells = (points, np.asarray([4000.0, far]), np.asarray([1 / 128, 1 / 128]))
+    centre = np.average(points, axis=0, weights=cells[1])[None]
+    counts = [np.zeros(n**2) for n in grid.LEVELS[2]]
+    found = denoised(centre, cells, counts, [900.0] * 3, 2, lambda shares: shares)
+    pulled = (found[0, 0] - 0.5) / (centre[0, 0] - 0.5)
+    assert pulled == pytest.approx(0.0 if moves else 1.0, abs=0.05)
+    assert found[0, 1] == pytest.approx(0.5)
+
+
+def test_partial_statistics_without_offsets_still_merge() -> None:
+    """Versions before this one kept counts only."""
+    rows = blobs(2000)[0]
+    model = estimator()
+    part = model.partial_statistics(rows)
+    old = replace(part, arrays={"cells": part.arrays["cells"]})
+    merged = model.merge([old, part]).arrays
+    assert np.array_equal(merged["cells"], 2 * part.arrays["cells"])
+    assert np.array_equal(merged[grid.OFFSETS], part.arrays[grid.OFFSETS])
+    assert model.finalize([old]).cluster_centers_.shape == (6, 2)
+
+
+def test_states_of_versions_without_offsets_load_and_are_continued() -> None:
+    """Their loss has an event per level and none for offsets."""
+    rows = blobs(4000)[0]
+    fitted = estimator().fit(rows)
+    old = plan_release(grid.components(2), 1.0, 0)
+    fitted.privacy_spent_, fitted.noise_variance_ = (
+        old.loss,
+        {c.name: old.noise_variance(c.name) for c in old.components},
+    )
+    state = ReleasedState.from_files(fitted.to_state().to_files())
+    assert np.array_equal(Clustering.from_state(state).predict(rows), fitted.predict(rows))
+    both = estimator().fit(rows, previous_state=state)
+    assert both.tables_["centers"].column("weight").to_numpy().sum() == pytest.approx(8000, rel=0.05)
+    assert rmse(rows, both.cluster_centers_) <= 1.02 * rmse(rows, fitted.cluster_centers_)
 
 
 @pytest.mark.parametrize("hidden", [0.0, np.inf], ids=["one mean", "rounds"])

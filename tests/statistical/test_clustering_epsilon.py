@@ -24,7 +24,7 @@ def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
     coarse = grid.centres_of(2, 0) + 1e-3
     rows = coarse if row_in_each_cell else coarse[:0]
     exact = grid.nested(model.partial_statistics(rows).arrays["cells"], 2)
-    plan, events = model._plan(), model.declared_loss().event["events"]
+    plan, events = model._plan().only(exact), model.declared_loss().event["events"][:-1]
     codes = []
     for n in grid.LEVELS[2]:
         axes = (coarse * n).astype(int)
@@ -35,6 +35,19 @@ def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
         levels = zip(codes, events, strict=True)
         scores.append(sum(ratio(noisy[f"level_{i}"][cell], e) for i, (cell, e) in enumerate(levels)))
     return np.concatenate(scores)
+
+
+def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Scores, float]:
+    """Return one score per centre and draw of the offsets, and the epsilon declared for them."""
+    model = Clustering(["a"], CENTRES, bounds=(0, 1), epsilon=10.0)
+    # One row at the end of each finest cell, which has a centre of its own.
+    rows = (np.arange(CENTRES)[:, None] + 1) / CENTRES - 1e-9
+    exact = model.partial_statistics(rows if row_in_each_cell else rows[:0]).arrays
+    occupied = np.flatnonzero(exact["cells"])
+    sums = grid.offsets_of(occupied, occupied, exact[grid.OFFSETS], CENTRES, 1)
+    plan, event = model._plan().only([grid.OFFSETS]), model.declared_loss().event["events"][-1]
+    drawn = [plan.draw({grid.OFFSETS: sums})[grid.OFFSETS] for _ in range(draws)]
+    return np.concatenate([ratio(noisy, event) for noisy in drawn]), event["l1_sensitivity"] / event["scale"]
 
 
 def lloyd_scores(row_at_each_centre: bool, runs: int = 30) -> tuple[Scores, float]:
@@ -68,6 +81,17 @@ def test_the_grid_loses_no_more_than_it_declares() -> None:
 def test_a_half_noised_grid_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     halved_noise(monkeypatch)
     assert empirical_epsilon(grid_scores(True), grid_scores(False)) > 1.0
+
+
+def test_the_offsets_of_the_grid_lose_no_more_than_they_declare() -> None:
+    (there, declared), (none, _) = offset_scores(True), offset_scores(False)
+    assert declared / 3 < empirical_epsilon(there, none) <= declared
+
+
+def test_half_noised_offsets_of_the_grid_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    halved_noise(monkeypatch)
+    (there, declared), (none, _) = offset_scores(True), offset_scores(False)
+    assert empirical_epsilon(there, none) > declared
 
 
 def test_a_round_of_lloyd_loses_no_more_than_it_declares() -> None:
