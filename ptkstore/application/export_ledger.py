@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ptkstore.application.odometers import books_of, odometers_on
+from ptkstore.application.read_exposure import Exposure, exposure_of, sentences_on
 from ptkstore.application.read_ledger import faults_of, faults_of_memory
 from ptkstore.domain.blocks import part_name, place_of
 from ptkstore.domain.filters import BlockRecord
-from ptkstore.domain.guarantees import COMPOSITION, PROOF, TIGHT, neighbours, protections
+from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
 from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
-from ptkstore.domain.losses import NO_LOSS, Loss
+from ptkstore.domain.losses import Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.reports import loss_json, signed
@@ -24,6 +25,7 @@ from ptkstore.domain.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import JournalView, KeyStore
+from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.signing import Signer
 from ptkstore.ports.world import Clock
 
@@ -46,6 +48,8 @@ def export_ledger(
     signer: Signer,
     keys: KeyStore,
     journal: JournalView,
+    raw: RawZone,
+    staging: Staging,
 ) -> Export:
     """Report losses, guarantee, blocks, PTKs and teams of the windows that meet [`since`, `until`).
 
@@ -62,6 +66,7 @@ def export_ledger(
         books = books_of(stream, uow)
         windows = uow.windows.of(stream)
         specs = uow.ptks.find(stream=stream)
+    exposure = exposure_of(stream, begin=begin, clock=clock, keys=keys, raw=raw, staging=staging)
     policy = books.stream.policy
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
@@ -75,6 +80,7 @@ def export_ledger(
         "guarantee": _guarantee(policy, len(chosen)),
         "journal": _journal(books.lines),
         "verification": {"adds_up": not faults, "faults": list(faults)},
+        "exposure": _exposure(exposure),
         "windows_in_doubt_below": books.progress.retired_before,
         "losses": _losses(books.entries, blocks),
         **({} if faults else _figures(policy, odometers_on(books, blocks), specs, len(chosen))),
@@ -141,6 +147,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "window_seconds": policy.window // timedelta(seconds=1),
         "lateness_seconds": policy.lateness // timedelta(seconds=1),
         "retention_windows": policy.retention_windows,
+        "closing": policy.closing.value,
         "profile_share": str(policy.profile_share),
         "test_share": str(policy.test_share),
         "train_partitions": policy.train_partitions,
@@ -155,13 +162,53 @@ def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
         "neighbours": neighbours(policy),
         "per_block": loss_json(policy.capacity),
         "lines": {line: loss_json(capacity) for line, capacity in lines.items()},
-        "all_lines_together": loss_json(sum(lines.values(), NO_LOSS)),
+        "all_lines_together": loss_json(all_lines(policy)),
+        "contexts": _contexts(policy),
         "no_collusion": policy.sharing.no_collusion,
         "composition": COMPOSITION[policy.accountant],
         "proof": PROOF,
         "coordinates": list(policy.accountant.coordinates),
         "promised": _protections(policy, policy.capacity, windows),
         "tight": TIGHT,
+    }
+
+
+def _exposure(exposure: Exposure) -> dict[str, Any]:
+    """What of the whole stream is kept when the report is made."""
+    verdict, *told = sentences_on(exposure)
+    return {
+        "closing": exposure.closing.value,
+        "holds": exposure.holds,
+        "verdict": verdict,
+        "means": told,
+        "rows_since": exposure.since.isoformat(),
+        "retention_allows_since": exposure.allowed_since.isoformat(),
+        "event_time_reached": exposure.reached.isoformat(),
+        "open_since": exposure.open_since.isoformat(),
+        "windows": [
+            {
+                "window": kept.window.id.index,
+                "start": kept.window.start.isoformat(),
+                "state": kept.window.state.value,
+                "rows_until": kept.until.isoformat(),
+            }
+            for kept in exposure.kept
+        ],
+        "overdue_windows": list(exposure.overdue),
+        "remains_of_expired_windows": list(exposure.remains),
+        "past_by_clock": list(exposure.past_by_clock),
+    }
+
+
+def _contexts(policy: Policy) -> dict[str, Any] | None:
+    """What the policy's contexts rest on; None for a stream without any."""
+    if not policy.sharing.contexts:
+        return None
+    return {
+        "names": [name for name, _ in policy.sharing.contexts],
+        "no_collusion": policy.sharing.no_collusion,
+        "assumes": CONTEXTS,
+        "summed_capacity": loss_json(all_lines(policy)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -28,6 +29,9 @@ class Exposure:
     All that is no DP output depends on events from `since` on alone; retention allows events from `allowed_since` on.
     `overdue` are windows past it that have not expired yet, `remains` expired ones of which something was found. The
     windows and times come from clock and policy: what is told of a window that is kept does not depend on its rows.
+
+    Where an operator closes windows, all of this goes by event time; `past_by_clock` are the windows that are kept and
+    would have expired if the clock closed them.
     """
 
     stream: str
@@ -38,6 +42,8 @@ class Exposure:
     open_since: datetime
     overdue: tuple[int, ...]
     remains: tuple[int, ...]
+    closing: Closing = Closing.CLOCK
+    past_by_clock: tuple[int, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -78,7 +84,62 @@ def exposure_of(
         open_since=start_of(policy, progress.closed_before),
         overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
         remains=tuple(sorted(window.index for window in found & gone)),
+        closing=policy.closing,
+        past_by_clock=tuple(
+            window.id.index for window in alive if window.id.index < expired_before(policy, clock.now())
+        )
+        if policy.closing is Closing.OPERATOR
+        else (),
     )
+
+
+def sentences_on(exposure: Exposure) -> tuple[str, ...]:
+    """What is exposed, since when and until when, and what is wrong with that, for people; the verdict comes first."""
+    return (_verdict(exposure), *_told(exposure))
+
+
+def _verdict(exposure: Exposure) -> str:
+    if exposure.holds:
+        return "The exposure check holds: files, keys and drafts of every expired window are gone."
+    wrong = []
+    if exposure.overdue:
+        wrong.append(f"{windows_text(exposure.overdue)} should have expired and did not")
+    if exposure.remains:
+        wrong.append(f"files, keys or drafts are left of {windows_text(exposure.remains)}, which expired")
+    return f"The exposure check fails: {'; '.join(wrong)}. Start the relay and the workers (ptk up), or close further."
+
+
+def _told(exposure: Exposure) -> list[str]:
+    kept = tuple(kept.window.id.index for kept in exposure.kept)
+    what = f"{windows_text(kept)} and " if kept else ""
+    told = [
+        f"Exposed now: rows and drafts of events since {exposure.since.isoformat()}, in {what}the windows that are "
+        f"still open, since {exposure.open_since.isoformat()}."
+    ]
+    if exposure.closing is Closing.CLOCK:
+        return [
+            *told,
+            f"The clock closes windows. Events before {exposure.allowed_since.isoformat()} must be gone by now.",
+        ]
+    told.append(
+        "An operator closes windows, so rows never expire by the wall clock: they are kept until the operator closes "
+        f"further than {exposure.reached.isoformat()}, whatever the retention."
+    )
+    if exposure.past_by_clock:
+        told.append(f"By the wall clock, {windows_text(exposure.past_by_clock)} would have expired.")
+    return told
+
+
+def windows_text(numbers: Sequence[int]) -> str:
+    """Window numbers in words, neighbours as a range."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    texts = [str(low) if low == high else f"{low} to {high}" for low, high in spans]
+    return f"window{'' if len(numbers) == 1 else 's'} {', '.join(texts)}"
 
 
 def _reached(stream: Stream, progress: Progress, clock: Clock) -> datetime:

@@ -26,7 +26,7 @@ from ptkstore.cli.output import (
 )
 from ptkstore.domain.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
-from ptkstore.sdk.ledgers import check_report, odometer_rows
+from ptkstore.sdk.ledgers import check_report, contexts_of, odometer_rows
 
 ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losses.")
 
@@ -39,6 +39,14 @@ class By(StrEnum):
     STREAM = "stream"
     PTK = "ptk"
     TEAM = "team"
+
+
+class Form(StrEnum):
+    """What a report is written as."""
+
+    JSON = "json"
+    HTML = "html"
+    PDF = "pdf"
 
 
 @answers
@@ -61,8 +69,11 @@ def budget(
             if by is By.BLOCK
             else odometer_rows(store.odometers(stream), by.value)
         )
+        told = contexts_of(store.service, stream)
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing)
+    if told:
+        (said if as_json else console).print(escape(told), highlight=False, soft_wrap=True)
 
 
 @ledger_app.command("verify")
@@ -127,13 +138,22 @@ def export(
     ] = None,
     until: Annotated[str | None, typer.Option("--to", help="Report on windows before this UTC time.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")] = None,
+    form: Annotated[
+        Form | None,
+        typer.Option("--format", help="For programs or for people; by default what the file's ending says."),
+    ] = None,
     public_key: Annotated[
         bool, typer.Option("--public-key", help="Print the key that reports are signed with, as PEM.")
     ] = False,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a signed report of a stream's ledger for the privacy officer; exit code 1 if the journal is wrong."""
+    """Write a signed report of a stream's ledger for the privacy officer; exit code 1 if the journal is wrong.
+
+    HTML and PDF are for people and begin with the worst block and the loss of a person. The signed JSON that such a
+    page is made of is written beside it.
+    """
+    form = _form_of(form, output)
     with opened(home) as store:
         if public_key:
             _print_key(store.report_key(), as_json=as_json)
@@ -141,14 +161,22 @@ def export(
         if stream is None:
             raise InvalidRequest("name the stream to report on, or ask for --public-key")
         made = store.export_ledger(stream, since, until)
-    if output is None:
+    signed = output if output is None or form is Form.JSON else output.with_suffix(".json")
+    if output is None or signed is None:
         sys.stdout.buffer.write(made.content)
     else:
-        _write(output, made.content)
+        if form is not Form.JSON:
+            from ptkstore.cli.reports.pages import report_page
+
+            _write(output, report_page(made.content, form.value))
+        _write(signed, made.content)
         if as_json:
-            print_json({"stream": stream, "file": str(output), "faults": made.faults})
+            print_json(
+                {"stream": stream, "file": str(output), "signed_file": str(signed), "faults": made.faults}
+            )
         else:
-            console.print(f"signed report on {stream} written to {escape(str(output))}")
+            page = "" if signed == output else f", its page to {escape(str(output))}"
+            console.print(f"signed report on {stream} written to {escape(str(signed))}{page}")
     for fault in made.faults:
         said.print(f"[red]{escape(fault)}[/]")
     if made.faults:
@@ -178,6 +206,20 @@ def check(
             console.print(escape(f"  {name}: {json.dumps(value)}"), highlight=False)
     if found.fault or not found.summary["adds_up"]:
         raise typer.Exit(REFUSED)
+
+
+def _form_of(asked: Form | None, output: Path | None) -> Form:
+    """The form that was asked for, or that the file's ending says; JSON for any other."""
+    endings = {f".{one}": one for one in Form}
+    ending = None if output is None else endings.get(output.suffix.lower())
+    form = asked or ending or Form.JSON
+    if form is not Form.JSON and output is None:
+        raise InvalidRequest(
+            f"name a file for the {form.value.upper()}: -o report.{form.value}; the signed JSON comes beside it"
+        )
+    if form is not Form.JSON and ending is Form.JSON:
+        raise InvalidRequest(f"{output} is for the signed JSON; end the name of the page in .{form.value}")
+    return form
 
 
 def _print_key(key: str, *, as_json: bool) -> None:

@@ -56,7 +56,9 @@ def create(
         list[str] | None,
         typer.Option(metavar="NAME=TEAM,...", help="A context with a budget of its own; repeat it."),
     ] = None,
-    no_collusion: Annotated[str, typer.Option(help="Why nobody learns from two contexts.")] = "",
+    no_collusion: Annotated[
+        str, typer.Option(help="Why contexts share no readers and do not react to each other.")
+    ] = "",
     reserve: Annotated[
         list[str] | None,
         typer.Option(metavar="PTK=SHARE", help="A share of the budget for one PTK; repeat it."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.domain.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.ptks import duration_text
 from ptkstore.domain.streams import Policy, Stream
 
@@ -59,6 +60,8 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
             "overdue_windows": list(exposure.overdue),
             "remains_of_expired_windows": list(exposure.remains),
             "holds": exposure.holds,
+            "closing": exposure.closing.value,
+            "would_have_expired_by_the_clock": list(exposure.past_by_clock),
         },
         "windows": windows,
         "notices": [{key: one[key] for key in ("at", "subject", "code")} for one in notices],
@@ -76,19 +79,11 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
 
 
 def _told(exposure: Exposure) -> str:
-    """One line an officer can read."""
-    if exposure.holds:
-        return (
-            f"[green]holds[/]: what is kept and is no DP output depends on events from {exposure.since.isoformat()} "
-            f"on; retention allows from {exposure.allowed_since.isoformat()} on. Files, keys and drafts of every "
-            "expired window are gone"
-        )
-    late = ", ".join(map(str, exposure.overdue)) or "none"
-    left = ", ".join(map(str, exposure.remains)) or "none"
-    return (
-        f"[red]does not hold[/]: windows past their retention that have not expired yet: {late}; expired windows of "
-        f"which files, keys or drafts are left: {left}. Close and work, or run: ptk up"
-    )
+    """What an officer can read."""
+    from ptkstore.application.read_exposure import sentences_on
+
+    verdict, *rest = sentences_on(exposure)
+    return "\n".join((f"[{'green' if exposure.holds else 'red'}]{verdict}[/]", *rest))
 
 
 def _shared(policy: Policy) -> dict[str, Any]:
@@ -105,6 +100,8 @@ def _shared(policy: Policy) -> dict[str, Any]:
         told |= {
             "contexts": {name: list(teams) for name, teams in sharing.contexts},
             "no_collusion": sharing.no_collusion,
+            "contexts_rest_on": CONTEXTS,
+            "all_contexts_together": {"epsilon": all_lines(policy).epsilon, "delta": all_lines(policy).delta},
         }
     if sharing.reserved:
         told["reserved_shares"] = {ptk_id: float(share) for ptk_id, share in sharing.reserved}

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ptkstore.application.authorize import Named
+from ptkstore.application.read_exposure import sentences_on
 from ptkstore.application.read_notices import readable_team
 from ptkstore.console.charts import budget_chart
 from ptkstore.domain.filters import BlockLedger
@@ -15,10 +16,10 @@ from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import start_of
-from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, UnknownName
+from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
 from ptkstore.sdk.documents import ptk_document, stream_document, version_document
 from ptkstore.sdk.evaluations import evaluation_row
-from ptkstore.sdk.ledgers import block_rows
+from ptkstore.sdk.ledgers import block_rows, contexts_text
 from ptkstore.sdk.subscriptions import subscription_document
 from ptkstore.sdk.telling import notice_document, training_document
 from ptkstore.wiring import Service
@@ -49,9 +50,16 @@ class Pages:
         first = [stream for stream in streams if stream.name in readable][:BUDGETS_SHOWN]
         with self._service.read() as uow:
             blocks = {stream.name: uow.ledger.blocks(stream.name) for stream in first}
+        exposed = self._identity.streams_for(who, Action.EXPOSURE_READ)
+        checked = [self._exposure(stream.name) for stream in first if stream.name in exposed]
+        failed = [one["stream"] for one in checked if one is not None and not one["holds"]]
         return {
             "streams": [
-                _card(stream, blocks.get(stream.name), readable=stream.name in readable) for stream in streams
+                {
+                    **_card(stream, blocks.get(stream.name), readable=stream.name in readable),
+                    "exposed": stream.name in failed,
+                }
+                for stream in streams
             ],
             "ptks": len(self._ptks(who)),
             "subscriptions": len(subscriptions),
@@ -71,8 +79,15 @@ class Pages:
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
         newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
+        contexts = ""
+        if rows is not None and stream.policy.sharing.contexts:
+            contexts = contexts_text(rows, stream.policy)
         return {
             "stream": stream_document(stream),
+            "contexts": contexts,
+            "exposure": self._exposure(name)
+            if self._may(who, Action.EXPOSURE_READ, Named(stream=name))
+            else None,
             "window": shown_span(stream.policy.window),
             "readable": rows is not None,
             "n_blocks": len(rows or ()),
@@ -133,6 +148,15 @@ class Pages:
             ],
             "n_letters": len(letters),
         }
+
+    def _exposure(self, name: str) -> dict[str, Any] | None:
+        """What is exposed of a stream, in sentences; None while a store is away."""
+        try:
+            found = self._service.exposure(name)
+        except Unavailable:
+            return None
+        verdict, *told = sentences_on(found)
+        return {"stream": name, "holds": found.holds, "verdict": verdict, "told": told}
 
     def _streams(self, who: Principal) -> list[Any]:
         seen = self._identity.visible_streams(who)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ptkstore.domain.accountants import Accountant
-from ptkstore.domain.losses import ATTO, NANO, Loss
+from ptkstore.domain.losses import ATTO, NANO, NO_LOSS, Loss
 from ptkstore.domain.streams import Policy, PrivacyUnit
 
 PROOF = "docs/proofs/filters.md"
@@ -31,6 +31,13 @@ TIGHT = (
     "admission rests on it"
 )
 
+CONTEXTS = (
+    "each context has the whole capacity. That is a guarantee only while nobody learns from two contexts, and no "
+    "request of one context reacts to an output of another, not even by way of data or decisions that depend on it "
+    "(arXiv 2506.05290). Where either fails, the losses of all contexts add up"
+)
+"""What separate budgets per context rest on."""
+
 ROWS_EXAMPLE = 10
 
 
@@ -53,6 +60,11 @@ def neighbours(policy: Policy) -> str:
             return f"two inputs are neighbours if one has records of one user in one window more; {kept}"
         case PrivacyUnit.USER:
             return f"two inputs are neighbours if one has records of one user more, in any windows; {kept}"
+
+
+def all_lines(policy: Policy) -> Loss:
+    """What a block loses at most to somebody who learns from all contexts."""
+    return sum(policy.sharing.lines(policy.capacity).values(), NO_LOSS)
 
 
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:

@@ -20,8 +20,9 @@ class Sharing:
     """How a policy shares a block's capacity.
 
     `contexts` names groups of teams (for example those of one geography) that each get the whole capacity for
-    themselves. That is sound only if nobody who learns from one context learns from another, so `no_collusion` must
-    say why; with collusion the capacities of all contexts add up. `reserved` keeps a share of the capacity for one PTK
+    themselves. That is sound only if nobody who learns from one context learns from another, and no request of one
+    reacts to an output of another (differences.md B9), so `no_collusion` must say why; otherwise the capacities of all
+    contexts add up. `reserved` keeps a share of the capacity for one PTK
     each: nobody else can use it up, and that PTK uses no other.
     """
 
@@ -83,7 +84,8 @@ def check_sharing(sharing: Sharing, capacity: Loss) -> None:
         raise InvalidRequest("a context has at least one team")
     if sharing.contexts and len(sharing.no_collusion.strip()) < 10:
         raise InvalidRequest(
-            "separate budgets per context need no_collusion: why nobody learns from two contexts (ten letters or more)"
+            "separate budgets per context need no_collusion (ten letters or more): why nobody learns from two, and "
+            "why no request of one reacts to an output of another"
         )
     if not sharing.contexts and sharing.no_collusion:
         raise InvalidRequest("no_collusion belongs to contexts, and there are none")

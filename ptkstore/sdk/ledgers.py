@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.guarantees import CONTEXTS, all_lines
+from ptkstore.domain.losses import NO_LOSS
 from ptkstore.domain.reports import Reading, read_signed
 from ptkstore.errors import UnknownName
 
@@ -24,8 +26,8 @@ def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[d
     policy = _policy(service, stream)
     if not tight:
         return block_rows(service.budget(stream), policy)
-    several = _has_lines(policy)
-    return [
+    several, blocks = _has_lines(policy), service.odometers(stream).blocks
+    rows = [
         {
             **_row(
                 b.number,
@@ -39,17 +41,39 @@ def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[d
             "tight_epsilon": b.spent.tight.epsilon,
             "tight_delta": b.spent.tight.delta,
         }
-        for b in service.odometers(stream).blocks
+        for b in blocks
     ]
+    return _with_sums(rows, [b.spent.guarantee for b in blocks]) if several else rows
 
 
 def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, Any]]:
     """One row per block of a stream, or per line of it where the policy keeps several."""
     several = _has_lines(policy)
-    return [
+    rows = [
         _row(b.number, b.line if several else None, b.state.value, b.capacity, b.reserved, b.spent, policy)
         for b in blocks
     ]
+    return _with_sums(rows, [b.spent for b in blocks]) if several else rows
+
+
+def contexts_of(service: Service, stream: str) -> str:
+    """What a stream's contexts rest on, and its summed loss; empty for a stream without contexts."""
+    policy = _policy(service, stream)
+    if not policy.sharing.contexts:
+        return ""
+    return contexts_text(block_rows(service.budget(stream), policy), policy)
+
+
+def contexts_text(rows: Sequence[Mapping[str, Any]], policy: Policy) -> str:
+    """What the policy's contexts rest on, and the summed loss of the worst block in `rows`; empty without contexts."""
+    if not policy.sharing.contexts:
+        return ""
+    most = max((row["all_lines_spent_epsilon"] for row in rows), default=0.0)
+    names = ", ".join(name for name, _ in policy.sharing.contexts)
+    return (
+        f"Contexts {names}: {CONTEXTS}, to epsilon {all_lines(policy).epsilon:g} at most and {most:g} until now on "
+        f"the worst block. The policy's reason: {policy.sharing.no_collusion}"
+    )
 
 
 def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
@@ -119,6 +143,21 @@ def _row(
         "capacity_delta": capacity.delta,
         "spent_delta": spent.delta,
     }
+
+
+def _with_sums(rows: list[dict[str, Any]], spent: Sequence[Loss]) -> list[dict[str, Any]]:
+    """Each row with what all lines of its block have lost together."""
+    sums: dict[int, Loss] = {}
+    for row, loss in zip(rows, spent, strict=True):
+        sums[row["block"]] = sums.get(row["block"], NO_LOSS) + loss
+    return [
+        {
+            **row,
+            "all_lines_spent_epsilon": sums[row["block"]].epsilon,
+            "all_lines_spent_delta": sums[row["block"]].delta,
+        }
+        for row in rows
+    ]
 
 
 def _figures(spent: Spent) -> dict[str, Any]:

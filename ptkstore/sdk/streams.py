@@ -94,7 +94,8 @@ class StreamMethods:
         block_by : mapping of one column to its public values
             Blocks of their own for each value, for example of a city; rows with another value are refused.
         contexts : mapping of a name to teams
-            Each has (epsilon, delta) for itself. `no_collusion` says why nobody learns from two of them.
+            Each has (epsilon, delta) for itself. `no_collusion` says why nobody learns from two of them, and why no
+            request of one reacts to an output of another. Where either fails, the losses of all contexts add up.
         reserve : mapping of PTK ids to shares of (epsilon, delta)
             Kept for that PTK alone, which can use no other.
         retire_below : float

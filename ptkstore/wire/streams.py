@@ -239,7 +239,11 @@ class KeptWindow(Wire):
 
 
 class ExposureOut(Wire):
-    """What is kept of a stream that is no DP output, since when and until when."""
+    """What is kept of a stream that is no DP output, since when and until when.
+
+    Where `closing` is `operator`, all of it goes by event time and nothing expires by the clock; `past_by_clock` are
+    the windows that would have.
+    """
 
     stream: str
     reached: Instant
@@ -250,6 +254,8 @@ class ExposureOut(Wire):
     overdue: list[int]
     remains: list[int]
     holds: bool
+    closing: str
+    past_by_clock: list[int]
 
 
 class Point(Wire):

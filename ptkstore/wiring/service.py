@@ -224,6 +224,8 @@ class Service(Subscribing, Telling, TeamCoding):
             signer=self.signer,
             keys=self.keys,
             journal=self.catalog.journal_view(),
+            raw=self.raw,
+            staging=self.staging,
         )
 
     def streams(self) -> tuple[Stream, ...]:

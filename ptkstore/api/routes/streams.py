@@ -130,6 +130,8 @@ def show_exposure(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
         "overdue": list(exposure.overdue),
         "remains": list(exposure.remains),
         "holds": exposure.holds,
+        "closing": exposure.closing.value,
+        "past_by_clock": list(exposure.past_by_clock),
     }
 
 

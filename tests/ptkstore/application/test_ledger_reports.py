@@ -176,6 +176,23 @@ def test_a_report_says_what_the_ledger_says(trained: World) -> None:
     assert [one["team"] for one in told["teams"]] == ["taxi"]
 
 
+def test_a_report_says_who_closes_windows_and_what_is_exposed(make: Callable[..., World]) -> None:
+    told = report(make("operator"))
+    assert (told["policy"]["closing"], told["exposure"]["closing"]) == ("operator", "operator")
+    assert any("never expire by the wall clock" in one for one in told["exposure"]["means"])
+    world = make("clock", closing=Closing.CLOCK)
+    world.service.close_windows(STREAM)  # thirty windows, of which none has expired yet
+    found = report(world)["exposure"]
+    assert (found["closing"], found["holds"], found["past_by_clock"]) == ("clock", False, [])
+    assert found["overdue_windows"] == list(range(28))
+    assert found["verdict"].startswith(
+        "The exposure check fails: windows 0 to 27 should have expired and did not"
+    )
+    world.work("expire")
+    found = report(world)["exposure"]
+    assert (found["holds"], [one["window"] for one in found["windows"]]) == (True, [28, 29])
+
+
 def test_a_report_on_a_period_holds_its_windows_alone(trained: World) -> None:
     for period, windows in [
         ((None, None), [0, 1]),

@@ -116,7 +116,7 @@ def test_a_stream_is_made_shown_filled_and_closed(stream: Line, tmp_path: Path) 
         }
     ]
     assert [row["part"] for row in stream.json("budget", "taxi")] == ["profile", "test", "train-0"]
-    assert stream.json("ledger", "verify") == [{"stream": "taxi", "entries": 0, "blocks": 3, "faults": []}]
+    assert stream.json("ledger", "verify") == [{"stream": "taxi", "entries": 1, "blocks": 3, "faults": []}]
     for words in (["stream", "show", "taxi"], ["budget", "taxi"], ["ledger", "verify"], ["config"]):
         assert stream.run(*words).stdout
 
@@ -299,11 +299,11 @@ def test_word_of_the_ledger_going_wrong_is_exit_code_1(stream: Line) -> None:
     with sqlite3.connect(stream.home / "catalog.db") as connection:
         connection.execute(
             "INSERT INTO journal VALUES "
-            "('taxi', 2, 'k', 'reserve', 'a.b', 2, 3, 5, 0, 'common', '[5, 0]', '{}', 'x', 'y')"
+            "('taxi', 3, 'k', 'reserve', 'a.b', 2, 3, 5, 0, 'common', '[5, 0]', '{}', 'x', 'y')"
         )
     connection.close()
     (check,) = stream.json("ledger", "verify", code=1)
-    assert check["faults"] == ["sequence 1 is missing before 2"]
+    assert check["faults"] == ["sequence 2 is missing before 3"]
     assert "is wrong" in stream.run("ledger", "verify", code=1).stdout
 
 

@@ -14,6 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
+from ptkstore.domain.sharing import Sharing
 from tests.ptkstore.application.world import STREAM, World
 
 
@@ -66,6 +67,59 @@ def test_a_report_is_exported_and_checked_without_the_store(home: Path, tmp_path
     assert not home.exists()
 
 
+@pytest.mark.parametrize(("form", "first"), [("html", b"<!doctype html>"), ("pdf", b"%PDF-")])
+def test_a_page_for_people_comes_with_the_signed_report_beside_it(
+    home: Path, tmp_path: Path, form: str, first: bytes
+) -> None:
+    told = run(home, "ledger", "export", STREAM, "-o", tmp_path / f"report.{form}").stdout
+    assert f"report.{form}" in told
+    assert (tmp_path / f"report.{form}").read_bytes().startswith(first)
+    assert documents(home, "ledger", "check", tmp_path / "report.json")["adds_up"]
+    run(home, "ledger", "export", STREAM, "--format", form, "-o", tmp_path / "other.page")
+    assert (tmp_path / "other.page").read_bytes().startswith(first)
+    found = documents(home, "ledger", "export", STREAM, "--format", form, "-o", tmp_path / "third")
+    assert found["signed_file"] == str(tmp_path / "third.json")
+
+
+def test_a_page_needs_a_file_that_is_not_the_signed_one(home: Path, tmp_path: Path) -> None:
+    assert "-o report.pdf" in run(home, "ledger", "export", STREAM, "--format", "pdf", code=2).stderr
+    words = ("ledger", "export", STREAM, "--format", "html", "-o", tmp_path / "report.json")
+    assert "signed JSON" in run(home, *words, code=2).stderr.replace("\n", " ")
+    assert not list(tmp_path.glob("report*"))
+
+
+def test_contexts_are_told_with_what_they_rest_on_and_their_sum(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    contexts = (("eu", ("taxi",)), ("us", ("cabs",)))
+    world.stream(sharing=Sharing(contexts, "the regions share no readers at all"))
+    world.register("speed", 0.25)
+    world.publish(0)
+    world.service.close()
+    told = run(tmp_path / "home", "budget", STREAM).stdout
+    assert "no request of one context reacts to an output of another" in told
+    assert "to epsilon 2 at most and 0.25 until now on the worst block" in told
+    rows = documents(tmp_path / "home", "budget", STREAM)
+    assert {row["all_lines_spent_epsilon"] for row in rows if row["part"] == "train-0"} == {0.25}
+
+
+def test_a_stream_that_an_operator_closes_says_that_nothing_expires_by_the_clock(home: Path) -> None:
+    told = run(home, "stream", "show", STREAM).stdout
+    assert "rows never expire by the wall clock" in told
+    assert "By the wall clock, window 0 would have expired." in told
+    found = documents(home, "stream", "show", STREAM)["exposure"]
+    assert (found["closing"], found["would_have_expired_by_the_clock"]) == ("operator", [0])
+
+
+def test_a_failed_exposure_check_is_said_in_words(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.stream()
+    for day in range(4):
+        world.publish(day)
+    world.service.close()
+    told = run(tmp_path / "home", "stream", "show", STREAM).stdout
+    assert "The exposure check fails: windows 0 to 1 should have expired and did not." in told
+
+
 def test_a_report_goes_to_standard_output_without_a_file(home: Path, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(run(home, "ledger", "export", STREAM).stdout_bytes)
     assert documents(home, "ledger", "check", tmp_path / "report.json")["adds_up"]
@@ -105,7 +159,7 @@ def test_a_wrong_journal_is_exported_and_is_exit_code_1(home: Path, tmp_path: Pa
             "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute("UPDATE journal SET ptk_id = 'taxi.other' WHERE sequence = 1")
+        connection.execute("UPDATE journal SET ptk_id = 'taxi.other' WHERE sequence = 2")
     connection.close()
     file = tmp_path / "report.json"
     assert "digest" in run(home, "ledger", "export", STREAM, "-o", file, code=1).stderr

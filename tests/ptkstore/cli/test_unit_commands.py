@@ -130,8 +130,13 @@ def test_a_stream_shows_that_nothing_older_than_its_retention_is_kept(ptk: Line)
         "overdue_windows": [],
         "remains_of_expired_windows": [],
         "holds": True,
+        "closing": "operator",
+        "would_have_expired_by_the_clock": [0],
     }
-    assert "holds: what is kept and is no DP output depends on events from 2026-01-05" in told(ptk)
+    assert "check holds: files, keys and drafts of every expired window are gone." in told(ptk)
+    assert "Exposed now: rows and drafts of events since 2026-01-05T00:00:00+00:00, in window 0 and" in told(
+        ptk
+    )
 
 
 def told(ptk: Line) -> str:

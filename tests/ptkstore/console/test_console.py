@@ -96,6 +96,27 @@ def test_pages_show_streams_ptks_versions_and_deliveries(api: Api) -> None:
     assert "s3cret" not in pages["/console/deliveries"].text  # endpoints may carry a secret behind the path
 
 
+def test_a_stream_shows_who_closes_it_and_what_is_exposed(api: Api) -> None:
+    page = re.sub(r"\s+", " ", seen(signed_in(api).get("/console/streams/taxi")).text)
+    assert "until the operator closes further, never by the clock" in page
+    assert "rows never expire by the wall clock" in page
+    assert "By the wall clock, window 0 would have expired." in page
+
+
+def test_a_failed_exposure_check_is_red_on_the_overview(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        for day in range(4):
+            api.world.publish(day)
+        overview = signed_in(api).get("/console/").text
+        assert 'class="small failed"' in overview
+        assert "The exposure check fails" in seen(signed_in(api).get("/console/")).text
+        page = seen(signed_in(api).get("/console/streams/taxi")).text
+        assert "The exposure check fails: windows 0 to 1 should have expired and did not." in page
+        api.world.work("expire")
+        assert "failed" not in signed_in(api).get("/console/").text
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_names_and_texts_of_others_are_inert(api: Api, path: str) -> None:
     page = signed_in(api).get(path)

@@ -21,7 +21,7 @@ from tests.ptkstore.application.world import World
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
 
 MOST = 24
-PER_BUDGET = 4
+PER_BUDGET = 8
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,269 @@
+"""What the page of a signed report says, worst block and loss of a person first; the layout is decided elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ptkstore.errors import InvalidRequest
+
+BLOCKS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph; `alarm` is for what has to be seen."""
+
+    text: str
+    alarm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of texts below a header."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it."""
+
+    heading: str
+    parts: tuple[Text | Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A report for people."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+
+
+def page_of(content: bytes) -> Page:
+    """The page of a report file; `InvalidRequest` if the bytes are none."""
+    try:
+        document = json.loads(content)
+        report, signature = document["report"], document["signature"]
+        sections = _sections(report, signature, hashlib.sha256(content).hexdigest())
+        name, team = report["stream"]["name"], report["stream"]["team"]
+        lead = f"Stream {name} of team {team}, {_period(report)}. Made at {report['made_at']}."
+        return Page(f"Privacy report: {name}", lead, tuple(sections))
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError):
+        raise InvalidRequest("the file is no report of a ledger; make one with: ptk ledger export") from None
+
+
+def _sections(report: Mapping[str, Any], signature: Mapping[str, str], digest: str) -> Iterator[Section]:
+    if report["verification"]["adds_up"]:
+        yield _worst(report)
+    else:
+        wrong = [Text(one, alarm=True) for one in report["verification"]["faults"]]
+        yield Section("The journal is wrong, so this report has no figures", tuple(wrong))
+    yield _exposure(report)
+    yield _promise(report)
+    if report["verification"]["adds_up"]:
+        yield _parties(report)
+        yield _blocks(report)
+    yield _journal(report)
+    yield _check(report, signature, digest)
+
+
+def _worst(report: Mapping[str, Any]) -> Section:
+    """What the reader came for."""
+    spent, promised = report["spent"]["stream"], report["guarantee"]["per_block"]
+    worst = _worst_block(report)
+    where = "no block has lost anything yet" if worst is None else f"block {worst['block']}, {_place(worst)}"
+    several = len(report["guarantee"]["lines"]) > 1
+    of = report["guarantee"]["all_lines_together"] if several else promised
+    one = " of one context" if report["guarantee"].get("contexts") else ""
+    parts: list[Text | Table] = [
+        Text(f"Worst block: {_loss(spent['guarantee'])} lost, of {_loss(of)} promised ({where})."),
+        Table(
+            ("What somebody loses at most", "until now", f"if all budget{one} is spent", "because"),
+            tuple(
+                (now["who"], _loss(now), _loss(most), now["rule"])
+                for now, most in zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True)
+            ),
+        ),
+    ]
+    if (contexts := report["guarantee"].get("contexts")) is not None:
+        parts.append(
+            Text(
+                f"Contexts {', '.join(contexts['names'])}: {contexts['assumes']}, to "
+                f"{_loss(contexts['summed_capacity'])} at most and {_loss(spent['guarantee'])} until now "
+                f"on the worst block. The policy's reason: {contexts['no_collusion']}"
+            )
+        )
+    return Section("Worst block and loss of a person", tuple(parts))
+
+
+def _exposure(report: Mapping[str, Any]) -> Section:
+    found = report.get("exposure")
+    if found is None:  # a report from before they had it
+        return Section("What is exposed", (Text("This report does not say; look at: ptk stream show"),))
+    verdict = Text(found["verdict"], alarm=not found["holds"])
+    return Section("What is exposed", (verdict, *map(Text, found["means"])))
+
+
+def _promise(report: Mapping[str, Any]) -> Section:
+    guarantee, policy = report["guarantee"], report["policy"]
+    facts = [
+        ("each block may lose", _loss(guarantee["per_block"])),
+        *(
+            (f"of that, {line}", _loss(loss))
+            for line, loss in guarantee["lines"].items()
+            if len(guarantee["lines"]) > 1
+        ),
+        ("privacy unit", policy["privacy_unit"]),
+        ("window", f"{policy['window_seconds']} s"),
+        *_kept(policy),
+        ("least assurance of a PTK", policy["minimum_assurance"]),
+        ("accountant", policy["accountant"]),
+    ]
+    told = (
+        Text(f"Neighbours: {guarantee['neighbours']}."),
+        Text(f"Losses compose by {guarantee['composition']}."),
+    )
+    return Section("What is promised", (*told, Table(("policy", ""), tuple(facts))))
+
+
+def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Who closes windows, and how long rows stay; older reports say the second alone."""
+    if policy.get("closing") == "operator":
+        return [
+            ("windows are closed by", "an operator"),
+            ("rows are kept until", "the operator closes further"),
+        ]
+    who = [("windows are closed by", "the clock")] if "closing" in policy else []
+    return [*who, ("rows are kept for", f"{policy['retention_windows']} more windows")]
+
+
+def _parties(report: Mapping[str, Any]) -> Section:
+    header = ("", "assurance", "releases", "guarantee", "plain sums", "closest")
+    rows = [
+        (name, one.get("assurance") or "", str(one["spent"]["releases"]), *_figures(one["spent"]))
+        for kind in ("ptk", "team")
+        for one in report[f"{kind}s"]
+        if (name := f"{kind} {one[kind]}")
+    ]
+    return Section(
+        "Who spent it, each on its own worst block",
+        (Table(header, tuple(rows)),) if rows else (Text("Nobody has spent anything."),),
+    )
+
+
+def _blocks(report: Mapping[str, Any]) -> Section:
+    found = sorted(report["blocks"], key=_by_loss, reverse=True)
+    rows = tuple(
+        (
+            str(row["block"]),
+            _place(row),
+            row["line"],
+            row["state"] + (", in doubt" if row["in_doubt"] else ""),
+            _loss(row["spent"]["guarantee"]),
+            _loss(row["reserved"]),
+            _loss(row["capacity"]),
+        )
+        for row in found[:BLOCKS_SHOWN]
+    )
+    rest = len(found) - len(rows)
+    left = (
+        (Text(f"{rest} more have lost no more than the last of these; the signed file has all."),)
+        if rest
+        else ()
+    )
+    table = Table(("block", "holds", "line", "state", "spent", "reserved", "may lose"), rows)
+    return Section(
+        "Blocks, the worst first", (table, *left) if rows else (Text("No window has closed yet."),)
+    )
+
+
+def _journal(report: Mapping[str, Any]) -> Section:
+    journal = report["journal"]
+    ends = [
+        (name, f"{one['sequence']}: {one['digest']}") for name in ("first", "last") if (one := journal[name])
+    ]
+    verdict = "the journal adds up" if report["verification"]["adds_up"] else "the journal is wrong"
+    facts = (
+        ("verified", verdict),
+        ("lines", str(journal["entries"])),
+        ("ledger", report["ledger_id"]),
+        *ends,
+    )
+    told = Text("The last digest of one report must be in the journal of the next.")
+    return Section("The journal", (Table(("chain", ""), facts), told))
+
+
+def _check(report: Mapping[str, Any], signature: Mapping[str, str], digest: str) -> Section:
+    return Section(
+        "How to check this page",
+        (
+            Text(
+                "This page is not signed. It was made of a signed JSON file, which has the digest below and the "
+                "numbers above. Check that file with your own copy of the key: ptk ledger check FILE --public-key KEY"
+            ),
+            Table(
+                ("signed file", report["format"]),
+                (
+                    ("SHA-256 of the file", digest),
+                    (f"signature ({signature['algorithm']})", signature["value"]),
+                    ("public key", signature["public_key"]),
+                ),
+            ),
+        ),
+    )
+
+
+def _worst_block(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A line of the block that lost most, all of its lines together."""
+    sums: dict[int, tuple[Decimal, Decimal]] = {}
+    for row in report["blocks"]:
+        epsilon, delta = sums.get(row["block"], (Decimal(0), Decimal(0)))
+        sums[row["block"]] = (epsilon + _by_loss(row)[0], delta + _by_loss(row)[1])
+    worst = max(report["blocks"], key=lambda row: sums[row["block"]], default=None)
+    return None if worst is None or not any(sums[worst["block"]]) else worst
+
+
+def _by_loss(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+    spent = row["spent"]["guarantee"]
+    return Decimal(spent["epsilon"]), Decimal(spent["delta"])
+
+
+def _figures(spent: Mapping[str, Any]) -> Sequence[str]:
+    return [_loss(spent[name]) for name in ("guarantee", "basic", "tight")]
+
+
+def _loss(loss: Mapping[str, str]) -> str:
+    """As people read it; rounded up, so that no figure is better than it is."""
+    epsilon, delta = Decimal(loss["epsilon"]), Decimal(loss["delta"])
+    shown = f"ε {_rounded(epsilon)}"
+    return shown if not delta else f"{shown}, δ {_rounded(delta)}"
+
+
+def _rounded(amount: Decimal) -> str:
+    if not amount:
+        return "0"
+    step = Decimal(1).scaleb(amount.adjusted() - 5)
+    shown = (amount / step).to_integral_value("ROUND_CEILING") * step
+    return f"{shown.normalize():f}" if shown >= Decimal("0.0001") else f"{shown.normalize():e}"
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """What a block holds."""
+    where = f"shard {row['shard']}" if row["window"] is None else f"window {row['window']}"
+    value = row.get("attribute_value")
+    return ", ".join((where, row["part"], *([value] if value is not None else [])))
+
+
+def _period(report: Mapping[str, Any]) -> str:
+    windows = report["period"]["windows"]
+    if not windows:
+        return "no window has closed"
+    return f"{len(windows)} windows from {windows[0]['start']} to {windows[-1]['end']}"

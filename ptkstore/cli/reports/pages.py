@@ -1,0 +1,23 @@
+"""Chooses the layout of a report's page."""
+
+from __future__ import annotations
+
+from ptkstore.cli.reports.content import page_of
+from ptkstore.errors import InvalidRequest
+
+
+def report_page(content: bytes, form: str) -> bytes:
+    """The page that an exported report makes for people: `form` is `html` or `pdf`. Check the report itself first.
+
+    The page carries the digest of `content` and its signature.
+    """
+    page = page_of(content)
+    if form == "html":
+        from ptkstore.cli.reports.html import html_of
+
+        return html_of(page)
+    if form == "pdf":
+        from ptkstore.cli.reports.pdf import pdf_of
+
+        return pdf_of(page)
+    raise InvalidRequest(f"a report's page is html or pdf, not {form!r}")
