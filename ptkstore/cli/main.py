@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -50,51 +51,78 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
-app.add_typer(stream_app, name="stream")
-app.add_typer(ledger.ledger_app, name="ledger")
-app.add_typer(catalog.catalog_app, name="catalog")
-app.add_typer(feast.feast_app, name="feast")
-app.add_typer(lake.lake_app, name="lake")
-app.add_typer(identity.team_app, name="team")
-app.add_typer(identity.token_app, name="token")
-app.add_typer(identity.grant_app, name="grant")
 stream_app.command("create")(stream_creation.create)
 stream_app.command("add-column")(stream_creation.add_column)
 stream_app.command("list")(streams.list_streams)
 stream_app.command("show")(streams.show)
 stream_app.command("recommend")(recommendation.recommend)
-app.command("ingest")(rows.ingest)
-app.command("close")(rows.close)
-app.command("forget")(rows.forget)
-app.command("init")(scaffold.init)
-app.command("plan")(repositories.plan)
-app.command("apply")(repositories.apply)
-app.command("destroy")(repositories.destroy)
-app.command("sandbox")(sandbox.sandbox)
-app.command("set-config")(ptk_changes.set_config)
-app.command("set-target", context_settings=ptk_changes.NEGATIVE)(ptk_changes.set_target)
-app.command("list")(ptks.list_ptks)
-app.command("show")(ptks.show)
-app.command("versions")(ptks.versions)
-app.command("diff")(versions.diff)
-app.command("lineage")(lake.lineage)
-app.command("rollback")(versions.rollback)
-app.command("materialize")(versions.materialize)
-app.command("lookup")(lookups.lookup)
-app.command("featurize")(ptks.featurize)
-app.command("subscribe")(subscriptions.subscribe)
-app.command("subscriptions")(subscriptions.list_subscriptions)
-app.command("deliveries")(subscriptions.deliveries)
-app.command("redeliver")(subscriptions.redeliver)
-app.command("disable")(subscriptions.disable)
-app.command("enable")(subscriptions.enable)
-app.command("rotate-secret")(subscriptions.rotate_secret)
-app.command("notices")(telling.notices)
-app.command("budget")(ledger.budget)
-app.command("audit-log")(identity.audit_log)
-app.command("api")(api)
-app.command("up")(up)
-app.command("test-privacy")(privacy.examine)
+
+EVERYBODY = "Everybody"
+DEVELOPERS = "PTK developers"
+CONSUMERS = "Consumers"
+PRODUCERS = "Producers"
+OFFICERS = "Privacy officers"
+ADMINISTRATORS = "Administrators"
+
+# `ptk --help` lists the commands under the people who use them, in this order.
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    EVERYBODY: {
+        "list": ptks.list_ptks,
+        "show": ptks.show,
+        "versions": ptks.versions,
+        "diff": versions.diff,
+        "lineage": lake.lineage,
+        "notices": telling.notices,
+    },
+    DEVELOPERS: {
+        "init": scaffold.init,
+        "plan": repositories.plan,
+        "apply": repositories.apply,
+        "destroy": repositories.destroy,
+        "set-config": ptk_changes.set_config,
+        "set-target": ptk_changes.set_target,
+        "sandbox": sandbox.sandbox,
+        "test-privacy": privacy.examine,
+    },
+    CONSUMERS: {
+        "lookup": lookups.lookup,
+        "featurize": ptks.featurize,
+        "subscribe": subscriptions.subscribe,
+        "subscriptions": subscriptions.list_subscriptions,
+        "deliveries": subscriptions.deliveries,
+        "redeliver": subscriptions.redeliver,
+        "disable": subscriptions.disable,
+        "enable": subscriptions.enable,
+        "rotate-secret": subscriptions.rotate_secret,
+    },
+    PRODUCERS: {"ingest": rows.ingest, "close": rows.close, "forget": rows.forget},
+    OFFICERS: {"budget": ledger.budget, "audit-log": identity.audit_log},
+    ADMINISTRATORS: {
+        "up": up,
+        "api": api,
+        "rollback": versions.rollback,
+        "materialize": versions.materialize,
+    },
+}
+_GROUPS: dict[str, dict[str, typer.Typer]] = {
+    OFFICERS: {"ledger": ledger.ledger_app},
+    ADMINISTRATORS: {
+        "stream": stream_app,
+        "team": identity.team_app,
+        "token": identity.token_app,
+        "grant": identity.grant_app,
+        "catalog": catalog.catalog_app,
+        "feast": feast.feast_app,
+        "lake": lake.lake_app,
+    },
+}
+for _person, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        _settings = ptk_changes.NEGATIVE if _name == "set-target" else None
+        app.command(_name, rich_help_panel=_person, context_settings=_settings)(_command)
+for _person, _groups in _GROUPS.items():
+    for _name, _group in _groups.items():
+        app.add_typer(_group, name=_name, rich_help_panel=_person)
 
 
 def _show_version(asked: bool) -> None:
@@ -113,7 +141,7 @@ def ptk(
     """Share what sensitive event streams know, as differentially private feature models."""
 
 
-@app.command()
+@app.command(rich_help_panel=EVERYBODY)
 @answers
 def demo(
     data: Annotated[
@@ -134,7 +162,7 @@ def demo(
         print_json(made.to_json())
 
 
-@app.command()
+@app.command(rich_help_panel=ADMINISTRATORS)
 @answers
 def work(
     at_once: Annotated[int, typer.Option(help="Trainings beside each other, each in its own process.")] = 1,
@@ -150,7 +178,7 @@ def work(
         console.print(f"{counted(done, 'job')} done")
 
 
-@app.command()
+@app.command(rich_help_panel=ADMINISTRATORS)
 @answers
 def config(home: Home = None, as_json: AsJson = False) -> None:
     """Print the settings with their sources, secrets masked."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HEIGHT, BAR, GAP, MARGIN = 140, 10, 4, 36
-LEAST_WIDTH = 260  # both ends of the axis have room for their words
+LEAST_WIDTH = 260  # few bars are wider, so that the dates of the first and the last one stand below them
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class BarChart:
     """Blocks side by side; the line above them is what a block may lose."""
 
     width: float
+    bar_width: float
     bars: tuple[Bar, ...]
     capacity: str
     first: str
@@ -39,13 +40,14 @@ class BarChart:
 def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
     """Spent and reserved shares of each row's capacity; `rows` are those of the budget table."""
     bars = []
+    step = max(BAR + GAP, (LEAST_WIDTH - MARGIN - GAP) / max(len(rows), 1))
     for place, row in enumerate(rows):
         capacity = _number(row, "capacity_epsilon")
         spent, reserved = _number(row, "spent_epsilon"), _number(row, "reserved_epsilon")
         whole = max(capacity, spent + reserved, 1e-12)
         bars.append(
             Bar(
-                x=MARGIN + place * (BAR + GAP),
+                x=round(MARGIN + place * step, 2),
                 spent=round(HEIGHT * spent / whole, 2),
                 reserved=round(HEIGHT * reserved / whole, 2),
                 label=f"{row['label']}: {spent:g} spent, {reserved:g} reserved of {capacity:g}, {row['state']}",
@@ -54,8 +56,8 @@ def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
         )
     largest = max((_number(row, "capacity_epsilon") for row in rows), default=0.0)
     places = [str(row.get("place", "")) for row in rows] or [""]
-    width = max(LEAST_WIDTH, MARGIN + len(bars) * (BAR + GAP) + GAP)
-    return BarChart(width, tuple(bars), f"{largest:g}", places[0], places[-1])
+    width = round(MARGIN + max(len(bars), 1) * step + GAP, 2)
+    return BarChart(width, round(step - GAP, 2), tuple(bars), f"{largest:g}", places[0], places[-1])
 
 
 def _number(row: dict[str, object], name: str) -> float:

@@ -43,7 +43,7 @@ class Pages:
         self._service, self._identity, self._health = service, identity, health
 
     def overview(self, who: Principal) -> dict[str, Any]:
-        """Streams with what is left of their newest blocks, deliveries that went wrong, words left, health."""
+        """Streams with their fullest block, deliveries that went wrong, words left, health."""
         subscriptions = self._subscriptions(who)
         streams = self._streams(who)
         readable = self._identity.streams_for(who, Action.BUDGET_READ)
@@ -218,8 +218,7 @@ def shown_span(span: timedelta) -> str:
 
 def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: bool) -> dict[str, Any]:
     rows = _labelled(blocks or (), stream.policy)
-    trained = [row for row in rows if str(row["part"]).startswith("train")]
-    newest = trained[-1] if trained else None
+    fullest = max(rows, key=used_share, default=None)
     document = stream_document(stream)
     return {
         "name": stream.name,
@@ -227,11 +226,18 @@ def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: boo
         "capacity": document["epsilon"],
         "delta": document["delta"],
         "unit": stream.policy.privacy_unit.value,
-        "newest": newest,
-        "share": None if newest is None else budget_chart([newest]).bars[0],
+        "fullest": fullest,
+        "share": None if fullest is None else budget_chart([fullest]).bars[0],
         "readable": readable,
         "shown": blocks is not None,
     }
+
+
+def used_share(row: dict[str, Any]) -> tuple[float, int]:
+    """The share of its capacity that a block has spent or promised; of equal ones the newest counts."""
+    used = (row["spent_epsilon"] + row["reserved_epsilon"]) / max(row["capacity_epsilon"], 1e-12)
+    window = row.get("window")
+    return used, -1 if window is None else window
 
 
 def _labelled(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, Any]]:

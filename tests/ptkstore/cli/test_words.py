@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import ptkstore
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.cli import output
+from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.profiles import _line
 from ptkstore.domain.ptks import duration, duration_text
@@ -36,7 +39,7 @@ def test_commands_count_so(ptk: Line, tmp_path: Path) -> None:
     assert "1 row accepted" in ptk.run("ingest", "taxi", str(tmp_path / "trips.parquet")).stdout
     assert ptk.run("close", "taxi", "--until", "2026-01-06").stdout == "1 window closed\n"
     assert ptk.run("close", "taxi", "--until", "2026-01-06").stdout == "0 windows closed\n"
-    assert "taxi: 0 entries over 3 blocks" in ptk.run("ledger", "verify").stdout
+    assert "taxi: 1 entry over 3 blocks" in ptk.run("ledger", "verify").stdout
 
 
 @pytest.mark.parametrize("text", ["1d", "36h", "90m", "45s", "1h"])
@@ -77,3 +80,19 @@ def test_progress_is_for_terminals(ptk: Line, monkeypatch: pytest.MonkeyPatch) -
 def test_the_age_of_a_profile_is_counted_so_too() -> None:
     view = ProfileView("samples", (), state="answered", age=1, max_age=1)
     assert "answered, 1 of 1 window old" in _line(view)
+
+
+def test_the_help_lists_commands_under_the_people_who_use_them() -> None:
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
+    panels = dict(re.findall(r"╭─ ([\w ]+) ─+╮\n(.*?)╰─", shown, re.DOTALL))
+    assert list(panels) == [
+        "Options",
+        "Everybody",
+        "PTK developers",
+        "Consumers",
+        "Producers",
+        "Privacy officers",
+        "Administrators",
+    ]
+    assert "│ lookup " in panels["Consumers"]
+    assert "│ ledger " in panels["Privacy officers"]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
-from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN
+from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN, used_share
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
@@ -378,3 +379,36 @@ def test_the_bare_address_leads_to_the_console_and_tells_nothing(api: Api) -> No
     assert "/" not in api.client().get("/openapi.json").json()["paths"]
     assert api.client().post("/").status_code == 405
     assert "/" not in {getattr(route, "path", None) for route in create_app(api.world.service).routes}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_the_dates_below_a_chart_stand_below_their_bars(n: int) -> None:
+    row = {
+        "label": "day",
+        "state": "active",
+        "capacity_epsilon": 2.0,
+        "spent_epsilon": 0.5,
+        "reserved_epsilon": 1.0,
+    }
+    chart = budget_chart([{**row, "place": f"2026-01-{day + 1:02}"} for day in range(n)])
+    last = chart.bars[-1]
+    assert chart.bars[0].x == 36
+    assert last.x < last.x + chart.bar_width <= chart.width
+    date_width = 80
+    assert n == 1 or last.x + chart.bar_width - date_width >= 36 + date_width
+    assert all(b.x - a.x >= chart.bar_width for a, b in pairwise(chart.bars))
+
+
+def test_the_overview_shows_the_fullest_block_and_not_the_newest() -> None:
+    def block(window: int, spent: float, capacity: float = 1.0) -> dict[str, float]:
+        return {
+            "window": window,
+            "spent_epsilon": spent,
+            "reserved_epsilon": 0.0,
+            "capacity_epsilon": capacity,
+        }
+
+    yesterday, today, small = block(1, 0.8), block(2, 0.0), block(0, 0.45, 0.5)
+    assert max([yesterday, today], key=used_share) is yesterday
+    assert max([yesterday, today, small], key=used_share) is small
+    assert max([block(1, 0.8), newest := block(2, 0.8)], key=used_share) is newest
