@@ -1,6 +1,7 @@
 """The estimator contract: scikit-learn outside, a released state inside."""
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ptklib.bounding import bounded_rows, check_max_rows
 from ptklib.columns import as_column
-from ptklib.exceptions import CorruptStateError, InvalidParameterError, SchemaError, StateMismatchError
+from ptklib.exceptions import (
+    CorruptStateError,
+    InvalidParameterError,
+    MissingColumnError,
+    SchemaError,
+    StateMismatchError,
+    UnmatchedWarning,
+)
 from ptklib.families import load_family
 from ptklib.inputs import InputTable
 from ptklib.names import check_name
@@ -22,6 +30,7 @@ from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.spec import canonical_json, estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
+from ptklib.tables import listed
 
 Units = Mapping[str, npt.NDArray[np.int64]]
 
@@ -143,6 +152,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the label's column, or None when there is no label or it comes as `y`."""
         return None
 
+    def _unmatched(self) -> list[str]:
+        """Return key columns of integers or booleans whose released counts do not stand out of their noise."""
+        return []
+
     def _needs_y(self) -> bool:
         return False
 
@@ -168,8 +181,9 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         with one_fit():
             loss = self._check_parameters()
             self.check_previous_state(previous_state)
-            table, label = self._bounded(self._table(X), y)
+            table, label = self._bounded(self._given(X, y), y)
             self._complete(self._collect(table, label), previous_state, loss)
+        self._warn_of_unmatched(table)
         self.n_features_in_ = len(table.names)
         if table.named and all(isinstance(name, str) for name in table.names):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
@@ -179,7 +193,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the exact statistics of one shard. **Private**: store them encrypted."""
         with one_fit():
             self._check_parameters()
-            exact = self._collect(*self._bounded(self._table(X), y))
+            exact = self._collect(*self._bounded(self._given(X, y), y))
             return PartialStatistics(type(self).__name__, self._fingerprint(), exact)
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
@@ -202,6 +216,18 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self._name_inputs()
         return self
 
+    def _warn_of_unmatched(self, table: InputTable) -> None:
+        """Warn where untyped columns seem to match nothing: reads types of columns and released values only."""
+        unmatched = [name for name in self._unmatched() if table.is_untyped(name)]
+        if unmatched:
+            warnings.warn(
+                f"the counts of {listed(unmatched)} do not stand out of their noise, and the type of the column is "
+                f"object: text matches no value of a domain of integers or booleans. Convert the column, or ignore "
+                f"this where there are few rows.",
+                UnmatchedWarning,
+                stacklevel=3,
+            )
+
     def _complete(self, exact: Units, previous: ReleasedState | None, loss: PrivacyLoss) -> None:
         n_releases = 1 if previous is None else 1 + int(previous.meta["n_releases"])
         self._install(self._release(exact, previous), n_releases, loss)
@@ -223,6 +249,17 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if len(label) != table.n_rows:
             raise SchemaError("X and y have different lengths")
         return label
+
+    def _given(self, X: Any, y: Any) -> InputTable:
+        try:
+            return self._table(X)
+        except MissingColumnError as error:
+            if y is None or not self._needs_y() or error.column != self._label_column():
+                raise
+            raise SchemaError(
+                f"{error}. With label={error.column!r} the label is a column of X and y is not read: "
+                f"add that column to X, or leave label out and pass y."
+            ) from None
 
     def _table(self, X: Any) -> InputTable:
         return InputTable(X, self.input_columns())

@@ -198,6 +198,14 @@ class Domain:
         return SchemaError(f"column {self.column!r} has type {found}, its domain needs {self.kind}")
 
 
+def stand_out(counts: npt.NDArray[np.float64], noise_std: float) -> bool:
+    """Return whether independent noisy counts add up to clearly more than their noise alone would."""
+    return bool(counts.sum() > _STANDS_OUT * noise_std * np.sqrt(counts.size))
+
+
+_STANDS_OUT = 5.0
+
+
 @lru_cache(maxsize=32)
 def _of_range(column: str, values: range) -> Domain:
     """Return a domain of integers that needs no check of each; kept, since every step of a fit asks for it."""

@@ -5,13 +5,18 @@ PtklibError
 │   ├── PrivacyParameterError               epsilon, delta or a sensitivity is unusable
 │   ├── UnboundedSensitivityError           public bounds are missing
 │   └── InvalidDomainError                  a public domain is missing or unusable
-├── SchemaError (ValueError)                the table lacks a column or a column has the wrong type
+├── SchemaError (ValueError)                a table cannot be read, or a column has the wrong type
+│   └── MissingColumnError                  the table lacks a column
 └── StateError (ValueError)                 a state cannot be trusted
     ├── CorruptStateError                   bytes, hashes, schema or format are not what was declared
     └── StateMismatchError                  a sound state of another configuration
 
 Messages name parameters, columns and types. They never carry a row, a value of a row or a number of rows.
 """
+
+
+class UnmatchedWarning(UserWarning):
+    """Keys may match nothing: a column of objects has an integer or boolean domain, and released counts are noise."""
 
 
 class PtklibError(Exception):
@@ -36,6 +41,14 @@ class InvalidDomainError(InvalidParameterError):
 
 class SchemaError(PtklibError, ValueError):
     """A table does not have the columns or the column types an estimator needs."""
+
+
+class MissingColumnError(SchemaError):
+    """A table lacks a column that an estimator reads."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
 
 
 class StateError(PtklibError, ValueError):

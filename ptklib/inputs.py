@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.columns import as_column, as_numbers
-from ptklib.exceptions import SchemaError
+from ptklib.exceptions import MissingColumnError, SchemaError
 from ptklib.tables import as_table, column_names, column_of, listed, n_rows, take_rows
 
 
@@ -26,7 +26,7 @@ class InputTable:
     Raises
     ------
     SchemaError
-        When a column of `expected` is missing or occurs twice. Names columns and types only.
+        When a column of `expected` is missing (`MissingColumnError`) or occurs twice. Names columns and types only.
     """
 
     def __init__(self, data: Any, expected: Sequence[str]) -> None:
@@ -36,15 +36,22 @@ class InputTable:
         self.names, self.n_rows = tuple(names), n_rows(self._data)
         for name in expected:
             if names.count(name) != 1:
-                fault = "is missing" if name not in names else "occurs more than once"
                 there = f"the table has {listed(names)}" if names else "the table has no columns"
-                raise SchemaError(f"column {name!r} {fault}: needed are {listed(expected)}, and {there}")
+                told = f": needed are {listed(expected)}, and {there}"
+                if name not in names:
+                    raise MissingColumnError(f"column {name!r} is missing{told}", name)
+                raise SchemaError(f"column {name!r} occurs more than once{told}")
 
     def column(self, name: str) -> Any:
         """Return one column as a numpy array or an Arrow array."""
         if not self.named:
             return as_column(self._data[:, self.names.index(name)], name)
         return column_of(self._data, name)
+
+    def is_untyped(self, name: str) -> bool:
+        """Return whether a column is one of Python objects: its type says nothing about its values."""
+        column = self.column(name)
+        return isinstance(column, np.ndarray) and column.dtype.kind == "O"
 
     def take(self, rows: npt.NDArray[np.int64]) -> Self:
         """Return the table of some rows."""

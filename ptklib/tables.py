@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+from scipy.sparse import issparse
 
 from ptklib.arrow_types import without_views
 from ptklib.columns import as_array, as_column
@@ -41,7 +42,7 @@ def as_table(data: Any) -> Any:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         raise SchemaError("a RecordBatchReader can be read only once: give the table of reader.read_all()")
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and not issparse(data):  # one kind of sparse arrays is a mapping of places
         return _of_mapping(data)
     if isinstance(data, np.ndarray) and data.dtype.names is not None:
         if data.ndim != 1:

@@ -1,6 +1,6 @@
 """The estimator of noisy contingency tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ptklib.counts.features import Feature, feature_names, key_column, read_feat
 from ptklib.counts.layout import Layout, keys_of
 from ptklib.counts.plan import CountPlan, plan_counts
 from ptklib.counts.selected import SelectedKeys
-from ptklib.domains import OUTSIDE, Domain
+from ptklib.domains import OUTSIDE, Domain, stand_out
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.hashing import HashedDomain
 from ptklib.inputs import InputTable
@@ -312,6 +312,21 @@ class CountFeaturizer(NoisySums):
         super()._check_state(state)
         for feature in self._selected():
             self._layout().check(feature, state.tables[feature.column])
+
+    def _unmatched(self) -> list[str]:
+        columns = self._layout().counts
+        return [
+            feature.column
+            for feature in self._declared()
+            if isinstance(feature, Domain)
+            and feature.kind != "string"
+            and not self._stands_out(feature, columns)
+        ]
+
+    def _stands_out(self, feature: Domain, columns: Sequence[str]) -> bool:
+        table, noise = self.tables_[feature.column], self.noise_std_[feature.column]
+        counts = np.concatenate([table.column(name).to_numpy() for name in columns])
+        return stand_out(counts, noise[columns[0]])
 
     def _transform_columns(self) -> tuple[str, ...]:
         return self._feature_names()

@@ -8,14 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ptklib.base import Units
-from ptklib.domains import product_columns
+from ptklib.domains import product_columns, stand_out
+from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.once import once
 from ptklib.release import Component
 from ptklib.state import TableSchema
 from ptklib.statistics.collecting import collect, table_codes
 from ptklib.statistics.errors import true_error
-from ptklib.statistics.layout import Layout, check_bounds, check_statistics, key_names, lay_out
+from ptklib.statistics.layout import COUNT, Layout, check_bounds, check_statistics, key_names, lay_out
 from ptklib.statistics.reading import accumulated, read
 from ptklib.sums import NoisySums, Reading, Values, lookup_table
 
@@ -44,6 +45,9 @@ class HistoricalStatistics(NoisySums):
         bound. Not read when neither is asked for.
     quantiles : sequence of float
         Orders between 0 and 1, both excluded. Not read unless quantiles are asked for.
+    bin_features : bool
+        Whether `transform` returns the noisy bins that quantiles are read from, too. Bins of a histogram it always
+        returns.
     unit : str, optional
         Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
     max_rows_per_unit : int
@@ -121,6 +125,7 @@ class HistoricalStatistics(NoisySums):
         delta: Any = 0,
         bins: Any = 32,
         quantiles: Any = (0.5,),
+        bin_features: Any = False,
         unit: Any = None,
         max_rows_per_unit: Any = 1,
     ) -> None:
@@ -133,6 +138,7 @@ class HistoricalStatistics(NoisySums):
         self.delta = delta
         self.bins = bins
         self.quantiles = quantiles
+        self.bin_features = bin_features
         self.unit = unit
         self.max_rows_per_unit = max_rows_per_unit
 
@@ -142,6 +148,10 @@ class HistoricalStatistics(NoisySums):
         unread = {"quantiles"} if "histogram" in asked else {"bins", "quantiles"}
         for name in unread if "quantiles" not in asked else ():
             del spec["params"][name]
+        if "quantiles" not in asked or "histogram" in asked or self.bin_features is False:
+            del spec["params"][
+                "bin_features"
+            ]  # younger than other parameters: states without it stay the same
         return spec
 
     @once
@@ -155,11 +165,19 @@ class HistoricalStatistics(NoisySums):
         return {TABLE: self._layout().schema()}
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
-        """Return ``count``, then the columns of each value as far as they are released."""
-        return np.asarray(self._layout().features(), dtype=object)
+        """Return ``count``, then the columns of each value as far as they are released and asked for."""
+        return np.asarray(self._transformed(), dtype=object)
+
+    def _transformed(self) -> list[str]:
+        """Return the columns of `transform`; bins that were released for quantiles alone only when asked for."""
+        layout = self._layout()
+        unasked = () if layout.asks("histogram") or self.bin_features else layout.bins
+        return layout.features(without_bins=unasked)
 
     @once
     def _layout(self) -> Layout:
+        if not isinstance(self.bin_features, bool):
+            raise InvalidParameterError("bin_features must be True or False")
         return lay_out(
             self.keys, self.values, self.domains, self.bounds, self.statistics, self.bins, self.quantiles
         )
@@ -196,12 +214,18 @@ class HistoricalStatistics(NoisySums):
         domains = self._layout().domains
         return {TABLE: dict(zip((d.column for d in domains), product_columns(domains), strict=True))}
 
+    def _unmatched(self) -> list[str]:
+        counts = self.tables_[TABLE].column(COUNT).to_numpy()
+        if stand_out(counts, self.noise_std_[TABLE][COUNT]):
+            return []
+        return [domain.column for domain in self._layout().domains if domain.kind != "string"]
+
     def _transform_columns(self) -> tuple[str, ...]:
         return key_names(self.keys, self.domains)
 
     def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
         layout = self._layout()
-        lookup = lookup_table(self.tables_[TABLE], layout.features(), self.defaults_[TABLE])
+        lookup = lookup_table(self.tables_[TABLE], self._transformed(), self.defaults_[TABLE])
         return lookup[table_codes(layout.domains, table)]
 
     def _true_error(self, exact: Units) -> float:

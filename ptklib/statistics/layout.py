@@ -1,6 +1,6 @@
 """What a release of historical statistics consists of; public, known before any row is read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -108,9 +108,11 @@ class Layout:
                 steps |= dict.fromkeys(level_names(name, self.bins[name]), 1.0)
         return steps
 
-    def features(self) -> list[str]:
-        """Return the columns of the released table that are not keys."""
-        return [COUNT, *(column for name in self.bounds for column in self._columns_of(name))]
+    def features(self, without_bins: Iterable[str] = ()) -> list[str]:
+        """Return the columns of the released table that are not keys, without the bins of some values."""
+        columns = [COUNT, *(column for name in self.bounds for column in self._columns_of(name))]
+        left_out = {column for name in without_bins for column in self.bin_columns(name)}
+        return [column for column in columns if column not in left_out]
 
     def _columns_of(self, name: str) -> list[str]:
         columns = [f"{name}_sum"] if self.sums else []

@@ -187,3 +187,16 @@ def test_the_error_from_the_true_value_is_the_mean_distance_of_probabilities() -
     estimator = long_trips(domains={"zone": ["a", "b"]}, epsilon=10).fit(train)
     assert estimator.error_from_true_value(estimator.partial_statistics(test)) == pytest.approx(0.5, abs=1e-3)
     assert estimator.error_from_true_value(estimator.partial_statistics(test[:0])) == 0.0
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_statistics"])
+def test_a_label_that_is_passed_as_y_although_a_column_is_named_says_what_to_do(method: str) -> None:
+    estimator = CountFeaturizer(label="click", classes=(0, 1), domains={"hour": range(4)}, epsilon=1.0)
+    rows = pd.DataFrame({"hour": [1, 2, 3]})
+    with pytest.raises(SchemaError, match="add that column to X, or leave label out and pass y") as told:
+        getattr(estimator, method)(rows, [0, 1, 0])
+    assert str(told.value).startswith(
+        "column 'click' is missing: needed are 'hour', 'click', and the table has"
+    )
+    with pytest.raises(SchemaError, match=r"the table has 'hour'$"):
+        getattr(estimator, method)(rows)

@@ -229,5 +229,39 @@ def test_unusable_bins_and_quantiles_are_refused_before_data(
 def test_names_of_quantiles_are_percents() -> None:
     orders = (0.5, 0.05, 0.999, 0.125, 1e-4)
     names = per_hour(statistics="quantiles", bins=2, quantiles=orders).get_feature_names_out()
-    assert names[3:].tolist() == ["speed_p50", "speed_p5", "speed_p99_9", "speed_p12_5", "speed_p0_01"]
+    assert names[1:].tolist() == ["speed_p50", "speed_p5", "speed_p99_9", "speed_p12_5", "speed_p0_01"]
     assert all(a != b for a, b in pairwise(names))
+
+
+def test_bins_of_quantiles_are_features_only_when_they_are_asked_for() -> None:
+    data = rows(200)
+    asked = {"statistics": "quantiles", "bins": 8, "quantiles": (0.5, 0.9)}
+    bins = [f"speed_bin_{i}" for i in range(8)]
+    fitted = per_hour(**asked).fit(data)
+    assert list(fitted.get_feature_names_out()) == ["count", "speed_p50", "speed_p90"]
+    table = table_of(fitted).set_index("hour")
+    assert set(bins) <= set(table.columns)  # released, and so in the state
+    expected = table.loc[data["hour"], ["count", "speed_p50", "speed_p90"]].to_numpy()
+    np.testing.assert_array_equal(fitted.transform(data), expected)
+    assert "bin_features" not in fitted.to_spec()["params"]
+
+    with_bins = per_hour(**asked, bin_features=True).fit(data)
+    assert list(with_bins.get_feature_names_out()) == ["count", *bins, "speed_p50", "speed_p90"]
+    again = HistoricalStatistics.from_state(ReleasedState.from_files(with_bins.to_state().to_files()))
+    np.testing.assert_array_equal(again.transform(data), with_bins.transform(data))
+    histogram = per_hour(**{**asked, "statistics": ("histogram", "quantiles")})
+    assert set(bins) <= set(histogram.get_feature_names_out())
+    for wrong in (1, None, "yes"):
+        with pytest.raises(InvalidParameterError, match="bin_features must be True or False"):
+            per_hour(**asked, bin_features=wrong).declared_loss()
+
+
+def test_a_state_from_before_bins_could_be_left_out_is_read_and_can_give_them() -> None:
+    """Its specification lacks the parameter, as that of every state without bins does."""
+    data = rows(200)
+    state = per_hour(statistics="quantiles", bins=8).fit(data).to_state()
+    assert "bin_features" not in state.meta["params"]
+    loaded = HistoricalStatistics.from_state(state)
+    assert loaded.transform(data).shape == (200, 2)
+    assert loaded.set_params(bin_features=True).transform(data).shape == (200, 10)
+    per_hour(statistics="quantiles", bins=8).fit(data, previous_state=state)

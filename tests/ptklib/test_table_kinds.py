@@ -11,6 +11,7 @@ import pyarrow.dataset
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array, dok_array
 from sklearn.base import clone
 
 from ptklib import CountFeaturizer, HistoricalStatistics
@@ -118,6 +119,8 @@ NOT_READ = {
         lambda f: pl.from_pandas(f[["hour"]]).cast(pl.Int128),
         "cannot read as a table",
     ),
+    "a sparse array": (lambda f: csr_array(np.ones((3, 2))), "sparse input is not supported"),
+    "a sparse array by places": (lambda f: dok_array((3, 2)), "sparse input is not supported"),
     "columns of two lengths": (lambda f: {"hour": [1, 2], "speed": [1.0]}, "different lengths"),
     "a mapping of numbers": (lambda f: {"hour": 1, "speed": 2.0}, "columns as values"),
     "a mapping of places": (lambda f: {0: [1], 1: [2.0]}, "names of columns as keys"),
