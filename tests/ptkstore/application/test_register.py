@@ -39,6 +39,30 @@ def test_an_epsilon_out_of_range_or_no_number_is_refused(world: World, epsilon: 
 
 
 @pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"domains": {"hour": ["8", "9"]}}, "column 'hour' has type int64, its domain needs string"),
+        ({"domains": {"hour": [False, True]}}, "column 'hour' has type int64, its domain needs bool"),
+        (
+            {"keys": ["zone"], "domains": {"zone": [1, 2]}},
+            "column 'zone' has type string, its domain needs int64",
+        ),
+        (
+            {"values": ["zone"], "bounds": {"zone": [0, 1]}},
+            "column 'zone' has type string, a number is needed",
+        ),
+        ({"bounds": {"speed": [0, 1e300]}}, "too wide or too narrow"),
+    ],
+)
+def test_a_column_whose_type_no_value_of_the_declaration_has_is_refused(
+    world: World, changes: dict[str, Any], found: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(found)):
+        world.register(estimator=params(**changes))
+    assert world.service.ptks() == ()
+
+
+@pytest.mark.parametrize(
     ("wrong", "says"),
     [
         ({"name": "Speed"}, "PTK name"),
