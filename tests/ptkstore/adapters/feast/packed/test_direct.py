@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
 from ptkstore.adapters.feast.lookup import look_up
-from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
+from ptkstore.errors import InvalidRequest, RowsLost, Unavailable, UnknownName
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.ptkstore.adapters.feast.test_values import COLUMNS
@@ -57,7 +57,7 @@ def registry_reads(monkeypatch) -> list[str]:
 def usual(store: FeastFeatureStore, features: list[str], entities: list[dict]) -> Any:
     """The way through the registry and Feast's own reading."""
     with store._sessions.use() as session:
-        return look_up(session, features, entities)
+        return look_up(session, features, entities, lambda *_: None)
 
 
 def test_lookups_equal_those_through_feast(store, folder, make):
@@ -190,7 +190,9 @@ def test_lookups_that_need_conversion_or_are_wrong_go_the_usual_way(store, make)
             store.look_up([f"{VIEW}:unheard"], [{"hour": 8}])
 
 
-def test_rows_and_connections_that_are_gone_do_not_break_lookups(store, make, redis_server):
+def test_connections_that_are_gone_do_not_break_lookups_and_rows_that_are_gone_are_told(
+    store, make, redis_server
+):
     import redis
 
     make.publish(store, make.state(1))
@@ -199,7 +201,8 @@ def test_rows_and_connections_that_are_gone_do_not_break_lookups(store, make, re
     client.client_kill_filter(_type="normal", skipme=True)
     assert store.look_up(FEATURES, [{"hour": 8}])[0]["value"] == 1.0
     client.flushdb()
-    assert store.look_up(FEATURES, [{"hour": 8}])[0]["value"] is None
+    with pytest.raises(RowsLost):
+        store.look_up(FEATURES, [{"hour": 8}])
     make.publish(store, make.state(1))
     assert store.look_up(FEATURES, [{"hour": 8}])[0]["value"] == 1.0
 
