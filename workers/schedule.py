@@ -20,26 +20,34 @@ def main() -> None:
     log_no_texts()
     with closing(make_service()) as service:
         stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
-        while not stop.wait(PERIOD_SECONDS):
-            pass_once(service, life)
+        more = False
+        while not stop.wait(0 if more else PERIOD_SECONDS):
+            more = pass_once(service, life)
 
 
-def pass_once(service: Service, life: Life) -> None:
-    """Close what is due; trouble, whatever it is, does not keep the next pass from going on."""
+def pass_once(service: Service, life: Life) -> bool:
+    """Close some of what is due on every stream; whether one has more: it goes on when all others had their turn.
+
+    Trouble, whatever it is, does not keep the next pass from going on.
+    """
+    more = False
     try:
         for stream in service.streams_by_clock():
-            close_due(service, stream)
+            more = close_due(service, stream) or more
         life.show()
     except Exception as error:  # noqa: BLE001 - a probe that misses signs of life ends what never goes on
         log_code("schedule waits", "-", _code(error))
+        return False
+    return more
 
 
-def close_due(service: Service, stream: str) -> None:
-    """Close what is due on one stream; trouble with it, whatever it is, does not keep the others waiting."""
+def close_due(service: Service, stream: str) -> bool:
+    """Close some windows of one stream; trouble with it, whatever it is, does not keep the others waiting."""
     try:
-        service.close_windows(stream)
+        return service.close_some_windows(stream)
     except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
         log_code("windows not closed", stream, _code(error))
+        return False
 
 
 def _code(error: Exception) -> str:

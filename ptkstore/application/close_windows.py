@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -32,15 +33,19 @@ def close_windows(
     until: datetime | None = None,
     *,
     expire_unfinished: bool = False,
+    at_most: int | None = None,
     begin: Begin,
     clock: Clock,
 ) -> tuple[WindowId, ...]:
     """Close every window that has ended, lateness included, when event time stands at `until`, by default now.
 
-    Windows, their blocks and their jobs come into being by the clock and the policy alone, whatever rows there are
-    (differences.md P7, F5). Windows past their retention get an expiry job. Many windows are closed in several
-    transactions; each leaves a whole state, and after a crash the next call goes on. What expires is decided in the
-    first: what is refused has changed nothing, and from then on no run begins that the next ones would end.
+    Windows and their blocks come into being by the clock and the policy alone, whatever rows there are
+    (differences.md P7, F5). A window that a registered PTK wants gets a job that prepares it, and one that lets it
+    expire; of windows that none wants, whatever rows they hold, those that expire together share one job.
+
+    Many windows are closed in several transactions; each leaves a whole state, and after a crash, or where `at_most`
+    ended a call, the next call goes on. What expires is decided in the first: what is refused has changed nothing,
+    and from then on no run begins that the next ones would end.
 
     Raises
     ------
@@ -52,9 +57,10 @@ def close_windows(
     now = clock.now()
     if until is not None and until > now:
         raise InvalidRequest("until lies in the future; a window cannot close before its end")
+    most_in_all = MAX_WINDOWS if at_most is None else at_most
     closed: list[WindowId] = []
     allowed = done = False
-    while not done and len(closed) < MAX_WINDOWS:
+    while not done and len(closed) < most_in_all:
         with begin() as uow:
             stream = as_chained(uow.streams.lock(stream_name), uow)
             progress = uow.streams.progress(stream_name)
@@ -64,7 +70,7 @@ def close_windows(
             allowed = True
             if stream.policy.closing is Closing.CLOCK and not _is_due(stream.policy, progress, reached):
                 break
-            most = min(STEP, MAX_WINDOWS - len(closed))
+            most = min(STEP, most_in_all - len(closed))
             after = _after(stream.policy, progress, reached, most)
             closed += _step(uow, stream, progress, after, reached, now)
             done = after == _after(stream.policy, after, reached, most)
@@ -100,9 +106,14 @@ def _step(
     retired = min(max(before.retired_before, before.closed_before), after.closed_before)
     _add_blocks(uow, stream, range(before.closed_before, retired), BlockState.RETIRED)
     _add_blocks(uow, stream, range(retired, after.closed_before), BlockState.ACTIVE)
+    specs = uow.ptks.find(stream=stream.name)
+    wanted = {window.index for window in closed if any(spec.wants(window.index) for spec in specs)}
+    if stream.policy.closing is Closing.OPERATOR:  # who may register PTKs between closing and working
+        wanted = {window.index for window in closed}
+    busy = wanted | uow.jobs.prepared(stream.name, *_span(expiring))
     uow.jobs.add(
-        *(_job(JobKind.PREPARE, window, now) for window in closed),
-        *(_job(JobKind.EXPIRE, window, now) for window in expiring),
+        *(_job(JobKind.PREPARE, window, now) for window in closed if window.index in wanted),
+        *(_expiry(stream.name, some, now) for some in _together(expiring, busy)),
     )
     uow.streams.advance(stream.name, after)
     return closed
@@ -120,6 +131,30 @@ def _add_blocks(uow: UnitOfWork, stream: Stream, windows: range, state: BlockSta
     if numbers:
         lines = policy.sharing.lines(policy.capacity)
         uow.ledger.add_blocks(stream.name, numbers, policy.capacity, policy.accountant, lines, state)
+
+
+def _span(windows: list[WindowId]) -> tuple[int, int]:
+    return (windows[0].index, windows[-1].index + 1) if windows else (0, 0)
+
+
+def _together(windows: list[WindowId], alone: Set[int]) -> list[range]:
+    """Neighbours that expire by one job, in order, so many at most as a step closes; those `alone` by their own."""
+    found: list[range] = []
+    for index in (window.index for window in windows):
+        last = found[-1] if found else range(0)
+        joins = last.stop == index and 0 < len(last) < STEP and not {last.start, index} & alone
+        if joins:
+            found[-1] = range(last.start, index + 1)
+        else:
+            found.append(range(index, index + 1))
+    return found
+
+
+def _expiry(stream: str, windows: range, now: datetime) -> Job:
+    return replace(
+        _job(JobKind.EXPIRE, WindowId(stream, windows.start), now),
+        position=windows.stop if len(windows) > 1 else 0,
+    )
 
 
 def _job(kind: JobKind, window: WindowId, now: datetime) -> Job:

@@ -20,12 +20,12 @@ from ptkstore.ports.world import Clock, Steps
 def expire_window(
     job: Job, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging, steps: Steps
 ) -> None:
-    """Expire one window; repeatable at any point.
+    """Expire one window, or neighbours that no PTK wanted; repeatable at any point.
 
     Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
     spent. An elected state is DP output, has a key of its own and outlives the window.
     """
-    window = job.window
+    window, windows = job.window, job.windows
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
         uow.jobs.held(job)
@@ -34,34 +34,41 @@ def expire_window(
         elected = uow.versions.draft_ids()
         uow.commit()
     steps.reached("expiring", job.id)
-    keys.destroy_window(window)
+    for one in windows:
+        keys.destroy_window(one)
     steps.reached("key-destroyed", job.id)
     try:
-        raw.delete_window(window)
+        for one in windows:
+            raw.delete_window(one)
     finally:
         # By their keys first, for a run may have died before it wrote its draft, and staging may not be listed now.
-        destroy_drafts(_drafts_of(window, {*keys.draft_ids()} - elected), keys, staging)
-        destroy_drafts(_drafts_of(window, {*staging.drafts()} - elected), keys, staging)
+        destroy_drafts(_drafts_of(windows, {*keys.draft_ids()} - elected), keys, staging)
+        destroy_drafts(_drafts_of(windows, {*staging.drafts()} - elected), keys, staging)
     steps.reached("files-deleted", job.id)
     with begin() as uow:
         uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
-        uow.windows.set_state(window, WindowState.EXPIRED)
-        if (blocks := erased_with(window, stream.policy)) is not None:
-            uow.ledger.erase(job.stream, blocks)
+        for one in windows:
+            uow.windows.set_state(one, WindowState.EXPIRED)
+            if (blocks := erased_with(one, stream.policy)) is not None:
+                uow.ledger.erase(job.stream, blocks)
         uow.jobs.save(held.ended(Outcome.DONE))
+        uow.jobs.remove_ended(before=window)
         uow.commit()
     steps.reached("expired", job.id)
 
 
-def _drafts_of(window: WindowId, draft_ids: Iterable[str]) -> list[str]:
-    return [one for one in draft_ids if one.startswith(f"{window.stream}.{window.index}.")]
+def _drafts_of(windows: Iterable[WindowId], draft_ids: Iterable[str]) -> list[str]:
+    begun = {(window.stream, str(window.index)) for window in windows}
+    return [one for one in draft_ids if tuple(one.split(".")[:2]) in begun]
 
 
 def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
     now = clock.now()
-    told = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
-    for prepare in uow.jobs.of_window(window, JobKind.PREPARE):
+    prepares = uow.jobs.of_window(window, JobKind.PREPARE)
+    planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
+    told = planned or not prepares  # nobody wanted it when it closed
+    for prepare in prepares:
         if prepare.state is not JobState.ENDED and prepare.position:  # it failed, and was yet to be given up
             tell_not_prepared(uow, window, team, now)
         told = told or prepare.position > 0

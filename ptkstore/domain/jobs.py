@@ -120,6 +120,12 @@ class Job:
     trace: str | None = None
 
     @property
+    def windows(self) -> tuple[WindowId, ...]:
+        """The windows that an expiry is about: one, or those up to `position` where nobody wanted any of them."""
+        end = max(self.position, self.window.index + 1)
+        return tuple(WindowId(self.stream, index) for index in range(self.window.index, end))
+
+    @property
     def window(self) -> WindowId:
         """The window that a job of a window is about."""
         if self.window_index is None:

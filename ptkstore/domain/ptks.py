@@ -62,6 +62,10 @@ class PtkSpec:
     menu: tuple[tuple[float, int], ...] = ()
     facts: KnownFacts | None = None
 
+    def wants(self, window: int) -> bool:
+        """Whether a window is read for the PTK, as far as that is public: one for its training or its profile."""
+        return window % self.every == 0 or self.profile is not None
+
     @property
     def family(self) -> str:
         """The class name of the estimator."""

@@ -85,6 +85,17 @@ class Jobs(Protocol):
         """Jobs, for reading."""
         ...
 
+    def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
+        ...
+
+    def remove_ended(self, before: WindowId) -> None:
+        """Remove what has ended of expired windows before this one and nobody reads again; it still counts as ended.
+
+        Trainings, profiles, drift tests and evaluations stay: they answer who asks twice, and owners read them.
+        """
+        ...
+
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
         """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
         ...

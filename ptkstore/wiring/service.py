@@ -94,6 +94,12 @@ class Service(Subscribing, Telling, TeamCoding):
             stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
         )
 
+    def close_some_windows(self, stream: str) -> bool:
+        """One step of `close_windows` by the clock; whether there may be more to close."""
+        step = close_windows.STEP
+        closed = close_windows.close_windows(stream, at_most=step, begin=self.begin, clock=self.clock)
+        return len(closed) == step
+
     def recover_ledger(self) -> tuple[recover_ledger.Recovered, ...]:
         """See `application.recover_ledger`."""
         return recover_ledger.recover_ledger(

@@ -19,14 +19,27 @@ from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.application import close_windows as closing
 from ptkstore.application.close_windows import close_windows
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
 from ptkstore.ports.catalog import Progress
-from tests.contracts.builders import ORIGIN, STREAM, add, job, request, reserve, stream_named, with_blocks
+from tests.contracts.builders import (
+    NOW,
+    ORIGIN,
+    PTK,
+    STREAM,
+    add,
+    job,
+    ptk_spec,
+    request,
+    reserve,
+    stream_named,
+    with_blocks,
+)
 from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
+from tests.contracts.test_profiles import ASK
 
 DAY = timedelta(days=1)
 SCHEDULES = 4
@@ -113,12 +126,12 @@ class ClosingContract:
         assert close(catalog, 30) == list(range(2, 24))
         assert states(catalog) == [WindowState.EXPIRING] * 23 + [WindowState.CLOSED]
         with catalog.begin() as uow:
-            jobs = {(j.id, j.state) for j in uow.jobs.find(stream=STREAM)}
+            jobs = uow.jobs.find(stream=STREAM)
             blocks = {block.number: block.state for block in uow.ledger.blocks(STREAM)}
             progress = uow.streams.progress(STREAM)
-        prepared = {job_id(JobKind.PREPARE, WindowId(STREAM, index)) for index in range(24)}
-        expired = {job_id(JobKind.EXPIRE, WindowId(STREAM, index)) for index in range(23)}
-        assert jobs == {(name, JobState.READY) for name in prepared | expired}
+        assert {(j.kind, j.state) for j in jobs} == {(JobKind.EXPIRE, JobState.READY)}
+        assert sorted(w.index for j in jobs for w in j.windows) == list(range(23))
+        assert max(len(j.windows) for j in jobs) == 4
         assert sorted(blocks) == [window * 128 + part for window in range(24) for part in range(3)]
         retired = {number // 128 for number, state in blocks.items() if state is BlockState.RETIRED}
         assert retired == {2, 3, 4, 5}
@@ -177,6 +190,88 @@ class ClosingContract:
                 one.window_index for one in uow.jobs.find(stream=STREAM) if one.kind is JobKind.EXPIRE
             ]
         assert sorted(expiries) == list(range(6))
+
+    @pytest.mark.parametrize("every", [1, 3])
+    def test_a_window_that_a_ptk_wants_has_jobs_of_its_own_and_the_others_share_one(
+        self, catalog: SqlCatalog, every: int
+    ) -> None:
+        with_stream(catalog, retention_windows=2)
+        with catalog.begin() as uow:
+            uow.ptks.add(replace(ptk_spec(), every=every))
+            uow.commit()
+        assert close(catalog, 2) == [0, 1]
+        assert close(catalog, 12) == list(range(2, 12))
+        with catalog.begin() as uow:
+            jobs = uow.jobs.find(stream=STREAM)
+        prepared = {j.window.index for j in jobs if j.kind is JobKind.PREPARE}
+        assert prepared == {n for n in range(12) if n % every == 0}
+        expiring = sorted([w.index for w in j.windows] for j in jobs if j.kind is JobKind.EXPIRE)
+        alone = [[n] for n in range(10)]
+        assert expiring == (alone if every == 1 else [[0], [1, 2], [3], [4, 5], [6], [7, 8], [9]])
+        assert {j.id for j in jobs if j.kind is JobKind.EXPIRE} == {
+            f"expire/{STREAM}/{n[0]}" for n in expiring
+        }
+
+    def test_a_ptk_that_is_profiled_by_samples_wants_every_window(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog)
+        with catalog.begin() as uow:
+            uow.ptks.add(replace(ptk_spec(), every=9, profile=ASK))
+            uow.commit()
+        close(catalog, 2)
+        with catalog.begin() as uow:
+            assert {j.id for j in uow.jobs.find()} >= {f"prepare/{STREAM}/{n}" for n in range(2)}
+
+    def test_windows_that_an_operator_closes_may_be_wanted_later(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog, closing=Closing.OPERATOR, retention_windows=5)
+        close_windows(STREAM, At(2).time, begin=catalog.begin, clock=At(2))
+        with catalog.begin() as uow:
+            assert {j.id for j in uow.jobs.find()} == {f"prepare/{STREAM}/{n}" for n in range(2)}
+
+    def test_thousands_of_windows_that_nobody_wants_need_a_job_per_step(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog)
+        assert len(close(catalog, 1_000)) == 1_000
+        with catalog.begin() as uow:
+            jobs = uow.jobs.find()
+        assert len(jobs) == 5
+        assert sorted(w.index for j in jobs for w in j.windows) == list(range(999))
+
+    def test_one_step_leaves_the_rest_to_the_next_call(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog)
+        step = partial(close_windows, STREAM, at_most=4, begin=catalog.begin, clock=At(10))
+        assert [[w.index for w in step()] for _ in range(4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], []]
+
+    # what has ended
+
+    def test_what_has_ended_of_expired_windows_is_removed_and_still_counts(self, catalog: SqlCatalog) -> None:
+        with_stream(catalog, retention_windows=2)
+        close(catalog, 6)  # 0 to 3 are expiring
+        kinds = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.PARTIAL, JobKind.TRAIN, JobKind.EVALUATE)
+        with catalog.begin() as uow:
+            for one in uow.jobs.find():
+                uow.jobs.save(one.ended(Outcome.DONE))
+            for window in range(6):
+                made = (job(f"{kind}/{window}", kind, window=window, ptk_id=PTK) for kind in kinds)
+                uow.jobs.add(*(one.ended(Outcome.DONE) for one in made))
+            uow.jobs.add(job("unfinished", window=0), job("elsewhere", window=0, stream="bikes"))
+            for window in (0, 1, 3):
+                uow.windows.set_state(WindowId(STREAM, window), WindowState.EXPIRED)
+            uow.commit()
+        with catalog.begin() as uow:
+            before = uow.operations.numbers(NOW).ended
+            for _ in range(2):
+                uow.jobs.remove_ended(before=WindowId(STREAM, 3))
+            left = {one.id for one in uow.jobs.find()}
+            assert uow.operations.numbers(NOW).ended == before
+            uow.commit()
+        kept = {f"{kind}/{window}" for kind in kinds for window in range(6)}
+        kept -= {f"{kind}/{window}" for kind in kinds[:3] for window in (0, 1)}
+        assert left == kept | {"unfinished", "elsewhere"}
+        with catalog.begin() as uow:  # a later one finds what was not yet expired
+            uow.windows.set_state(WindowId(STREAM, 2), WindowState.EXPIRED)
+            uow.jobs.remove_ended(before=WindowId(STREAM, 5))
+            left -= {f"{kind}/{window}" for kind in kinds[:3] for window in (2, 3)}
+            assert {one.id for one in uow.jobs.find()} == left
+            assert uow.operations.numbers(NOW).ended == before
 
     def test_a_window_expires_at_its_time_though_none_closes_then(self, catalog: SqlCatalog) -> None:
         with_stream(catalog, retention_windows=2, lateness=DAY / 2)

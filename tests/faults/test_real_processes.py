@@ -167,7 +167,7 @@ def test_a_killed_schedule_closes_every_window_once_it_is_back(running: Machine)
     running.settle()
     assert closed() == list(range(len(closed())))
     with running.store.service.begin() as uow:
-        assert {window.state for window in uow.windows.of(CLOCKED)} == {WindowState.PREPARED}
+        assert {window.state for window in uow.windows.of(CLOCKED)} == {WindowState.CLOSED}
 
 
 def test_the_chain_on_postgresql_only_delays_too(tmp_path: Path, postgres: Postgres):

@@ -6,7 +6,8 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
+from ptkstore.application import close_windows
 from ptkstore.application.signs_of_life import ProcessRole
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
+from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from workers import online_check, process, relay, schedule
@@ -206,10 +209,11 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
     closed: list[str] = []
 
     class Streams:
-        def close_windows(self, stream: str) -> None:
+        def close_some_windows(self, stream: str) -> bool:
             if stream == "bad":
                 raise PtkRejected(CANARY)
             closed.append(stream)
+            return False
 
     for name in ("a", "bad", "c"):
         schedule.close_due(Streams(), name)  # type: ignore[arg-type]
@@ -218,7 +222,7 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
     assert CANARY not in written()
 
 
-@pytest.mark.parametrize("where", ["streams_by_clock", "close_windows", "show_life"])
+@pytest.mark.parametrize("where", ["streams_by_clock", "close_some_windows", "show_life"])
 def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str], where: str) -> None:
     calls: list[str] = []
 
@@ -228,8 +232,8 @@ def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str]
         def streams_by_clock(self) -> tuple[str, ...]:
             return self.called("streams_by_clock") or ("a", "b")
 
-        def close_windows(self, stream: str) -> None:
-            self.called("close_windows")
+        def close_some_windows(self, stream: str) -> bool:
+            return bool(self.called("close_some_windows"))
 
         def show_life(self, *_: object) -> None:
             self.called("show_life")
@@ -243,12 +247,38 @@ def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str]
     life = Life(store, ProcessRole.SCHEDULE)  # type: ignore[arg-type]
     for _ in range(2):
         schedule.pass_once(store, life)  # type: ignore[arg-type]
-    whole = ["streams_by_clock", "close_windows", "close_windows", "show_life"]
+    whole = ["streams_by_clock", "close_some_windows", "close_some_windows", "show_life"]
     first = whole[:1] if where == "streams_by_clock" else whole
-    again = whole[:3] if where == "close_windows" else whole
+    again = whole[:3] if where == "close_some_windows" else whole
     assert calls == first + again
     assert "IntegrityError" in written()
     assert CANARY not in written()
+
+
+def test_a_stream_with_many_windows_to_close_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(close_windows, "STEP", 3)
+    now = datetime.now(UTC).replace(microsecond=0)
+    with closing(Service(Settings(home=tmp_path / "home"))) as service:
+        for name, windows in (("a_behind", 8), ("b_even", 2)):
+            Store(service).create_stream(
+                name,
+                team="taxi",
+                schema={"at": "timestamp"},
+                time_column="at",
+                epsilon=1.0,
+                window="1d",
+                origin=now - timedelta(days=windows, hours=1),
+            )
+
+        def closed() -> list[int]:
+            with service.read() as uow:
+                return [len(uow.windows.of(name)) for name in ("a_behind", "b_even")]
+
+        life = Life(service, ProcessRole.SCHEDULE)
+        seen = [(schedule.pass_once(service, life), closed()) for _ in range(4)]
+    assert seen == [(True, [3, 2]), (True, [6, 2]), (False, [8, 2]), (False, [8, 2])]
 
 
 @pytest.mark.parametrize("error", [Unavailable(CANARY), ValueError(CANARY), MemoryError(CANARY)])

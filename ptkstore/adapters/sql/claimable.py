@@ -59,21 +59,26 @@ def has_come(jobs: Any) -> ColumnElement[bool]:
     return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
 
 
-def claimable() -> ColumnElement[bool]:
+def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Due, unleased, and nothing that must come first is unfinished.
 
     A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
     trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
     its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
     its window.
+
+    Where `of_many` jobs the claimable ones are sought, the first training of each PTK is found once for all of them,
+    which for a single job would cost more than a look at those of its own PTK.
     """
     other = t.jobs.alias("other")
-    earlier = exists().where(
-        is_unfinished(other),
-        other.c.kind == JobKind.TRAIN,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.window_index < t.jobs.c.window_index,
-    )
+    trains = and_(is_unfinished(other), other.c.kind == JobKind.TRAIN)
+    of_ptk, window = other.c.ptk_id, other.c.window_index
+    is_first: ColumnElement[bool]
+    if of_many:
+        firsts = select(of_ptk, func.min(window)).where(trains).group_by(of_ptk)
+        is_first = tuple_(t.jobs.c.ptk_id, t.jobs.c.window_index).in_(firsts)
+    else:
+        is_first = ~exists().where(trains, of_ptk == t.jobs.c.ptk_id, window < t.jobs.c.window_index)
     uncollected = exists().where(
         is_unfinished(other),
         other.c.kind == JobKind.PARTIAL,
@@ -109,10 +114,12 @@ def claimable() -> ColumnElement[bool]:
         is_unfinished(t.jobs),
         has_come(t.jobs),
         or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
-        or_(t.jobs.c.kind != JobKind.TRAIN, ~earlier & ~uncollected & ~unqueued & ~unplaced),
+        or_(t.jobs.c.kind != JobKind.TRAIN, is_first & ~uncollected & ~unqueued & ~unplaced),
         or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
         or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
     )
 
 
-CLAIMABLE = claimable()
+CLAIMABLE = claimable(of_many=True)
+IS_CLAIMABLE = claimable(of_many=False)
+"""The same of one job, whose id is known."""

@@ -7,21 +7,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.claimable import CLAIMABLE, at, is_unfinished, leased
+from ptkstore.adapters.sql.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
 from ptkstore.adapters.sql.shares import SqlShares
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.tracing import carried
 
 LIVE = (JobState.READY, JobState.OPENED)
+_OF_WINDOWS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.PARTIAL, JobKind.EXPIRE)  # no version is theirs
 _LOOKS = 50  # jobs of which a worker takes the first it gets
 _AT_ONCE = 500  # ids in one query
-_CLAIM = select(t.jobs).where(t.jobs.c.id == bindparam("job_id"), CLAIMABLE)
+_CLAIM = select(t.jobs).where(t.jobs.c.id == bindparam("job_id"), IS_CLAIMABLE)
 _CLAIM_LOCKED = _CLAIM.with_for_update(skip_locked=True)
 _CLAIMABLE = select(t.jobs.c.id).where(CLAIMABLE).limit(1)
 _LEASED = select(t.jobs.c.id).where(leased(t.jobs)).limit(1)
@@ -173,6 +174,47 @@ class SqlJobs:
             window < hi,
         )
         return frozenset(map(int, self._connection.execute(query.distinct()).scalars()))
+
+    def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
+        """Which of these windows have, or had, a job that prepares them."""
+        window = t.jobs.c.window_index
+        query = select(window).where(
+            t.jobs.c.stream == stream, t.jobs.c.kind == JobKind.PREPARE, window >= lo, window < hi
+        )
+        return frozenset(map(int, self._connection.execute(query).scalars()))
+
+    def remove_ended(self, before: WindowId) -> None:
+        """Remove what has ended of expired windows before this one and nobody reads again; it still counts as ended."""
+        job, window = t.jobs.c, t.windows.c
+        old = (
+            job.stream == before.stream,
+            job.kind.in_(_OF_WINDOWS),
+            job.window_index < before.index,
+            job.state == JobState.ENDED,
+            exists().where(
+                window.stream == job.stream,
+                window.index == job.window_index,
+                window.state == WindowState.EXPIRED,
+            ),
+        )
+        counted = select(job.kind, job.outcome, func.count()).where(*old).group_by(job.kind, job.outcome)
+        for kind, outcome, n in sorted(self._connection.execute(counted).all(), key=str):
+            self._count_removed(kind, str(outcome), int(n))
+        self._connection.execute(delete(t.jobs).where(*old))
+
+    def _count_removed(self, kind: str, outcome: str, n: int) -> None:
+        this = (t.removed_jobs.c.kind == kind, t.removed_jobs.c.outcome == outcome)
+        more = update(t.removed_jobs).where(*this).values(count=t.removed_jobs.c["count"] + n)
+        if self._connection.execute(more).rowcount:
+            return
+        nested = self._connection.begin_nested()
+        try:
+            self._connection.execute(insert(t.removed_jobs).values(kind=kind, outcome=outcome, count=n))
+        except IntegrityError:  # somebody else began it meanwhile
+            nested.rollback()
+            self._connection.execute(more)
+        else:
+            nested.commit()
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -57,7 +57,13 @@ class SqlOperations:
         job = t.jobs.c
         query = select(job.kind, job.outcome, func.count()).where(job.state == JobState.ENDED)
         rows = self._connection.execute(query.group_by(job.kind, job.outcome))
-        return {(kind, str(outcome)): int(n) for kind, outcome, n in rows}
+        found = Counter({(kind, str(outcome)): int(n) for kind, outcome, n in rows})
+        removed = t.removed_jobs.c
+        for kind, outcome, n in self._connection.execute(
+            select(removed.kind, removed.outcome, removed["count"])
+        ):
+            found[kind, outcome] += int(n)
+        return dict(found)
 
     def _outbox(self) -> dict[str, Outbox]:
         """By PTK. A delivery is late since its version was elected: retries move the job's own due time."""

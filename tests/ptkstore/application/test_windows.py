@@ -24,7 +24,7 @@ from ptkstore.errors import (
     WindowGone,
 )
 from ptkstore.ports.training import PrepareRequest
-from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World
+from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, World, trips
 
 TENTH = 10**8
 FIRST = WindowId(STREAM, 0)
@@ -236,6 +236,48 @@ def test_a_draft_that_was_not_elected_dies_with_its_window(world: World) -> None
     assert world.drafts() == []
     with pytest.raises(WindowGone):
         world.service.keys.draft_key(drafts[0])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40])
+def test_windows_that_no_ptk_wants_expire_together_whatever_rows_they_hold(world: World, rows: int) -> None:
+    name = "quiet"
+    world.stream(name, closing=Closing.CLOCK, window=HOUR, retention_windows=3)
+    world.clock.time = ORIGIN + 2.5 * HOUR
+    world.service.ingest(name, trips([2.2 / 24] * rows))  # into window 2
+    for hours in (3, 20):
+        world.clock.time = ORIGIN + hours * HOUR
+        world.service.close_windows(name)
+    with world.service.begin() as uow:
+        jobs = uow.jobs.find(stream=name)
+    assert [(job.id, len(job.windows)) for job in jobs] == [(f"expire/{name}/0", 17)]
+    world.steps.seen.clear()
+    world.work("expire")
+    assert world.steps.seen == ["claimed", "expiring", "key-destroyed", "files-deleted", "expired"]
+    assert [world.state(index, name) for index in range(18)] == [
+        *[WindowState.EXPIRED] * 17,
+        WindowState.CLOSED,
+    ]
+    assert world.service.raw.files(name) == ()
+    for index in (0, 2, 16):
+        with pytest.raises(WindowGone):
+            world.service.keys.sealing_key(WindowId(name, index))
+    assert world.service.exposure(name).holds
+    assert world.notices() == []
+
+
+def test_a_ptk_that_comes_after_the_clock_has_closed_a_window_begins_with_the_next(world: World) -> None:
+    name = "quiet"
+    world.stream(name, closing=Closing.CLOCK, retention_windows=1)
+    for days in (1, 2, 3):
+        world.clock.time = ORIGIN + days * DAY
+        world.service.close_windows(name)
+        if days == 1:
+            world.register(stream=name)
+        world.work("prepare", "allocate", "train", "place", "expire")
+    assert [one.state for one in world.service.trainings("taxi.speed")] == ["ended"] * 2
+    assert [one.window for one in world.service.trainings("taxi.speed")] == [1, 2]
+    assert world.state(0, name) is WindowState.EXPIRED
+    assert ("taxi.speed window 0", "expired") not in world.notices()
 
 
 def test_the_key_of_a_draft_that_was_never_written_dies_with_its_window(world: World) -> None:
