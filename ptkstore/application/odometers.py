@@ -32,8 +32,8 @@ class Books:
 
 
 def books_of(stream: str, uow: UnitOfWork) -> Books:
-    """Blocks and journal, with nobody writing in between."""
-    known = uow.streams.lock(stream)
+    """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
+    known = uow.streams.get(stream)
     blocks, _ = uow.ledger.created(stream)
     return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 

@@ -42,9 +42,12 @@ def budget_of(
 
 
 def verify_ledger(stream: str, *, begin: Begin, keys: KeyStore, journal: JournalView) -> LedgerCheck:
-    """Recompute digests, order, sums and capacities from the journal, and compare it with the key store's memory."""
+    """Recompute digests, order, sums and capacities from the journal, and compare it with the key store's memory.
+
+    `begin` starts a transaction that reads one moment.
+    """
     with begin() as uow:
-        policy = uow.streams.lock(stream).policy
+        policy = uow.streams.get(stream).policy
         blocks, _ = uow.ledger.created(stream)
         lines = uow.ledger.chain(stream)
     faults = faults_of(blocks, lines, policy) + faults_of_memory(stream, keys, journal)

@@ -46,7 +46,7 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     with opened(home) as store:
         check_ptk(store, ptk_id)
         service = store.service
-        with service.begin() as uow:
+        with service.read() as uow:
             spec = uow.ptks.get(ptk_id)
         published = service.versions(ptk_id)
         profile = service.profile(ptk_id)

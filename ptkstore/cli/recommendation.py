@@ -45,7 +45,7 @@ def recommend(
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidRequest("--figure must end in .svg, .png or .pdf")
     with opened(home) as store:
-        advice = recommend_rows(name, partitions=partitions, begin=store.service.begin)
+        advice = recommend_rows(name, partitions=partitions, begin=store.service.read)
     if figure is not None:
         from ptkstore.cli.row_charts import save_rows
 

@@ -27,7 +27,7 @@ def list_streams(home: Home = None, as_json: AsJson = False) -> None:
 def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""
     with opened(home) as store:
-        with store.service.begin() as uow:
+        with store.service.read() as uow:
             stream = uow.streams.get(name)
             windows = [
                 {

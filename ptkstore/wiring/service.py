@@ -210,12 +210,12 @@ class Service(Subscribing, Telling, TeamCoding):
     def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
         return read_ledger.verify_ledger(
-            stream, begin=self.begin, keys=self.keys, journal=self.catalog.journal_view()
+            stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
 
     def odometers(self, stream: str) -> Odometers:
         """See `application.odometers`."""
-        return odometers.read_odometers(stream, begin=self.begin)
+        return odometers.read_odometers(stream, begin=self.read_one_moment)
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
@@ -225,7 +225,7 @@ class Service(Subscribing, Telling, TeamCoding):
             stream,
             since,
             until,
-            begin=self.begin,
+            begin=self.read_one_moment,
             clock=self.clock,
             signer=self.signer,
             keys=self.keys,

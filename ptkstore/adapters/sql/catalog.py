@@ -38,7 +38,7 @@ from ptkstore.adapters.sql.probing import takes_writes
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.projections import Projections
 from ptkstore.adapters.sql.ptks import SqlPtks, SqlVersions
-from ptkstore.adapters.sql.schema import check_schema, make_or_check
+from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
@@ -128,6 +128,12 @@ class SqlCatalog:
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
         self._projections = Projections()
+        if (
+            self._engine.dialect.name == "sqlite"
+        ):  # whose writers all wait for each other: look before locking
+            with self._begin(reads=True) as connection:
+                if is_current(connection):
+                    return
         with self._begin() as connection:
             make_or_check(connection)
             connection.commit()

@@ -57,6 +57,11 @@ def found_version(connection: Connection) -> str | None:
     return connection.execute(_VERSION).scalar_one_or_none()
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether the catalog has the schema of this program."""
+    return found_version(connection) == str(t.SCHEMA_VERSION)
+
+
 def check_schema(connection: Connection) -> None:
     """Raise `CatalogOutdated` unless the catalog has the schema of this program."""
     _check_found(connection.execute(_VERSION).scalar_one_or_none())
