@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -21,6 +25,7 @@ from ptkstore.cli.output import (
     print_json,
     said,
 )
+from ptkstore.errors import Refused
 from ptkstore.sdk import Repository, Store, connect, load_repository, team_of
 from ptkstore.sdk.repositories import Change
 
@@ -39,7 +44,16 @@ _MARKS = {
     "update": "[yellow]~ update[/]",
     "keep": "  keep",
     "deregister": "[red]- deregister[/]",
+    "stay": "[yellow]! stays[/]",
 }
+_COUNTED = {
+    "register": "to register",
+    "update": "to update",
+    "keep": "unchanged",
+    "deregister": "to deregister",
+}
+_SHOWN = 60
+"""Characters of a value that a plan shows; `--json` has all of it."""
 
 
 @answers
@@ -60,7 +74,10 @@ def plan(
     repository = load_repository(folder)
     with _store(url, home) as store:
         changes = store.plan(repository, prune=prune, audit=not skip_audit, tell=_tell)
-    _show(repository, changes, as_json=as_json)
+        staying = () if prune else store.undeclared(repository)
+    _show(repository, (*changes, *staying), as_json=as_json)
+    if not as_json and (changes or staying):
+        console.print(_summary((*changes, *staying)), highlight=False)
     if not all(change.acceptable for change in changes):
         raise typer.Exit(REFUSED)
 
@@ -69,14 +86,25 @@ def plan(
 def apply(
     folder: Folder = Path("."),
     prune: Prune = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Deregister with --prune without asking; needed without a terminal.")
+    ] = False,
     url: Url = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register or update the PTKs that a team's repository declares; repeatable."""
+    """Register or update the PTKs that a team's repository declares; repeatable.
+
+    With `--prune` it lists the PTKs that would be deregistered, and asks.
+    """
     repository = load_repository(folder)
     with _store(url, home) as store:
-        changes = store.apply(repository, prune=prune)
+        if prune and not yes:
+            names = [change.ptk_id for change in store.undeclared(repository)]
+            _confirm(names)
+            changes = store.apply(repository, prune=names)  # no PTK that nobody was asked about
+        else:
+            changes = store.apply(repository, prune=prune)
     _show(repository, changes, as_json=as_json)
 
 
@@ -102,6 +130,19 @@ def destroy(
         console.print("nothing was done: say --yes to do it")
 
 
+def _confirm(names: Sequence[str]) -> None:
+    """Ask on the terminal whether these PTKs are to go; `Refused` where nobody says yes."""
+    if not names:
+        return
+    told = f"--prune deregisters {', '.join(names)}; a name that is gone stays taken"
+    if not sys.stdin.isatty():
+        raise Refused(
+            f"{told}. Nobody can be asked without a terminal: say --yes to do it; nothing was changed"
+        )
+    if not typer.confirm(f"{told}. Deregister?", err=True):
+        raise Refused("nothing was changed, as the answer was no")
+
+
 def _tell(what: str) -> None:
     """On standard error, so that a document on standard output stays one."""
     said.print(f"[dim]{escape(what)} ...[/]", highlight=False, soft_wrap=True)
@@ -113,12 +154,15 @@ def _store(url: str | None, home: Path | None) -> Store:
 
 def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -> None:
     if as_json:
-        print_json([vars(change) for change in changes])
+        print_json([asdict(change) for change in changes])
         return
     for change in changes:
         console.print(
             f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
         )
+        for one in change.changes:
+            told = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
+            console.print(f"    {one_line(told)}", highlight=False, soft_wrap=True)
         if change.refused is not None:
             console.print(f"    [bold red]refused[/], {one_line(change.refused)}", highlight=False)
         elif about := [text for text in (_whose(change), _checked(change)) if text]:
@@ -127,6 +171,23 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
     if not changes:
         console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+
+
+def _summary(changes: Sequence[Change]) -> str:
+    """How many PTKs a plan is about: `1 to update, 3 unchanged, 1 stays registered though undeclared`."""
+    count = Counter(change.action for change in changes)
+    told = [f"{count[action]} {words}" for action, words in _COUNTED.items() if count[action]]
+    if stay := count["stay"]:
+        told.append(f"{stay} {'stays' if stay == 1 else 'stay'} registered though undeclared")
+    if refused := sum(not change.acceptable for change in changes):
+        told.append(f"{refused} of them refused or failed")
+    return ", ".join(told)
+
+
+def _value(value: Any) -> str:
+    """A value as JSON tells it, cut where it is long."""
+    told = "none" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
 
 
 def _whose(change: Change) -> str:
@@ -140,6 +201,8 @@ def _checked(change: Change) -> str:
 def _reserved(change: Change) -> str:
     if change.action == "deregister":
         return f"frees epsilon {change.epsilon_before:g} a window"
+    if change.action == "stay":
+        return f"reserves epsilon {change.epsilon:g}, delta {change.delta:g} a window; --prune deregisters it"
     now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a window"
     changed = change.action == "update" and change.epsilon != change.epsilon_before
     return f"{now}, epsilon was {change.epsilon_before:g}" if changed else now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from ptkstore.domain.ptks import PtkSpec, settled_config, windows_between
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.declarations import PTK, Repository
+from ptkstore.sdk.field_changes import FieldChange, field_changes
 from ptkstore.sdk.plan_checks import FamilyChecks
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Change:
-    """What `plan` would do to one PTK: `register`, `update`, `keep` or `deregister`.
+    """What `plan` would do to one PTK: `register`, `update`, `keep`, `deregister` or, though undeclared, let it `stay`.
 
     `epsilon` and `delta` are what it reserves of each window from then on, `epsilon_before` what it reserves now.
     `refused` is the code of the error that `apply` would end with, None where it would not. `checks` says how a new or
     changed PTK did on synthetic rows: `passed`, `partly` (none failed, and some were left out, as they take too long),
     `failed` or `not-run`; None where nothing was checked. `reason` tells more of either.
+    `changes` names the fields that an update changes.
     """
 
     action: str
@@ -45,6 +47,8 @@ class Change:
     checks: str | None = None
     refused: str | None = None
     reason: str = ""
+    stream: str = ""
+    changes: tuple[FieldChange, ...] = ()
 
     @property
     def acceptable(self) -> bool:
@@ -87,8 +91,23 @@ def planned(
     return (*changes, *step.removals)
 
 
-def applied(service: Service, repository: Repository, *, prune: bool = False) -> tuple[Change, ...]:
+def undeclared(service: Service, repository: Repository) -> tuple[Change, ...]:
+    """The team's PTKs that are registered though its repository does not declare them: without `prune` they `stay`."""
+    known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
+    return tuple(
+        replace(
+            gone, action="stay", epsilon=known[gone.ptk_id].loss.epsilon, delta=known[gone.ptk_id].loss.delta
+        )
+        for gone in _removals(repository, known)
+    )
+
+
+def applied(
+    service: Service, repository: Repository, *, prune: bool | Collection[str] = False
+) -> tuple[Change, ...]:
     """Make the store's PTKs of a team what its repository declares; repeatable.
+
+    `prune` may name the PTKs that go: what else is undeclared, such as what a colleague registered meanwhile, stays.
 
     First everything is asked for at once, without any change: what is refused then leaves the store as it was. PTKs
     are registered and changed one by one, and what is to be pruned goes last. Where there is room only without it, all
@@ -139,14 +158,18 @@ def applied(service: Service, repository: Repository, *, prune: bool = False) ->
 class _Step:
     """What lies between a store and what a repository declares."""
 
-    def __init__(self, service: Service, repository: Repository, *, prune: bool) -> None:
-        self._service, self._repository, self._prune = service, repository, prune
+    def __init__(self, service: Service, repository: Repository, *, prune: bool | Collection[str]) -> None:
+        self._service, self._repository, self._prune = service, repository, bool(prune)
         self._policies = {stream.name: stream.policy for stream in service.streams()}
         self.known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
         self.refusals: dict[str, PtkStoreError] = {}
         """What cannot be asked of any stream."""
         self.compared = [(self._compared(ptk), ptk) for ptk in repository.ptks]
-        self._undeclared = _removals(repository, self.known)
+        self._undeclared = [
+            one
+            for one in _removals(repository, self.known)
+            if isinstance(prune, bool) or not prune or one.ptk_id in frozenset(prune)
+        ]
         self._sent: set[str | None] = set()
 
     @property
@@ -223,10 +246,12 @@ class _Step:
             self.known.get(ptk_id),
             "register",
         )
+        changes: tuple[FieldChange, ...] = ()
         try:
             if before is not None:
                 action = "update"
-                action = "keep" if _is_kept(before, ptk, spec, self._policies) else "update"
+                changes = _changed_fields(before, ptk, spec, self._policies)
+                action = "update" if changes else "keep"
             elif ptk.stream not in self._policies:
                 raise UnknownName("stream", ptk.stream)
         except InvalidRequest as error:
@@ -239,6 +264,8 @@ class _Step:
             0.0 if before is None else before.loss.epsilon,
             assurance_of(spec).value,
             spec["params"].get("bundle"),
+            stream=ptk.stream,
+            changes=changes,
         )
 
 
@@ -251,8 +278,10 @@ def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]
     }
 
 
-def _is_kept(before: PtkSpec, ptk: PTK, spec: Mapping[str, Any], policies: Mapping[str, Policy]) -> bool:
-    """Whether a registered PTK is as it is declared; `InvalidRequest` where it can never be."""
+def _changed_fields(
+    before: PtkSpec, ptk: PTK, spec: Mapping[str, Any], policies: Mapping[str, Policy]
+) -> tuple[FieldChange, ...]:
+    """In which fields a registered PTK is not as it is declared; `InvalidRequest` where it can never be."""
     policy = policies.get(before.stream)
     if policy is None:
         raise UnknownName("stream", before.stream)
@@ -261,8 +290,11 @@ def _is_kept(before: PtkSpec, ptk: PTK, spec: Mapping[str, Any], policies: Mappi
             f"PTK {before.ptk_id} is trained on {before.stream!r} every {before.every} windows; stream and frequency "
             "are fixed, so declare a PTK of another name"
         )
-    mine = (before.estimator, before.target, before.description, dict(before.config))
-    return mine == (spec, ptk.target, ptk.description, settled_config(ptk.config, policy))
+    registered = {**before.config, "estimator": before.estimator}
+    registered |= {"target": before.target, "description": before.description}
+    declared = {**settled_config(ptk.config, policy), "estimator": spec}
+    declared |= {"target": ptk.target, "description": ptk.description}
+    return field_changes(registered, declared)
 
 
 def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -> None:
@@ -319,7 +351,7 @@ def _told_of_checks(examined: Examined, *, audit: bool) -> str:
 def _removals(repository: Repository, known: Mapping[str, PtkSpec]) -> list[Change]:
     declared = {f"{repository.team}.{ptk.name}" for ptk in repository.ptks}
     return [
-        Change("deregister", ptk_id, 0.0, 0.0, spec.loss.epsilon, spec.assurance.value)
+        Change("deregister", ptk_id, 0.0, 0.0, spec.loss.epsilon, spec.assurance.value, stream=spec.stream)
         for ptk_id, spec in sorted(known.items())
         if ptk_id not in declared
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.profiles import profile_document
-from ptkstore.sdk.repositories import Change, Tell, applied, planned
+from ptkstore.sdk.repositories import Change, Tell, applied, planned, undeclared
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods
 from ptkstore.sdk.telling import TellingMethods
@@ -167,8 +167,14 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         """
         return planned(self._service, repository, prune=prune, audit=audit, tell=tell)
 
-    def apply(self, repository: Repository, *, prune: bool = False) -> tuple[Change, ...]:
+    def undeclared(self, repository: Repository) -> tuple[Change, ...]:
+        """The team's PTKs that are registered though the repository does not declare them."""
+        return undeclared(self._service, repository)
+
+    def apply(self, repository: Repository, *, prune: bool | Collection[str] = False) -> tuple[Change, ...]:
         """Register or update what a team's repository declares, and with `prune` deregister the rest; repeatable.
+
+        `prune` may name the PTKs of the rest that go; then all others stay.
 
         Raises
         ------

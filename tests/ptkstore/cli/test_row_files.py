@@ -155,6 +155,6 @@ def test_featurize_guesses_where_nothing_is_known_any_more(zones: Line, tmp_path
     known = featurized(zones, file)
     assert known[0]["zone"] == "a"
     (tmp_path / "team" / "ptks.py").write_text("")
-    zones.run("apply", str(tmp_path / "team"), "--prune")
+    zones.run("apply", str(tmp_path / "team"), "--prune", "--yes")
     assert zones.json("list") == []
     assert featurized(zones, file) == known

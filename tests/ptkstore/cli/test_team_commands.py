@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,7 @@ def test_what_is_not_declared_is_pruned_or_destroyed_only_on_request(line: Line,
     line.run("apply", str(folder))
     (folder / "ptks.py").write_text("")
     assert line.json("apply", str(folder)) == []
+    assert [p["action"] for p in line.json("plan", str(folder))] == ["stay"]
     assert [p["action"] for p in line.json("plan", str(folder), "--prune")] == ["deregister"]
     assert "frees epsilon 0.1" in line.run("plan", str(folder), "--prune").stdout
     assert "nothing was done" in line.run("destroy", str(folder)).stdout
@@ -157,6 +159,73 @@ def test_what_is_not_declared_is_pruned_or_destroyed_only_on_request(line: Line,
     assert [p["action"] for p in line.json("destroy", str(folder), "--yes")] == ["deregister"]
     assert line.json("list") == []
     assert line.json("apply", str(folder), "--prune") == []
+
+
+def begun(line: Line, tmp_path: Path) -> Path:
+    """A repository whose PTK is registered."""
+    folder = tmp_path / "taxi"
+    line.run("init", str(folder), "--stream", "taxi")
+    create(line)
+    line.run("apply", str(folder))
+    return folder
+
+
+def test_a_plan_shows_each_field_that_changes_what_stays_and_a_summary(line: Line, tmp_path: Path) -> None:
+    folder = begun(line, tmp_path)
+    declared = (folder / "ptks.py").read_text()
+    assert line.run("plan", str(folder)).stdout.splitlines()[-1] == "1 unchanged"
+    bounds, target = '{"speed": (0.0, 60.0)}', "target=0.1,"
+    assert bounds in declared
+    assert target in declared
+    changed = declared.replace(bounds, '{"speed": (0.0, 90.0)}').replace(target, "target=0.2,", 1)
+    (folder / "ptks.py").write_text(changed)
+    told = line.run("plan", str(folder), "--skip-audit").stdout.splitlines()
+    assert "    bounds.speed[1] 60.0 -> 90.0" in told
+    assert "    target 0.1 -> 0.2" in told
+    assert told[-1] == "1 to update"
+    (row,) = line.json("plan", str(folder), "--skip-audit")
+    assert row["changes"] == [
+        {"field": "bounds.speed[1]", "before": 60.0, "after": 90.0},
+        {"field": "target", "before": 0.1, "after": 0.2},
+    ]
+    (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
+    told = line.run("plan", str(folder), "--skip-audit").stdout.splitlines()
+    assert any(text.startswith("! stays taxi.speed_by_hour  reserves epsilon 0.1") for text in told)
+    assert told[-1] == "1 to register, 1 stays registered though undeclared"
+    new, old = line.json("plan", str(folder), "--skip-audit")
+    assert [(row["action"], row["ptk_id"], row["stream"]) for row in (new, old)] == [
+        ("register", "taxi.speed", "taxi"),
+        ("stay", "taxi.speed_by_hour", "taxi"),
+    ]
+    assert (old["epsilon"], old["epsilon_before"], old["changes"]) == (0.1, 0.1, [])
+
+
+def test_without_a_terminal_nothing_is_pruned_unless_yes_is_said(line: Line, tmp_path: Path) -> None:
+    folder = begun(line, tmp_path)
+    (folder / "ptks.py").write_text("")
+    told = line.refused("apply", str(folder), "--prune", code=1)
+    assert "--prune deregisters taxi.speed_by_hour" in told
+    assert "say --yes" in told
+    assert len(line.json("list")) == 1
+    assert [p["action"] for p in line.json("apply", str(folder), "--prune", "--yes")] == ["deregister"]
+    assert line.json("list") == []
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 1, 1), (b"\n", 1, 1), (b"y\n", 0, 0)])
+def test_on_a_terminal_apply_asks_before_it_prunes(
+    line: Line, tmp_path: Path, answer: bytes, code: int, left: int
+) -> None:
+    folder = begun(line, tmp_path)
+    (folder / "ptks.py").write_text("")
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, answer)
+    words = [sys.executable, "-m", "ptkstore.cli.main", "apply", str(folder), "--prune"]
+    environment = {**os.environ, "PTK_HOME": str(line.home)}
+    done = subprocess.run(words, stdin=terminal, capture_output=True, text=True, env=environment, check=False)
+    os.close(keyboard)
+    os.close(terminal)
+    assert "--prune deregisters taxi.speed_by_hour" in done.stderr
+    assert (done.returncode, len(line.json("list"))) == (code, left), done.stderr
 
 
 def test_a_teams_ptks_are_destroyed_without_what_declared_them(line: Line, tmp_path: Path) -> None:
@@ -199,7 +268,7 @@ def test_a_ptk_is_renamed_on_a_full_stream_and_each_end_of_it_is_on_record(
     (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
     assert "it would fit with --prune" in line.run("plan", str(folder), "--skip-audit", code=1).stdout
     line.run("plan", str(folder), "--prune", "--skip-audit")
-    line.run("apply", str(folder), "--prune")
+    line.run("apply", str(folder), "--prune", "--yes")
     assert [row["ptk"] for row in line.json("list")] == ["taxi.speed"]
     trail = [(row["action"], row["subject"], row["outcome"]) for row in line.json("audit-log")]
     assert trail[-3:] == [

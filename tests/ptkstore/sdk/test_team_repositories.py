@@ -16,6 +16,7 @@ from ptkstore.domain.bundles import bundle_path, unpack
 from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
 from ptkstore.sdk import PTK, Repository, Store, load_repository
+from ptkstore.sdk.field_changes import FieldChange, field_changes
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import DAY, ORIGIN, World, trips
 from tests.team_code import GOOD, REPOSITORY, ROOMY, Inspector, bundle_with, described, write_repository
@@ -176,6 +177,19 @@ def test_what_is_not_declared_any_more_goes_only_when_that_is_said(
     assert actions(store.apply(repository, prune=True)) == [("keep", "taxi.a"), ("keep", "taxi.c")]
 
 
+def test_only_named_ptks_are_pruned_where_names_are_given(store: Store, tmp_path: Path) -> None:
+    folder = write_repository(tmp_path / "team", ptks=LIBRARY + "a = speed('a', 0.1)\nb = speed('b', 0.2)\n")
+    store.apply(load_repository(folder))
+    empty = Repository("taxi", ())
+    assert [(one.action, one.ptk_id, one.epsilon) for one in store.undeclared(empty)] == [
+        ("stay", "taxi.a", 0.1),
+        ("stay", "taxi.b", 0.2),
+    ]
+    assert store.apply(empty, prune=[]) == ()
+    assert actions(store.apply(empty, prune=["taxi.a"])) == [("deregister", "taxi.a")]
+    assert [one.ptk_id for one in store.undeclared(empty)] == ["taxi.b"]
+
+
 def test_pruning_leaves_ptks_of_other_teams_alone(world: World) -> None:
     store = Store(world.service)
     world.register("speed")
@@ -192,6 +206,27 @@ def test_a_plan_says_what_an_update_reserves_and_what_was_reserved(world: World,
     write_repository(folder, ptks=LIBRARY + "a = speed('a', 0.3)")
     (change,) = store.plan(load_repository(folder))
     assert (change.action, change.epsilon_before, change.epsilon) == ("update", 0.2, 0.3)
+    assert change.changes == (FieldChange("epsilon", 0.2, 0.3),)
+
+
+def test_a_field_that_one_side_lacks_is_told_and_a_parameter_is_told_from_the_ptks_own_fields() -> None:
+    before = {
+        "estimator": {"family": "f", "params": {"target": "y", "domains": {"hour": [0, 1]}}},
+        "target": 0.1,
+    }
+    after = {
+        "estimator": {"family": "f", "params": {"target": "z", "domains": {"hour": [0, 1, 2]}}},
+        "target": 0.1,
+        "epsilons": [0.1, 0.2],
+        "serve": None,
+    }
+    assert field_changes(before, before) == ()
+    assert field_changes(before, after) == (
+        FieldChange("estimator.target", "y", "z"),
+        FieldChange("domains.hour", [0, 1], [0, 1, 2]),
+        FieldChange("epsilons", None, [0.1, 0.2]),
+        FieldChange("serve", None, None),
+    )
 
 
 # bundles
