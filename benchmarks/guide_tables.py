@@ -169,7 +169,12 @@ def trees(fits: int) -> None:
     }
     for name, params in choices.items():
         model = TreeFeaturizer(
-            ptklib_trees.NAMES, bounds=(-1, 1), classes=[0, 1], epsilon=1.0, **{"delta": 0, **params}
+            ptklib_trees.NAMES,
+            bounds=(-1, 1),
+            classes=[0, 1],
+            method="boosting",
+            epsilon=1.0,
+            **{"delta": 0, **params},
         )
         found = [ptklib_trees.auc_of(truth, model, train, label, test) for _ in range(fits)]
         line(name, _short(float(np.mean(found))))

@@ -17,7 +17,7 @@ from ptklib.state import ReleasedState, TableSchema
 from ptklib.trees import parameters, tables
 from ptklib.trees.binning import Feature, encode
 from ptklib.trees.methods import model_of
-from ptklib.trees.models import Model, Previous
+from ptklib.trees.models import Chosen, Model, Previous
 from ptklib.trees.targets import Target, class_values
 
 Floats = npt.NDArray[np.float64]
@@ -49,11 +49,13 @@ class TreeFeaturizer(DPEstimator):
         Public places where a numeric feature may be split; `n_bins` bins of equal width by default.
     n_bins : int, default 64
     n_estimators : int, optional
-        Number of trees: by default 24 for boosting, 60 for random and 12 for greedy trees.
+        Number of trees: by default 24 for adaptive trees and boosting, 60 for random and 12 for greedy trees.
     max_depth : int, default 6
         Each tree has ``2**max_depth`` leaves.
-    method : {"auto", "boosting", "random", "greedy"}
-        ``"auto"`` boosts unless there are more than 16 classes, and takes random trees then.
+    method : {"adaptive", "auto", "boosting", "random", "greedy"}
+        ``"adaptive"`` counts the leaves of 6 or 12 random trees of 3 levels where a released number of rows is small
+        for the budget, and boosts otherwise. It boosts for numbers, and takes random trees above 16 classes.
+        ``"auto"`` does the same and never counts: it was the default.
     learning_rate : float, default 0.5
         Of boosting: the part of a Newton step that is taken.
     n_candidates : int, default 100
@@ -81,6 +83,8 @@ class TreeFeaturizer(DPEstimator):
     noise_std_ : dict
         Standard deviation of the noise of the counts, sums or weights of a leaf.
     privacy_spent_ : PrivacyLoss
+    chosen_ : Chosen
+        Method, number and depth of the released trees; `method` is ``"counted"`` where few trees were counted.
 
     Notes
     -----
@@ -99,6 +103,10 @@ class TreeFeaturizer(DPEstimator):
     The budget is divided evenly over trees, and over the levels of a greedy tree: all trees are trained on all rows, so
     their losses add up. Boosting also finds where all scores start, for 1 % of it, or up to 9 % below epsilon 1: sums
     lost in noise start in the middle of `label_bounds` or at equal shares. `declared_loss` lists every draw.
+
+    Adaptive trees share one pool of noise: over all parts of the pool one row adds 1 at most, in L1 norm (pure) or in
+    L2 norm (``delta > 0``). Boosting divides that over all rounds, counting over the counted trees. So draws and loss
+    are the same in both cases. With counted trees, the other trees say 0.
 
     A continued state has the trees of the first one. Forests add their counts up. Boosting starts from the
     previous scores; each round chooses one of the trees privately and moves its values by a step on the new rows.
@@ -128,7 +136,7 @@ class TreeFeaturizer(DPEstimator):
         n_bins: Any = 64,
         n_estimators: Any = None,
         max_depth: Any = 6,
-        method: Any = "auto",
+        method: Any = "adaptive",
         learning_rate: Any = 0.5,
         n_candidates: Any = 100,
         seed: Any = 0,
@@ -210,6 +218,12 @@ class TreeFeaturizer(DPEstimator):
             raise AttributeError("a numeric label has no classes")
         return class_values(domain)
 
+    @property
+    def chosen_(self) -> Chosen:
+        """Method, number and depth of the trees that were released: a function of the released table."""
+        check_is_fitted(self)
+        return self._model().chosen(self.tables_[tables.TREES])
+
     def _prediction_names(self) -> list[str]:
         names = self._target().names
         return [f"p_{name}" for name in names] if names else ["mean"]
@@ -238,6 +252,7 @@ class TreeFeaturizer(DPEstimator):
         method = parameters.method(self.method, target.n_classes)
         candidates = parameters.whole(self.n_candidates, "n_candidates", 1, parameters.CANDIDATES_MAX)
         shape = parameters.Shape(
+            method,
             features,
             target,
             parameters.n_trees(self.n_estimators, method),
@@ -270,6 +285,13 @@ class TreeFeaturizer(DPEstimator):
         if previous is not None:
             before = Previous(previous.tables[tables.TREES], previous.meta["noise_variance"])
         return self._model().release(exact, before, self.epsilon, self.delta, self._rows_per_unit())
+
+    def _completed(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return a stored spec as this version would write it; the default method was "auto", of the same tables."""
+        known = super()._completed(spec)
+        if self.method == "adaptive" and known["params"].get("method") == "auto":
+            return {**known, "params": {**known["params"], "method": "adaptive"}}
+        return known
 
     def _check_state(self, state: ReleasedState) -> None:
         super()._check_state(state)

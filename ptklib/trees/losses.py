@@ -72,6 +72,10 @@ class Loss(ABC):
     def start_score(self, noisy: Floats, std: float) -> Ints:
         """Return the scores that noisy sums stand for, in units."""
 
+    def chances(self, start: Ints) -> Floats:
+        """Return the probability of each class where scores start."""
+        raise NotImplementedError("a number has no classes")
+
 
 def loss_of(target: Target) -> Loss:
     """Return the loss for a kind of label."""
@@ -100,6 +104,10 @@ class Logistic(Loss):
         scores = _log_shares(noisy, std)
         return _on_grid(scores[1:] - scores[:1])
 
+    def chances(self, start: Ints) -> Floats:
+        """Return the probabilities of both classes."""
+        return _chances(np.concatenate([np.zeros(1), start / _STEPS]))
+
     def pull(self, scores: Ints, label: Ints, radius: int) -> tuple[Ints, Ints]:
         """Return ``y - p``, within a unit of probability, and ``p (1 - p)``, at most a quarter."""
         chance, weight = _logistic_table()
@@ -127,6 +135,10 @@ class Softmax(Loss):
         """Return the logarithm of each class's share over the mean of logarithms."""
         scores = _log_shares(noisy, std)
         return _on_grid(scores - scores.mean())
+
+    def chances(self, start: Ints) -> Floats:
+        """Return the probabilities of all classes."""
+        return _chances(start / _STEPS)
 
     def pull(self, scores: Ints, label: Ints, radius: int) -> tuple[Ints, Ints]:
         """Return ``y_k - p_k`` and ``p_k (1 - p_k)`` of every class.
@@ -198,6 +210,11 @@ def _beyond(energy: float, variance: float, n: int) -> float:
     releases, and little in the others.
     """
     return max(0.0, 1 - (n + 3 * sqrt(5 * n)) * variance / energy) if energy > 0 else 0.0
+
+
+def _chances(scores: Floats) -> Floats:
+    odds = np.exp(scores - scores.max())
+    return np.asarray(odds / odds.sum())
 
 
 def _on_grid(scores: Floats) -> Ints:

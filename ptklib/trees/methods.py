@@ -11,10 +11,10 @@ from ptklib.base import Release
 from ptklib.exceptions import CorruptStateError
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
-from ptklib.trees import boosting, forest, greedy, tables
+from ptklib.trees import boosting, counted, forest, greedy, tables
 from ptklib.trees.binning import Codes, pack, unpack
 from ptklib.trees.losses import Loss, loss_of
-from ptklib.trees.models import Model, Previous, Units
+from ptklib.trees.models import Chosen, Model, Previous, Units
 from ptklib.trees.parameters import Method, Shape, check_cells
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
@@ -29,6 +29,7 @@ _ROWS = "rows"
 def model_of(method: Method, shape: Shape) -> Model:
     """Return the model of a method, refusing one too large to keep."""
     methods: dict[Method, Callable[[Shape], Model]] = {
+        "adaptive": AdaptiveModel,
         "boosting": BoostedModel,
         "random": RandomModel,
         "greedy": GreedyModel,
@@ -65,10 +66,20 @@ class BoostedModel(Model):
 
     @property
     def _settings(self) -> boosting.Settings:
-        shape = self.shape
+        shape, n_counted = self.shape, self.n_counted
         return boosting.Settings(
-            shape.n_trees, shape.depth, shape.learning_rate, shape.n_candidates, shape.seed
+            shape.n_trees,
+            shape.depth,
+            shape.learning_rate,
+            shape.n_candidates,
+            shape.seed,
+            n_counted,
         )
+
+    @property
+    def n_counted(self) -> int:
+        """Number of trees that are counted where rows are few; 0 for never."""
+        return 0
 
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
         return boosting.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
@@ -87,7 +98,7 @@ class BoostedModel(Model):
         """Choose and measure one tree after the other, or move the values of the previous ones."""
         loss, settings, plan = self._loss, self._settings, self._plan(epsilon, delta, rows_per_unit)
         codes, label = unpack(exact[_ROWS], len(self.features))
-        variance = plan.noise_variance("weights") / loss.weight_unit**2
+        variance = boosting.weight_variance(loss, settings, plan)
         if previous is None:
             found = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
         else:
@@ -125,6 +136,28 @@ class BoostedModel(Model):
     def true_error(self, table: Any, exact: Units) -> float:
         """Return the loss on rows."""
         return self.rows_error(table, exact[_ROWS])
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveModel(BoostedModel):
+    """Boosted trees where a released number says many rows, a few counted ones where it says few."""
+
+    @property
+    def n_counted(self) -> int:
+        """As many trees as are counted at most."""
+        return min(counted.N_MOST, self.shape.n_trees)
+
+    def chosen(self, table: Any) -> Chosen:
+        """Read off the trees whether they are counted, and how many say something."""
+        shape, found = self.shape, self.trees(table)
+        known = counted.counted_trees(shape.seed, self.n_bins, 1, shape.depth)
+        if not (
+            np.array_equal(known.features, found.features[:1])
+            and np.array_equal(known.splits, found.splits[:1])
+        ):
+            return Chosen("boosting", shape.n_trees, shape.depth)
+        weights = tables.column(table, self.columns[0], shape.n_trees)
+        return Chosen("counted", int(weights.any(axis=1).sum()), counted.depth_of(shape.depth))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,14 @@ Units = Mapping[str, Ints]
 
 _ROWS_AT_ONCE = 2**14
 """Rows whose intermediate results stay in the processor's cache."""
+
+
+class Chosen(NamedTuple):
+    """What trees were made: how, how many, and of how many levels."""
+
+    method: str
+    n_estimators: int
+    max_depth: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +97,10 @@ class Model(ABC):
     @abstractmethod
     def true_error(self, table: Any, exact: Units) -> float:
         """Return the loss of released trees on exact vectors, in [0, 1]."""
+
+    def chosen(self, table: Any) -> Chosen:
+        """Return what trees a released table has."""
+        return Chosen(self.shape.method, self.shape.n_trees, self.shape.depth)
 
     def trees(self, table: Any) -> Trees:
         """Return the trees of a released table, refusing one this method cannot release."""

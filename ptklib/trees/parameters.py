@@ -14,8 +14,8 @@ from ptklib.scalars import is_integer
 from ptklib.trees.binning import BINS_MAX, Feature
 from ptklib.trees.targets import Target
 
-Method = Literal["boosting", "random", "greedy"]
-METHODS = ("auto", "boosting", "random", "greedy")
+Method = Literal["adaptive", "boosting", "random", "greedy"]
+METHODS = ("adaptive", "auto", "boosting", "random", "greedy")
 OUTPUTS = ("prediction", "tree", "leaf", "leaf_index")
 
 TREES_MAX = 1000
@@ -30,13 +30,14 @@ BOOSTED_CLASSES_MAX = 16
 LEAF_COLUMNS_MAX = 2**13
 """Leaf indicators of one row: 64 kilobytes."""
 
-_DEFAULT_TREES = {"boosting": 24, "random": 60, "greedy": 12}
+_DEFAULT_TREES = {"adaptive": 24, "boosting": 24, "random": 60, "greedy": 12}
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
     """Checked public parameters of trees."""
 
+    method: Method
     features: tuple[Feature, ...]
     target: Target
     n_trees: int
@@ -47,11 +48,18 @@ class Shape:
 
 
 def method(value: object, n_classes: int) -> Method:
-    """Return the method; "auto" boosts unless there are many classes."""
+    """Return the method; of a number, `n_classes` is 0.
+
+    Notes
+    -----
+    "auto" is what the default was before "adaptive": specifications that are stored have it.
+    """
     if value not in METHODS:
         raise InvalidParameterError(f"method must be one of {', '.join(map(repr, METHODS))}")
-    if value == "auto":
-        return "boosting" if n_classes <= BOOSTED_CLASSES_MAX else "random"
+    if value in ("adaptive", "auto"):
+        if n_classes > BOOSTED_CLASSES_MAX:
+            return "random"
+        return "adaptive" if value == "adaptive" and n_classes else "boosting"
     if value == "boosting" and n_classes > BOOSTED_CLASSES_MAX:
         raise InvalidParameterError(f"boosting takes at most {BOOSTED_CLASSES_MAX} classes: take 'random'")
     return value  # type: ignore[return-value]

@@ -102,6 +102,12 @@ class RoundsPlan:
         scale = self.scales[name]
         return scale * scale if self.gaussian else laplace_variance(scale)
 
+    def size(self, name: str) -> int:
+        """Return the number of cells of all draws of a vector."""
+        part = self._part(name)
+        assert isinstance(part, Measure)
+        return part.size * part.count
+
     def _part(self, name: str) -> Measure | Choice:
         return next(part for part in self.parts if part.name == name)
 

@@ -22,6 +22,7 @@ from tests.repeatable import RepeatableBytes
 N_SHARDS = 3
 JOINED = {
     "clusters-by-lloyd",
+    "adaptive-trees",
     "boosted-trees",
     "boosted-trees-of-a-number-gaussian",
     "greedy-trees-of-a-number",

@@ -123,6 +123,8 @@ LONG = [
         AdaSSPRegressor(["a"], "y", bounds=(0, 1), max_norm=1, label_bounds=(0, 1), epsilon=3.0, delta=DELTA),
         1_000,
     ),
+    Audited("an-adaptive-tree", trees("adaptive"), 1_500),
+    Audited("adaptive-trees-gaussian", trees("adaptive", epsilon=3.0, delta=DELTA), 2_000),
     Audited("random-trees-gaussian", trees("random", n_estimators=8, epsilon=2.5, delta=DELTA), 1_400),
     Audited("random-trees-of-a-number", trees("random", label_bounds=(0, 1)), 1_300),
     Audited(
