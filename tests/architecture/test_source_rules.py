@@ -92,6 +92,7 @@ FROM_PUBLIC_SEEDS = {
     "ptklib/clustering/tree.py",
     "ptklib/embeddings/factors.py",
     "ptklib/trees/boosting.py",
+    "ptklib/trees/counted.py",
     "ptklib/trees/forest.py",
     "ptklib/trees/greedy.py",
     "ptklib/trees/structure.py",
