@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import ColumnType, Stream
+from ptkstore.domain.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
 from ptkstore.sdk.documents import (
@@ -98,6 +98,11 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
     def create_stream(self, stream: Stream) -> None:
         """Sent again until it is answered: the server does it once."""
         self._http.create(path_of("streams"), asked_document(stream), stream_of)
+
+    def origin_for(self, stream: str, window: timedelta) -> datetime:
+        """The origin of a stream created without one: that which it has already, or the present window's start."""
+        known = next((one.policy.origin for one in self.streams() if one.name == stream), None)
+        return present_origin(self.clock.now(), window) if known is None else known
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool

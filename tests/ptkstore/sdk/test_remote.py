@@ -510,6 +510,15 @@ def remote(api: Api) -> Iterator[Store]:
         yield store
 
 
+def test_a_stream_created_without_an_origin_begins_now_and_keeps_it(remote: Store) -> None:
+    base = {"team": "taxi", "schema": SCHEMA, "time_column": "at", "epsilon": 1.0}
+    before = datetime.now(UTC)
+    for _ in range(2):
+        remote.create_stream("fresh", window="1h", **base)
+        (made,) = (stream for stream in remote.service.streams() if stream.name == "fresh")
+        assert before - timedelta(hours=1) < made.policy.origin <= datetime.now(UTC)
+
+
 def test_whatever_the_client_asks_of_a_service_a_remote_one_has() -> None:
     folder = Path(inspect.getfile(Store)).parent
     asked = {
