@@ -152,12 +152,14 @@ class _Proposal:
     scale: float
     strips: _Strips
     width: int
+    sure: npt.NDArray[np.uint32]
+    """For each strip, 32 bits of a uniform number below which every size in it is kept."""
 
     def draw(self, stream: KeyStream, n: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return `n` values, and which of them are kept."""
         words = stream.words(n)
         strips = self.strips.draw(words.view("<u2")[::4], stream)
-        negative = (words & np.uint64(2**16)).astype(np.bool_)
+        negative = (words >> np.uint64(16) & np.uint64(1)).view(np.int64)
         if self.width == 1:  # strip 0 has half the weight of a strip of two signs, so every draw is kept
             sizes, passed = strips.astype(np.int64), np.ones(n, dtype=np.bool_)
         else:
@@ -165,8 +167,11 @@ class _Proposal:
             sizes = strips * np.int64(self.width)
             sizes += offsets
             passed &= self._accepted(sizes, strips, stream)
-            passed &= (sizes != 0) | ~negative  # a negative zero would be a second way to say 0
-        np.negative(sizes, out=sizes, where=negative)
+            passed &= (sizes - negative) != -1  # a negative zero would be a second way to say 0
+        # Two's complement, without a branch: it would be mispredicted every other time.
+        np.negative(negative, out=negative)
+        sizes ^= negative
+        sizes -= negative
         return sizes, passed
 
     def _offsets(self, bits: npt.NDArray[np.uint64], stream: KeyStream) -> tuple[Ints, npt.NDArray[np.bool_]]:
@@ -184,7 +189,25 @@ class _Proposal:
     def _accepted(
         self, sizes: Ints, strips: npt.NDArray[np.int16], stream: KeyStream
     ) -> npt.NDArray[np.bool_]:
-        """Return which sizes pass with probability ``exp(exponent of the strip - exponent of the size)``."""
+        """Return which sizes pass with probability ``exp(exponent of the strip - exponent of the size)``.
+
+        Most uniform numbers are below that probability wherever in the strip the size is; the others are compared.
+        """
+        uniform = stream.octets(4 * len(sizes)).view("<u4")
+        passed: npt.NDArray[np.bool_] = uniform < self.sure.take(strips.astype(np.intp), mode="clip")
+        left = np.flatnonzero(~passed)
+        if len(left):
+            passed[left] = self._compared(sizes[left], strips[left], uniform[left], stream)
+        return passed
+
+    def _compared(
+        self,
+        sizes: Ints,
+        strips: npt.NDArray[np.int16],
+        uniform: npt.NDArray[np.uint32],
+        stream: KeyStream,
+    ) -> npt.NDArray[np.bool_]:
+        """Return which uniform numbers are below the probability of their size."""
         chance = sizes / self.scale
         start = strips * (1 / float(self.strips.ratio))
         if self.law.power == 1:
@@ -195,7 +218,6 @@ class _Proposal:
             chance *= total
             chance *= 0.5
         np.exp(chance, out=chance)
-        uniform = stream.octets(4 * len(sizes)).view("<u4")
         margin = uniform * 2.0**-32
         margin -= chance
         passed: npt.NDArray[np.bool_] = margin < 0
@@ -218,4 +240,18 @@ class _Proposal:
 @lru_cache(maxsize=64)
 def _proposal(law: _Law, scale: float) -> _Proposal:
     """Return what draws noise of `scale`; public, so it is kept between draws."""
-    return _Proposal(law, scale, *law.strips(scale))
+    strips, width = law.strips(scale)
+    return _Proposal(law, scale, strips, width, _surely_kept(law, scale, strips, width))
+
+
+def _surely_kept(law: _Law, scale: float, strips: _Strips, width: int) -> npt.NDArray[np.uint32]:
+    """Return for each strip a bound on 32 uniform bits below which its last size, the least likely one, is kept.
+
+    Notes
+    -----
+    The spare 2**-28 outweighs float64 and `_UNDECIDED`: what is below the bound is decided, and the same way.
+    """
+    numbers = np.arange(strips.n, dtype=np.float64)
+    starts, ends = numbers / float(strips.ratio), ((numbers + 1) * width - 1) / scale
+    least = np.exp((starts**law.power - ends**law.power) / law.power)
+    return np.asarray(np.floor(np.clip(least - 2.0**-28, 0.0, 1.0) * 2.0**32), dtype=np.uint32)

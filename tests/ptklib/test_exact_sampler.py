@@ -110,7 +110,7 @@ def test_a_tie_of_64_bits_is_settled_by_the_next_words() -> None:
 @pytest.mark.parametrize("law", [vectorised.LAPLACE, vectorised.GAUSSIAN])
 def test_an_acceptance_tie_is_settled_by_the_next_words(law: Any, scale: float) -> None:
     strips, width = law.strips(scale)
-    proposal = vectorised._Proposal(law, scale, strips, width)
+    proposal = vectorised._proposal(law, scale)
     size = 3 * width + 2
     gamma = law.exponent(size, Fraction(scale)) - law.exponent(3, strips.ratio)
     first, after = digits.exponential(gamma, 32), digits.exponential(gamma, 96) % 2**64
@@ -140,7 +140,11 @@ def test_every_proposal_is_at_least_as_likely_as_the_law_and_reaches_its_tail(la
 @pytest.mark.parametrize("width", [3, 1000, 2**16 + 1, 2**16, 40_000 << 20, 2**45])
 def test_offsets_are_every_integer_below_the_width_equally_often(width: int) -> None:
     proposal = vectorised._Proposal(
-        vectorised.LAPLACE, 1.0, vectorised._strip_law(vectorised.LAPLACE, Fraction(8), 1), width
+        vectorised.LAPLACE,
+        1.0,
+        vectorised._strip_law(vectorised.LAPLACE, Fraction(8), 1),
+        width,
+        np.zeros(1, dtype=np.uint32),
     )
     low_bits = max(0, width.bit_length() - 17)
     high = width >> low_bits
@@ -194,3 +198,25 @@ def test_a_stream_is_aes_256_in_counter_mode_and_goes_on_where_it_stopped(
     assert bytes(whole[:16]).hex() == "dc95c078a2408989ad48a21492842087"
     pieces = [stream.octets(n) for n in (0, 1, 7, 8, 1000, 2**18 + 5)]
     assert np.array_equal(np.concatenate(pieces), whole[: sum(map(len, pieces))])
+
+
+@pytest.mark.parametrize("law", [vectorised.LAPLACE, vectorised.GAUSSIAN])
+@pytest.mark.parametrize("scale", [40.0, 200.5, 1000.0, 3.5e6, 2.0**47])
+def test_a_number_that_is_kept_without_a_comparison_passes_it_at_every_size_of_its_strip(
+    law: Any, scale: float
+) -> None:
+    proposal = vectorised._proposal(law, scale)
+    strips = np.arange(proposal.strips.n, dtype=np.int16)
+    first = strips.astype(np.int64) * proposal.width
+    for sizes in (first, first + proposal.width // 2, first + proposal.width - 1):
+        uniform = np.maximum(proposal.sure, 1) - np.uint32(1)
+        kept = proposal._compared(sizes, strips, uniform.astype(np.uint32), KeyStream())
+        assert kept[proposal.sure > 0].all()
+    # The bound is of use: most numbers are below it.
+    assert proposal.sure[0] > 0.85 * 2**32
+    # Exactly, beside float64: the bound is below exp(-gamma) of the least likely size by more than 2**-29.
+    for k in (0, 1, 7, proposal.strips.n - 1):
+        gamma = law.exponent(int(first[k]) + proposal.width - 1, Fraction(scale)) - law.exponent(
+            k, proposal.strips.ratio
+        )
+        assert int(proposal.sure[k]) + 8 <= digits.exponential(gamma, 32) or proposal.sure[k] == 0
