@@ -64,13 +64,16 @@ def small_tables_auc(load: Any, epsilon: float, n_splits: int) -> float:
     [
         (load_breast_cancer, 0.5, 0.93),
         (load_breast_cancer, 1.0, 0.95),
-        (load_wine, 0.5, 0.8),
+        (load_wine, 0.5, 0.78),
         (load_wine, 1.0, 0.9),
         (load_digits, 0.5, 0.78),
     ],
 )
 def test_the_default_learns_from_a_few_hundred_rows(load: Any, epsilon: float, least: float) -> None:
-    """Without trees of small tables each of these is .50."""
+    """Boosting gives .50 for each. The least are at least five standard deviations below the mean of repetitions.
+
+    False alarm about once in 10**6 runs.
+    """
     assert small_tables_auc(load, epsilon, 7) >= least
 
 
