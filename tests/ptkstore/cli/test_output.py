@@ -142,6 +142,8 @@ def test_commands_print_by_nothing_else(repository):
                 found.add((path.name, called))
     assert found == {
         ("output.py", "sys.stdout.write"),
+        ("up.py", "where.print"),  # one of the two consoles
+        ("ledger.py", "(said if as_json else console).print"),
         ("ledger.py", "sys.stdout.write"),
         ("ledger.py", "sys.stdout.buffer.write"),
     }

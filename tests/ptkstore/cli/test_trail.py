@@ -72,6 +72,8 @@ NO_ACTS = {
         "life",
         "numbers",
         "due",
+        "due_for_workers",
+        "origin_for",
     ),
     "admit_ptks",
     *(
@@ -85,6 +87,7 @@ NO_ACTS = {
     ),
     # what the service does by itself
     *("show_life", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
+    *("claim_fairest", "do", "close_some_windows"),
 }
 
 
