@@ -184,6 +184,9 @@ def _refuse_objects(data: Any) -> None:
         raise SchemaError(f"column {objects[0]!r} has type Object of polars, which cannot be read")
 
 
+_NAMES_OF_ROWS = ("_fields", "__fields__", "keys")  # named tuples; rows of Spark; rows of databases
+
+
 def _refuse_names(data: Any) -> None:
     """Refuse what has column names and no form that is read here: by position other columns would be read."""
     kind = type(data)
@@ -195,7 +198,8 @@ def _refuse_names(data: Any) -> None:
             + ". Methods such as compute(), to_pandas(), to_table() or to_arrow() return one"
         )
     if isinstance(data, Sequence) and any(
-        issubclass(row, Mapping) or hasattr(row, "_fields") for row in set(map(type, data))
+        issubclass(row, Mapping | pd.Series) or any(hasattr(row, name) for name in _NAMES_OF_ROWS)
+        for row in set(map(type, data))
     ):
         raise SchemaError(
             "the rows of a list have names: give a DataFrame, an Arrow table or a mapping of columns"

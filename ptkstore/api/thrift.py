@@ -12,6 +12,7 @@ STRUCT: Final = 12
 _TRUE, _FALSE, _BYTE, _I16, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP = 1, 2, 3, 4, 6, 7, 8, 9, 10, 11
 _WHOLE: Final = frozenset({_I16, I32, _I64})
 _DEEPEST = 12
+_FIELDS = 2**15
 _LONGEST_NUMBER = 10  # bytes of 64 bits, seven at a time
 
 
@@ -50,6 +51,10 @@ class CompactReader:
         while head := self._byte():
             kind = head & 0x0F
             number = number + (head >> 4) if head >> 4 else self._whole()
+            if (
+                not 0 < number < _FIELDS
+            ):  # others cut it to 16 bits, and would read another field than this does
+                raise Malformed("a message has a field with no number")
             if number in found:
                 raise Malformed("a message has a field twice")
             found[number] = (kind, self._value(kind, deeper - 1))
@@ -77,6 +82,8 @@ class CompactReader:
         raise Malformed("a message has a field of an unknown kind")  # Parquet has no maps
 
     def _list(self, deeper: int) -> list[Any]:
+        if not deeper:
+            raise Malformed("a message has too many parts")
         head = self._byte()
         size, kind = head >> 4, head & 0x0F
         if size == 15:
@@ -85,7 +92,7 @@ class CompactReader:
             raise Malformed("a list is longer than its message")
         if kind in (_TRUE, _FALSE):
             kind = _BYTE
-        return [self._value(kind, deeper) for _ in range(size)]
+        return [self._value(kind, deeper - 1) for _ in range(size)]
 
     def _byte(self) -> int:
         value = self._buffer[self.place]

@@ -1,5 +1,6 @@
 """Every kind of table is read by the names of its columns, whatever their order and whatever else it has."""
 
+import sqlite3
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.base import clone
 
 from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.exceptions import SchemaError
+from ptklib.inputs import InputTable
 from ptklib.tables import as_arrow
 from tests.ptklib.families import EXAMPLES, Example, label_of, rows
 from tests.ptklib.tables import NAMED, ONE_COLUMN, ArrowStream
@@ -215,3 +217,13 @@ def test_values_of_two_types_are_not_stored_and_not_told() -> None:
 def test_an_exported_table_with_rows_that_are_null_as_a_whole_is_refused() -> None:
     with pytest.raises(SchemaError, match="cannot read as a table"):
         as_arrow(ArrowStream(pl.Series([{"hour": 1}, None])))
+
+
+def test_rows_with_names_in_a_list_are_refused() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    of_a_database = connection.execute("select 1 as b, 2 as a").fetchall()
+    of_pandas = [row for _, row in pd.DataFrame({"b": [1], "a": [2]}).iterrows()]
+    for named in (of_a_database, of_pandas):
+        with pytest.raises(SchemaError, match="rows of a list have names"):
+            InputTable(named, ("a", "b"))

@@ -125,6 +125,8 @@ class _Server:
 
     def _watch(self, run: _Run) -> None:
         def give_up() -> bool:
+            if run not in self._runs:  # it has ended since the descriptors were looked at
+                return True
             self._selector.unregister(run.channel)
             run.kill()
             return True

@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ptkstore.adapters.sandbox.fork_server import REFUSED, STARTED, STATUS
+from ptkstore.adapters.sandbox.fork_server import STARTED, STATUS
 from ptkstore.adapters.sandbox.process import Ended, Limits, Watch
+from ptkstore.errors import Unavailable
 
-_NOT_STARTED: Final = Ended(b"", 1, timed_out=False)
 _TRIES: Final = 2
 _CLOSING_SECONDS: Final = 5.0
 
@@ -52,14 +52,12 @@ def run_fork(
                 continue
             if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
                 return Ended(b"", -signal.SIGKILL, timed_out=True)
-            if (told := fork.told()) == REFUSED:
-                return _NOT_STARTED
-            if told != STARTED:
+            if fork.told() != STARTED:  # the order was not sent: no row was opened
                 _drop(server)
                 continue
             timed_out = watch.until(fork.fileno(), deadline, keep_alive)
             return Ended(bytes(watch.answer), fork.end(), timed_out)
-    return _NOT_STARTED
+    raise Unavailable("the machine starts no process for a run")
 
 
 class _Fork:
@@ -86,7 +84,7 @@ class _Fork:
             return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
 
     def told(self) -> bytes:
-        """What the server did: `STARTED`, `REFUSED`, or nothing because it is gone."""
+        """What the server did: `STARTED`, that it refused, or nothing because it is gone."""
         told = self._receive()
         self._started = told == STARTED
         return told

@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.forking import run_fork
 from ptkstore.adapters.sandbox.process import Ended, Limits
 from ptkstore.adapters.sandbox.program import ENVIRONMENT
 from ptkstore.domain.snapshots import Draft
-from ptkstore.errors import LeaseLost
+from ptkstore.errors import LeaseLost, Unavailable
 from tests.ptkstore.adapters.sandbox.world import SPEC, World, nothing
 from tests.waiting import until
 
@@ -252,8 +252,9 @@ def test_a_server_that_was_killed_takes_its_runs_with_it_and_another_is_started(
 
 
 @pytest.mark.parametrize("program", ["/bin/false", "/bin/true"])
-def test_a_server_that_does_not_start_is_an_end_with_an_error(tmp_path: Path, program: str) -> None:
-    assert run("", tmp_path, argv=(program,)) == Ended(b"", 1, timed_out=False)
+def test_a_run_whose_server_does_not_start_was_never_begun(tmp_path: Path, program: str) -> None:
+    with pytest.raises(Unavailable):
+        run("", tmp_path, argv=(program,))
 
 
 def test_a_server_with_a_thread_forks_nothing(tmp_path: Path) -> None:
@@ -261,8 +262,8 @@ def test_a_server_with_a_thread_forks_nothing(tmp_path: Path) -> None:
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     )
     argv = (*SERVER[:2], f"import sys; sys.path.append({str(tmp_path)!r})\n{PROGRAM}")
-    ended = run("os.write(fd, b'x')", tmp_path, modules=("with_a_thread",), argv=argv)
-    assert ended == Ended(b"", 1, timed_out=False)
+    with pytest.raises(Unavailable):
+        run("os.write(fd, b'x')", tmp_path, modules=("with_a_thread",), argv=argv)
 
 
 def test_a_fork_of_the_owner_has_a_server_of_its_own(tmp_path: Path) -> None:
