@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import ColumnElement, and_, create_engine, text
+from sqlalchemy import create_engine, text
 
 from ptkstore.adapters.sql import SqlCatalog, jobs
 from ptkstore.application.partials import add_partials
@@ -42,15 +42,12 @@ def test_a_claim_that_began_before_a_training_was_split_finds_its_partials(
             uow.commit()
         gate.execute(text(f"SELECT pg_advisory_lock({GATE})"))
 
-        def held_up(now: object) -> ColumnElement[bool]:
-            return and_(text(f"(SELECT pg_advisory_lock_shared({GATE})) IS NOT NULL"), claimable(now))
-
         def claim() -> Job | None:
             with catalog.begin() as uow:
                 return uow.jobs.claim(TRAINING.id, NOW, LEASE)
 
-        claimable = jobs.claimable
-        monkeypatch.setattr(jobs, "claimable", held_up)
+        held_up = jobs._CLAIM.where(text(f"(SELECT pg_advisory_lock_shared({GATE})) IS NOT NULL"))
+        monkeypatch.setattr(jobs, "_CLAIM", held_up)
         late = pool.submit(claim)
         waiting = text(
             f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"

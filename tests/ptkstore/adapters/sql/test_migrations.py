@@ -198,6 +198,8 @@ def upgrading_to(url: str, version: str) -> Iterator[Connection]:
 
 @pytest.mark.parametrize("ends", ["committed", "rolled back"])
 def test_who_starts_beside_an_upgrade_waits_and_then_goes_by_what_it_left(fresh: str, ends: str) -> None:
+    if fresh.startswith("sqlite"):
+        pytest.skip("on SQLite a start only looks, and waits for no writer")
     with upgrading_to(fresh, "99") as connection, ThreadPoolExecutor(1) as pool:
         starting = pool.submit(SqlCatalog, fresh)
         try:
@@ -215,10 +217,11 @@ def test_who_starts_beside_an_upgrade_waits_and_then_goes_by_what_it_left(fresh:
 def test_who_starts_beside_an_upgrade_that_does_not_end_hears_why_it_cannot(
     fresh: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if fresh.startswith("sqlite"):
+        pytest.skip("on SQLite a start only looks, and waits for no writer")
     with upgrading_to(fresh, "99"):
         monkeypatch.setattr(catalog_module, "_PATIENCE_SECONDS", 1.0)
-        told = "is being upgraded" if fresh.startswith("postgresql") else "did not finish a statement"
-        with pytest.raises(Unavailable, match=told):
+        with pytest.raises(Unavailable, match="is being upgraded"):
             SqlCatalog(fresh)
     monkeypatch.undo()
     SqlCatalog(fresh).close()
