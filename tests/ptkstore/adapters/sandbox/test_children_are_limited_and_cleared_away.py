@@ -16,7 +16,7 @@ import pytest
 from ptkstore.adapters.sandbox.fork_server import RUN_NAME
 from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
 from ptkstore.adapters.sandbox.program import MODULE
-from ptkstore.errors import LeaseLost
+from ptkstore.errors import LeaseLost, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.adapters.sandbox.world import World, nothing
 
@@ -166,10 +166,8 @@ os.write(fd, repr([getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)]).encode())
 @pytest.mark.parametrize(
     ("options", "codes"),
     [
-        ({"timeout_seconds": 0.3}, {"timeout"}),
+        ({"timeout_seconds": 0.001}, {"timeout"}),
         ({"memory_bytes": 100 << 20}, {"memory-limit", "killed", "trainer-error"}),
-        ({"python": "/bin/false"}, {"trainer-error"}),
-        ({"python": "/bin/true"}, {"trainer-error"}),
     ],
 )
 def test_a_training_that_meets_a_limit_ends_with_a_code(
@@ -178,6 +176,13 @@ def test_a_training_that_meets_a_limit_ends_with_a_code(
     ended = world.trainer(**options).train(world.request(), nothing)
     assert isinstance(ended, TrainFailed)
     assert ended.code in codes
+    assert world.staging.drafts() == ()
+
+
+@pytest.mark.parametrize("python", ["/bin/false", "/bin/true"])
+def test_a_training_that_cannot_be_started_has_not_failed(world: World, python: str) -> None:
+    with pytest.raises(Unavailable):
+        world.trainer(python=python).train(world.request(), nothing)
     assert world.staging.drafts() == ()
 
 

@@ -127,8 +127,7 @@ def vanished(world: World) -> None:
     [
         (damaged, {}, CorruptObject, "not what was stored"),
         (vanished, {}, WindowGone, "not exist any more"),
-        (lambda _: None, {"timeout_seconds": 0.05}, Unavailable, "could not be rewritten now: timeout"),
-        (lambda _: None, {"python": "/bin/true"}, Unavailable, "trainer-error"),
+        (lambda _: None, {"timeout_seconds": 0.001}, Unavailable, "could not be rewritten now: timeout"),
     ],
 )
 def test_an_erasure_that_cannot_work_says_so_and_nothing_of_the_unit(

@@ -280,8 +280,7 @@ def storage_is_silent(world: World) -> None:
         (rows_changed, {}, CorruptObject, "not what was stored"),
         (rows_vanish, {}, WindowGone, "not exist any more"),
         (storage_is_silent, {}, Unavailable, "trainer-error"),
-        (lambda _: None, {"timeout_seconds": 0.05}, Unavailable, "timeout"),
-        (lambda _: None, {"python": "/bin/true"}, Unavailable, "trainer-error"),
+        (lambda _: None, {"timeout_seconds": 0.001}, Unavailable, "timeout"),
     ],
 )
 def test_a_preparation_that_cannot_work_ends_with_an_error_that_tells_nothing_of_rows(

@@ -108,7 +108,7 @@ def nothing_at_all(world: World) -> None:
     ("fault", "options", "code"),
     [
         (rows_changed, {}, "rows-corrupt"),
-        (nothing_at_all, {"timeout_seconds": 0.05}, "timeout"),
+        (nothing_at_all, {"timeout_seconds": 0.001}, "timeout"),
     ],
 )
 def test_a_run_that_cannot_work_fails_with_a_code_and_nothing_else(
