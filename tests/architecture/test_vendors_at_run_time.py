@@ -34,6 +34,7 @@ NOISE = {"cryptography"}  # the stream that exact noise is drawn from
 ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn", "threadpoolctl"}
 HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
 LOGS = {"structlog", "rich"}  # as structlog's console renderer does
+SETTINGS = {"pydantic", "pydantic_settings"}
 # Feast drags its servers in; only what its room imports on first use may load it.
 FEAST = FRAMES | {
     "cryptography",
@@ -43,6 +44,7 @@ FEAST = FRAMES | {
     "opentelemetry",
     "orjson",
     "prometheus_client",
+    "pydantic",
     "redis",
     "sniffio",
     "sqlalchemy",
@@ -60,7 +62,7 @@ ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.world": LOGS,
 }
 # The extra `service` installs nothing for spans: only who asks for them loads that room.
-WIRED = TABLES | {"pydantic_settings"}
+WIRED = TABLES | SETTINGS
 WIRED |= set().union(*(vendors for room, vendors in ADAPTERS.items() if not room.endswith(".tracing")))
 SERVER = {"fastapi", "opentelemetry", "orjson"}  # FastAPI loads the others where they are installed
 
@@ -131,15 +133,17 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.adapters.feast.backends": FEAST,
     "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
     "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's
-    "ptkstore.settings": {"pydantic_settings"},
+    "ptkstore.settings": SETTINGS,
+    "ptkstore.wire": {"pydantic"},
     "ptkstore.wiring": WIRED,
     "ptkstore.sdk": TABLES,
     "ptkstore.sdk.featurizer": ESTIMATORS,  # what subclasses scikit-learn's
-    "ptkstore.sdk.remote": TABLES | {"httpx", "rich"},
+    "ptkstore.sdk.remote": TABLES | HTTP | {"pydantic"},
     "ptkstore.console": WIRED | SERVER | {"jinja2"},
     "ptkstore.serving": WIRED | SERVER | {"jinja2", "prometheus_client", "uvicorn"},
     "ptkstore.api": WIRED | SERVER | {"prometheus_client", "uvicorn"},
-    "ptkstore.cli": TABLES | LOGS | {"typer", "pydantic_settings"},
+    "ptkstore.cli": TABLES | LOGS | SETTINGS | {"typer"},
+    "ptkstore.cli.reports": ARRAYS | {"matplotlib"},
     "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product
     "workers": WIRED | {"celery", "redis"},
