@@ -20,6 +20,7 @@ TEXT = "KANARIENVOGEL-7f3a9c51e0b2"
 WHOLE = 7_219_634_117_385_201
 FRACTION = 81_234.567890123
 LARGEST = 64 << 20
+PIECE = 64 << 10
 DEPTH = 3  # a Parquet file in base64 in a database, and no deeper
 
 ZSTD, LZ4, PARQUET, ARROW = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PAR1", b"ARROW1"
@@ -97,7 +98,7 @@ def _unpacked(content: bytes) -> Iterator[bytes]:
     for codec, magic in (("zstd", ZSTD), ("lz4", LZ4)):
         for start in _places(content, magic):
             with suppress(OSError, pa.ArrowInvalid):
-                yield pa.input_stream(pa.py_buffer(content[start:]), compression=codec).read(LARGEST)
+                yield _decompressed(content[start:], codec)
     for match in DEFLATED.finditer(content):
         with suppress(zlib.error):
             yield zlib.decompressobj(wbits=GZIP_OR_ZLIB).decompress(content[match.start() :], LARGEST)
@@ -111,6 +112,16 @@ def _unpacked(content: bytes) -> Iterator[bytes]:
                 yield base64.b64decode(part + b"=" * (-len(part) % 4))
     for match in HEX.finditer(content):
         yield bytes.fromhex(match[0].decode())
+
+
+def _decompressed(content: bytes, codec: str) -> bytes:
+    """Read in pieces: Arrow's pool never gives back the ``LARGEST`` that one read reserves at each place."""
+    parts, left = [], LARGEST
+    with pa.input_stream(pa.py_buffer(content), compression=codec) as stream:
+        while left > 0 and (part := stream.read(min(left, PIECE))):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
 
 
 def _places(content: bytes, magic: bytes) -> Iterator[int]:
