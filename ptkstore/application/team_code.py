@@ -188,7 +188,8 @@ def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -
     if not assurance.at_least(policy.minimum_assurance):
         raise PtkRejected(
             f"{ptk_id}: assurance {assurance.value!r} is below the stream's least, "
-            f"{policy.minimum_assurance.value!r}"
+            f"{policy.minimum_assurance.value!r}: a team's own code needs a stream that was created with "
+            "--minimum-assurance asserted; this one takes families of the library only"
         )
 
 

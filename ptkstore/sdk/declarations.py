@@ -110,11 +110,13 @@ class Repository:
 def estimator_spec(estimator: Any) -> Mapping[str, Any]:
     """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
     to_spec = getattr(estimator, "to_spec", None)
-    if to_spec is None or is_own_code(estimator):
+    if is_own_code(estimator):
         raise InvalidRequest(
-            f"{type(estimator).__name__} is no ptklib estimator; a team's own code is declared in its repository and "
-            "registered by `ptk apply`, which takes the code along"
+            f"{type(estimator).__name__} is own code of a team, which has to travel: declare it in the team's "
+            "repository for `ptk apply`, or give it to `Store.register_ptk`"
         )
+    if to_spec is None:
+        raise InvalidRequest(f"{type(estimator).__name__} is no ptklib estimator, and no function")
     try:
         spec: Mapping[str, Any] = to_spec()
     except ValueError as error:

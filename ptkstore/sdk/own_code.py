@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from ptkstore.domain.bundles import BUNDLE_BYTES_MAX, BUNDLE_FILES_MAX, pack, sha256_of
 from ptkstore.errors import InvalidRequest, TooLarge
@@ -18,7 +18,7 @@ _LEFT_OUT = ("__pycache__", "tests", "node_modules")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TeamFunctions:
-    """The paper's `train_dp` and `eval` as a team's repository declares them, in place of an estimator.
+    """The paper's `train_dp` and `eval` as a team declares them, in place of an estimator.
 
     They are run in a sandbox, and what they lose is what the team says: such a PTK is `asserted`.
 
@@ -62,13 +62,30 @@ class TeamFunctions:
     max_rows_per_unit: int = 1
 
 
+class FunctionFacts(TypedDict, total=False):
+    """What is said of `train_dp` beside it, as `TeamFunctions` tells it; `arguments` is what that calls `config`."""
+
+    columns: Sequence[str]
+    tables: Mapping[str, Mapping[str, Any]]
+    epsilon: float
+    delta: float
+    arguments: Mapping[str, Any] | None
+    synthetic: Mapping[str, Any] | None
+    selected: Sequence[str]
+    unit: str | None
+    max_rows_per_unit: int
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of a repository that code may need, and the module that its declarations are run as."""
+    """The files of a folder that code may need, and the module that a repository's declarations are run as.
+
+    There are no declarations where code was imported.
+    """
 
     folder: Path
     files: Mapping[str, bytes]
-    declared_as: str
+    declared_as: str | None = None
 
     def entry(self, thing: Any) -> str:
         """Where a class or function of the repository is, as ``module:name``.
@@ -93,6 +110,8 @@ class Source:
 
         So a changed target or description is no changed code.
         """
+        if self.declared_as is None:
+            return pack(self.files)
         declares = {entry.partition(":")[0] for entry in entries} & {Path(DECLARATIONS).stem}
         files = {path: content for path, content in self.files.items() if declares or path != DECLARATIONS}
         return pack(files)
@@ -109,6 +128,24 @@ def is_own_code(estimator: Any) -> bool:
         kind.__module__,
         kind.__module__.rpartition(".")[0],
     )
+
+
+def functions_of(
+    train_dp: Callable[..., Any], eval: Callable[..., Any] | None, facts: FunctionFacts
+) -> TeamFunctions:
+    """Two functions with what is said of them, or `InvalidRequest` where something is missing."""
+    if missing := [name for name in ("columns", "tables", "epsilon") if name not in facts]:
+        raise InvalidRequest(
+            f"train_dp is a function, and {' and '.join(missing)} must be said of it: columns=[...] is all that it is "
+            "given, tables={...} what it returns, epsilon=... what one training loses; see ptkstore.TeamFunctions"
+        )
+    if unknown := sorted(set(facts) - set(FunctionFacts.__annotations__)):
+        raise InvalidRequest(
+            f"nothing is known of {unknown[0]!r}; of a function are said: {', '.join(FunctionFacts.__annotations__)}"
+        )
+    known: dict[str, Any] = dict(facts)
+    arguments = known.pop("arguments", None)
+    return TeamFunctions(train_dp=train_dp, eval=eval, config=arguments, **known)
 
 
 def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]:
@@ -129,6 +166,10 @@ def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]
         team_code = TeamCode(bundle=sha256_of(bundle), **given)
         team_code.declared_loss()
         return team_code.to_spec(), bundle
+    except KeyError as error:
+        raise InvalidRequest(
+            f"own code cannot be described: a table needs keys and columns, {error} is missing"
+        ) from error
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidRequest(f"own code cannot be described: {error}") from error
 

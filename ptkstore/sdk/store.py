@@ -8,20 +8,22 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from ptkstore.domain.bundles import bundle_of
+from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
-from ptkstore.sdk.declarations import Repository, estimator_spec
+from ptkstore.sdk.declarations import Repository
 from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
 from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
+from ptkstore.sdk.own_code import FunctionFacts
+from ptkstore.sdk.own_modules import described_as_imported
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.profiles import profile_document
 from ptkstore.sdk.repositories import Change, Tell, applied, planned, undeclared
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from ptkstore.application.export_ledger import Export
     from ptkstore.application.trace_window import Descendant
     from ptkstore.domain.odometers import Odometers
+    from ptkstore.domain.streams import Stream
     from ptkstore.wiring import Service
 
 
@@ -96,24 +99,43 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         config: Mapping[str, Any] | None = None,
         team: str | None = None,
         description: str = "",
+        **facts: Unpack[FunctionFacts],
     ) -> str:
-        """Register a PTK and return its id; a ptklib estimator stands for both `train_dp` and `eval`.
+        """Register a PTK and return its id.
+
+        Parameters
+        ----------
+        train_dp : ptklib estimator, function, TeamFunctions or an estimator of the team's own
+            An estimator stands for both `train_dp` and `eval`. A function ``train_dp(trainset_iter, epsilon,
+            previous_model_state, previous_config)`` is sent along, with the modules of the team's own that its module
+            imports, and is run in a sandbox.
+        eval : function, optional
+            ``eval(testset_iter, model_state)`` beside a function `train_dp`.
+        **facts
+            What is said of a function `train_dp`: `columns`, `tables` and `epsilon`; and `delta`, `arguments` (its
+            `previous_config`), `synthetic`, `selected`, `unit`, `max_rows_per_unit`, as `TeamFunctions` tells them.
 
         Raises
         ------
         PtkRejected
-            The stream's policy has no room for it; the message says what is left.
+            The stream's policy has no room for it, or accepts no own code; or a check of own code failed. The message
+            says which, and what is left.
+        InvalidRequest
+            Own code cannot be imported by its name, or belongs to an installed distribution.
+        NoSandbox
+            The store cannot run own code apart.
         """
-        if eval is not None:
-            raise InvalidRequest(
-                "a ptklib estimator brings its own eval; functions of a team's own are declared as TeamFunctions in "
-                "its repository and registered by `ptk apply`, which takes the code along"
-            )
+        spec, bundle = described_as_imported(train_dp, eval, facts)
+        if team is None or bundle is not None:
+            known = self._stream(stream)
+            team = team or known.team
+            if bundle is not None and assurance_of(spec).at_least(known.policy.minimum_assurance):
+                self._service.put_bundle(bundle, team=team)  # else the store refuses it, and need not have it
         return self._service.register_ptk(
-            team=team or self._owner(stream),
+            team=team,
             name=name,
             stream=stream,
-            estimator=estimator_spec(train_dp),
+            estimator=spec,
             target=target,
             train_frequency=train_frequency,
             config=config,
@@ -339,10 +361,10 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     ) -> None:
         self.close()
 
-    def _owner(self, stream: str) -> str:
+    def _stream(self, stream: str) -> Stream:
         for known in self._service.streams():
             if known.name == stream:
-                return known.team
+                return known
         raise UnknownName("stream", stream)
 
     def _spec(self, ptk_id: str) -> PtkSpec:

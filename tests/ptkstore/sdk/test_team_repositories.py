@@ -325,7 +325,7 @@ def test_a_bundle_section_that_cannot_be_read_is_refused(tmp_path: Path, bundle:
         load_repository(tmp_path)
 
 
-def test_own_code_is_registered_by_its_repository_alone(world: World) -> None:
+def test_a_repository_that_was_not_loaded_has_no_code_to_send(world: World) -> None:
     def train_dp(*_: object) -> None: ...
 
     functions = TeamFunctions(
@@ -335,8 +335,6 @@ def test_own_code_is_registered_by_its_repository_alone(world: World) -> None:
         epsilon=0.1,
     )
     store = Store(world.service)
-    with pytest.raises(InvalidRequest, match="ptk apply"):
-        store.register_ptk(functions, name="x", stream="taxi", target=0.1)
     with pytest.raises(InvalidRequest, match="ptk apply"):
         store.plan(Repository("taxi", (PTK(name="x", stream="taxi", estimator=functions, target=0.1),)))
 
