@@ -6,7 +6,6 @@ from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.application.chained_policies import as_chained
 from ptkstore.domain.blocks import BlockState, created_with
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.streams import Closing, Policy, Stream
@@ -62,7 +61,7 @@ def close_windows(
     allowed = done = False
     while not done and len(closed) < most_in_all:
         with begin() as uow:
-            stream = as_chained(uow.streams.lock(stream_name), uow)
+            stream = uow.streams.lock(stream_name)
             progress = uow.streams.progress(stream_name)
             reached = max(progress.reached, now if until is None else until)
             if stream.policy.closing is Closing.OPERATOR and not allowed:

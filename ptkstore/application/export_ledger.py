@@ -66,11 +66,12 @@ def export_ledger(
         books = books_of(stream, uow)
         windows = uow.windows.of(stream)
         specs = uow.ptks.find(stream=stream)
+        in_row = uow.streams.policy_in_row(stream)
     exposure = exposure_of(stream, begin=begin, clock=clock, keys=keys, raw=raw, staging=staging)
     policy = books.stream.policy
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
-    faults = faults_of(books.blocks, books.lines, policy) + faults_of_memory(stream, keys, journal)
+    faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, keys, journal)
     report = {
         "stream": {"name": books.stream.name, "team": books.stream.team},
         "made_at": clock.now().isoformat(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ptkstore.application.chained_policies import as_chained
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.unprepared import tell_not_prepared
 from ptkstore.domain.blocks import part_bounds
@@ -40,7 +39,7 @@ def prepare_window(
     """
     window = job.window
     with begin() as uow:
-        stream = as_chained(uow.streams.get(job.stream), uow)
+        stream = uow.streams.get(job.stream)
         tokens = uow.streams.tokens_for(window)
         gone = uow.windows.get(window).state is not WindowState.CLOSED  # it has left its retention meanwhile
     try:

@@ -47,7 +47,7 @@ def verify_ledger(stream: str, *, begin: Begin, keys: KeyStore, journal: Journal
     `begin` starts a transaction that reads one moment.
     """
     with begin() as uow:
-        policy = uow.streams.get(stream).policy
+        policy = uow.streams.policy_in_row(stream)
         blocks, _ = uow.ledger.created(stream)
         lines = uow.ledger.chain(stream)
     faults = faults_of(blocks, lines, policy) + faults_of_memory(stream, keys, journal)

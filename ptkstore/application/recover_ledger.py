@@ -18,6 +18,7 @@ from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock
 
+OTHER_POLICY = "policy-differs"
 _RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what opens rows
 
 
@@ -32,6 +33,8 @@ class Recovered:
     runs_ended: int
     versions_adopted: int
     ptks_to_register: tuple[str, ...] = ()
+    stopped: bool = False
+    """Whether it was left as it is: its journal holds another policy than the key store, which opens nothing for it."""
 
 
 def recover_ledger(
@@ -47,7 +50,9 @@ def recover_ledger(
     no process that still has one does any job.
 
     Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
-    looked at. Repeatable, also after a crash; a catalog in step is left as it is.
+    looked at. A stream whose journal holds another policy than the key store is left as it is, and its owner is told;
+    the others are recovered. Once its policy is put back, recover again. Repeatable, also after a crash; a catalog in
+    step is left as it is.
 
     Raises
     ------
@@ -66,15 +71,26 @@ def _recover(
     begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
 ) -> tuple[Recovered, ...]:
     with begin() as uow:
-        streams = uow.streams.all()
+        known = uow.streams.all()
+    streams = [stream for stream in known if not _has_another_policy(stream, keys, journal)]
+    found = _recover_all(streams, begin, clock, keys, journal, lake)
+    stopped = [stream for stream in known if stream not in streams]
+    _tell_of_policies(stopped, begin, clock)
+    found += [_stopped(stream) for stream in stopped]
+    return tuple(sorted(found, key=lambda one: one.stream))
+
+
+def _recover_all(
+    streams: Sequence[Stream], begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
+) -> list[Recovered]:
     doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
     if all(doubt is None for doubt in doubts.values()):
-        return tuple(Recovered(stream.name, True, 0, 0, 0, 0) for stream in streams)
+        return list(map(_in_step, streams))
     if not any(doubts.values()):  # a recovery ended before the key store knew of it
         for name, doubt in doubts.items():
             if doubt is not None:
                 keys.accept(name, journal, None)
-        return tuple(Recovered(stream.name, True, 0, 0, 0, 0) for stream in streams)
+        return list(map(_in_step, streams))
     found = []
     with begin() as uow:
         for stream in streams:
@@ -86,19 +102,42 @@ def _recover(
         uow.commit()
     for stream in streams:
         keys.accept(stream.name, journal, doubts[stream.name] or None)
-    return tuple(
+    return [
         replace(
             one,
             versions_adopted=sum(a.versions for a in adopted if a.stream == one.stream),
             ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.known),
         )
         for one in found
-    )
+    ]
+
+
+def _has_another_policy(stream: Stream, keys: KeyStore, journal: JournalView) -> bool:
+    """Whether the key store keeps a policy that is not the journal's; a catalog of before may have none there."""
+    kept = keys.policy(stream.name)
+    return kept is not None and journal.policy(stream.name) != kept
+
+
+def _tell_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> None:
+    if not streams:
+        return
+    with begin() as uow:
+        for stream in streams:
+            uow.notify_owner(Notice(clock.now(), stream.team, stream.name, OTHER_POLICY))
+        uow.commit()
+
+
+def _in_step(stream: Stream) -> Recovered:
+    return Recovered(stream.name, True, 0, 0, 0, 0)
+
+
+def _stopped(stream: Stream) -> Recovered:
+    return Recovered(stream.name, False, 0, 0, 0, 0, stopped=True)
 
 
 def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) -> Recovered:
     if not doubt:
-        return Recovered(stream.name, True, 0, 0, 0, 0)
+        return _in_step(stream)
     progress = uow.streams.progress(stream.name)
     uow.streams.advance(stream.name, replace(progress, retired_before=max(progress.retired_before, doubt)))
     live = [

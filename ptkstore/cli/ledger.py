@@ -115,9 +115,13 @@ def recover(home: Home = None, as_json: AsJson = False) -> None:
         outcomes = store.service.recover_ledger()
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
-        return
-    for one in outcomes:
-        if one.in_step:
+    for one in outcomes if not as_json else ():
+        if one.stopped:
+            console.print(
+                f"{one.stream}: [red]stopped[/]; its journal holds another policy than the key store, so nothing of it "
+                f"is opened. `ptk ledger verify {one.stream}` says what to put back; then recover again"
+            )
+        elif one.in_step:
             console.print(f"{one.stream}: in step with the key store; nothing to recover")
         else:
             console.print(
@@ -127,6 +131,8 @@ def recover(home: Home = None, as_json: AsJson = False) -> None:
             )
         for ptk_id in one.ptks_to_register:
             console.print(f"  {ptk_id} was registered after the copy was taken: apply its repository again")
+    if any(one.stopped for one in outcomes):
+        raise typer.Exit(REFUSED)
 
 
 @ledger_app.command("export")

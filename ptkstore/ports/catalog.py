@@ -16,7 +16,7 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import ProfileRecord
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Lineage, Version
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.ports.evaluating import Evaluations
 from ptkstore.ports.identity import Answers, AuditLog, Identities
@@ -48,7 +48,11 @@ class Notice:
 
 
 class Streams(Protocol):
-    """Streams, their progress and the batches they took."""
+    """Streams, their progress and the batches they took.
+
+    A stream is read with the policy that its journal holds, whatever somebody wrote into its row; with its row's policy
+    only while its journal holds none.
+    """
 
     def add(self, stream: Stream) -> bool:
         """Create a stream, True if it is new; one that is equal, or grew from an equal one, stays.
@@ -71,6 +75,10 @@ class Streams(Protocol):
 
     def all(self) -> tuple[Stream, ...]:
         """By name."""
+        ...
+
+    def policy_in_row(self, name: str) -> Policy:
+        """The policy in the stream's own row, to compare with the journal's; it decides nothing."""
         ...
 
     def progress(self, name: str) -> Progress:

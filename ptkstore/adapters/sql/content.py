@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.policies import policy_json, policy_of
+from ptkstore.domain.policies import policy_in, policy_json, policy_of
 from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import canonical_json
@@ -36,6 +36,13 @@ def stream_of(text: str) -> Stream:
     columns = tuple((name, ColumnType(kind)) for name, kind in c["columns"])
     added = tuple(Added(*one) for one in c.get("added", ()))
     return Stream(c["name"], c["team"], Schema(columns, c["time_column"], added), policy_of(c))
+
+
+@lru_cache(maxsize=1_024)
+def stream_under(text: str, policy: str | None) -> Stream:
+    """The stream in a JSON text under the policy of another; under its own where there is no other."""
+    stream = stream_of(text)
+    return stream if policy is None else replace(stream, policy=policy_in(policy))
 
 
 def _added_text(added: Sequence[Added]) -> dict[str, object]:

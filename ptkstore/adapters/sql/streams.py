@@ -5,19 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.content import stream_of, stream_text
+from ptkstore.adapters.sql.content import stream_of, stream_text, stream_under
 from ptkstore.domain.stream_differences import differences
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 from ptkstore.ports.catalog import Progress
 
-_CONTENT = select(t.streams.c.content).where(t.streams.c.name == bindparam("name"))
-_CONTENT_LOCKED = _CONTENT.with_for_update()
+_POLICY = (  # of the journal: whatever somebody wrote into the stream's row decides nothing
+    select(t.policies.c.content)
+    .where(t.policies.c.stream == t.streams.c.name)
+    .order_by(t.policies.c.sequence)
+    .limit(1)
+    .correlate(t.streams)
+    .scalar_subquery()
+)
+_ALL: Select[Any] = select(t.streams.c.content, _POLICY.label("policy"))
+_ONE = _ALL.where(t.streams.c.name == bindparam("name"))
+_ONE_LOCKED = _ONE.with_for_update()
 _OPENABLE = (WindowState.CLOSED, WindowState.PREPARED)
 
 
@@ -56,7 +65,7 @@ class SqlStreams:
         )
 
     def get(self, name: str) -> Stream:
-        """`UnknownName` if there is none."""
+        """Under the policy that its journal holds; `UnknownName` if there is none."""
         return self._get(name, lock=False)
 
     def lock(self, name: str) -> Stream:
@@ -65,8 +74,12 @@ class SqlStreams:
 
     def all(self) -> tuple[Stream, ...]:
         """By name."""
-        query = select(t.streams.c.content).order_by(t.streams.c.name)
-        return tuple(map(stream_of, self._connection.execute(query).scalars()))
+        rows = self._connection.execute(_ALL.order_by(t.streams.c.name))
+        return tuple(stream_under(row.content, row.policy) for row in rows)
+
+    def policy_in_row(self, name: str) -> Policy:
+        """The policy in the stream's own row, which decides nothing."""
+        return stream_of(self._row(name, lock=False).content).policy
 
     def progress(self, name: str) -> Progress:
         """How far the stream has come."""
@@ -109,11 +122,15 @@ class SqlStreams:
         return tuple(self._connection.execute(query).scalars())
 
     def _get(self, name: str, *, lock: bool) -> Stream:
-        query = _CONTENT_LOCKED if lock else _CONTENT
-        content = self._connection.execute(query, {"name": name}).scalar_one_or_none()
-        if content is None:
+        row = self._row(name, lock=lock)
+        return stream_under(row.content, row.policy)
+
+    def _row(self, name: str, *, lock: bool) -> Row[Any]:
+        query = _ONE_LOCKED if lock else _ONE
+        row = self._connection.execute(query, {"name": name}).one_or_none()
+        if row is None:
             raise UnknownName("stream", name)
-        return stream_of(content)
+        return row
 
 
 class SqlWindows:

@@ -11,13 +11,21 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.recover_ledger import OTHER_POLICY
+from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.journal import GENESIS, next_policy_entry
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownName
+from ptkstore.ports.profiling import ProfileRequest
+from ptkstore.ports.training import TrainFailed
 from ptkstore.sdk import check_report
-from tests.ptkstore.application.world import STREAM, World
+from tests.ptkstore.application.test_profiles import profiled_world, rides
+from tests.ptkstore.application.test_profiles import register as register_profiled
+from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
+
+OTHER = "bikes"
 
 RAISED = [5 * 10**9, 0]
 
@@ -184,8 +192,166 @@ def test_recovery_takes_no_forged_policy(world: World, elsewhere: World) -> None
         raise_blocks(connection)
         connection.execute("DELETE FROM journal")
         rewrite_policy(connection)
-    with pytest.raises(CatalogBehind, match="another policy"):
-        elsewhere.service.recover_ledger()
+    (found,) = elsewhere.service.recover_ledger()
+    assert (found.stopped, found.in_step) == (True, False)
+    assert (STREAM, OTHER_POLICY) in world.notices()
+    with pytest.raises(CatalogBehind):
+        elsewhere.service.keys.check_journal(STREAM, elsewhere.service.catalog.journal_view())
+
+
+def ride(world: World, day: int) -> int:
+    """One more window of the other stream; how many versions were made of it by now."""
+    world.service.ingest(OTHER, trips((day + 0.5,)))
+    world.service.close_windows(OTHER, ORIGIN + (day + 1) * DAY)
+    world.work()
+    return len(world.service.versions("taxi.ride"))
+
+
+def test_recovery_stops_only_the_stream_that_has_another_policy(world: World, elsewhere: World) -> None:
+    world.stream(OTHER)
+    world.register()
+    world.register("ride", stream=OTHER)
+    world.publish(0)
+    assert ride(world, 0) == 1
+    with as_administrator(world) as connection:
+        (policy,) = connection.execute("SELECT content FROM policy WHERE stream = 'taxi'").fetchone()
+        forged = json.dumps({**json.loads(policy), "capacity": RAISED})
+        connection.execute("DELETE FROM journal")
+        connection.execute("UPDATE policy SET content = ? WHERE stream = 'taxi'", (forged,))
+    found = {one.stream: one for one in elsewhere.service.recover_ledger()}
+    assert (found[OTHER].stopped, found[OTHER].windows_in_doubt) == (False, 1)
+    assert (found[STREAM].stopped, found[STREAM].blocks_retired) == (True, 0)
+    assert ride(elsewhere, 1) == 2
+    with as_administrator(world) as connection:  # put back, it is recovered like any other
+        connection.execute("UPDATE policy SET content = ? WHERE stream = 'taxi'", (policy,))
+    found = {one.stream: one for one in elsewhere.service.recover_ledger()}
+    assert (found[STREAM].stopped, found[STREAM].windows_in_doubt) == (False, 1)
+    assert found[OTHER].in_step
+    assert ride(elsewhere, 2) == 3
+
+
+OTHERWISE = {
+    "rows_per_window": 9_000,
+    "profile_share": "0.4",
+    "test_share": "0.4",
+    "train_partitions": 2,
+    "privacy_unit": "user-in-window",
+    "max_rows_per_unit": 7,
+    "unit_column": "zone",
+    "accountant": "zcdp",
+}
+"""Under such a row, other rows would lie behind a block, and its guarantee would be another."""
+
+
+def interrupted(world: World, job_id: str) -> None:
+    """A worker dies once its run has spent."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    world.steps.at["opened"] = die
+    with pytest.raises(KeyboardInterrupt):
+        world.service.work_on(job_id)
+    world.clock.pass_(hours=2)
+
+
+def of_rows(request: Any) -> tuple[object, ...]:
+    """What says which rows a run opens."""
+    if isinstance(request, ProfileRequest):
+        rows = request.profile_set
+        return (rows.part_urls, rows.low, rows.high)
+    return (request.part_urls, request.hash_low, request.hash_high)
+
+
+def rerun(world: World, elsewhere: World, job_id: str, requests: str) -> tuple[object, object]:
+    """Which rows a run opens that is run again under a changed row, and under the row as it was."""
+    interrupted(world, job_id)
+    with as_administrator(world) as connection:
+        (honest,) = connection.execute("SELECT content FROM stream").fetchone()
+        raise_row(connection, **OTHERWISE)
+    seen = []
+    for one, text in ((elsewhere, None), (world, honest)):
+        one.clock.time = world.clock.time
+        if text is not None:
+            with as_administrator(world) as connection:
+                connection.execute("UPDATE stream SET content = ?", (text,))
+                connection.execute("UPDATE job SET state = 'opened', outcome = NULL WHERE id = ?", (job_id,))
+        one.service.__dict__[requests].failing = TrainFailed("failed")
+        assert one.service.work_on(job_id)
+        seen.append(of_rows(one.service.__dict__[requests].requests[-1]))
+    return seen[0], seen[1]
+
+
+def test_a_training_that_is_run_again_opens_the_rows_that_it_paid_for(world: World, elsewhere: World) -> None:
+    ready(world)
+    world.close(1)
+    world.work("prepare", "allocate")
+    changed, honest = rerun(world, elsewhere, "train/taxi.first/0", "trainer")
+    assert changed == honest
+
+
+def test_an_evaluation_that_is_run_again_opens_the_rows_that_it_paid_for(
+    world: World, elsewhere: World
+) -> None:
+    world.register(config={"evaluate": {"epsilon": 0.2}})
+    world.ingest([row / 400 for row in range(400)])
+    world.close(1)
+    world.work()
+    changed, honest = rerun(world, elsewhere, "evaluate/taxi.speed/1", "evaluator")
+    assert changed == honest
+
+
+def test_a_profile_that_is_run_again_opens_the_rows_that_it_paid_for(tmp_path: Path) -> None:
+    world = profiled_world(tmp_path / "home")
+    register_profiled(world)
+    world.service.ingest(STREAM, rides(0))
+    world.close(1)
+    world.work("prepare", "allocate")
+    (job_id,) = (one for one in world.service.due() if one.startswith("profile/"))
+    elsewhere = World(tmp_path / "home")
+    changed, honest = rerun(world, elsewhere, job_id, "profiler")
+    assert changed == honest
+    for one in (world, elsewhere):
+        one.service.close()
+
+
+def test_a_version_of_a_run_that_is_run_again_tells_the_guarantee_that_was_paid_for(
+    world: World, elsewhere: World
+) -> None:
+    ready(world)
+    world.close(1)
+    world.work("prepare", "allocate")
+    interrupted(world, "train/taxi.first/0")
+    with as_administrator(world) as connection:
+        raise_row(connection, **OTHERWISE)
+    elsewhere.clock.time = world.clock.time
+    assert elsewhere.service.work_on("train/taxi.first/0")
+    elsewhere.work("place")
+    (version,) = elsewhere.service.versions("taxi.first")
+    told = version.content["guarantee"]
+    assert (told["privacy_unit"], told["accountant"]) == ("record", "renyi")
+    assert version.content["planned"]["rows_per_window"] == 100
+
+
+def test_blocks_of_an_expired_window_are_those_of_the_policy_in_the_journal(world: World) -> None:
+    """Under a row that says that users are protected, no block would be marked as erased."""
+    world.register()
+    world.publish(0)
+    with as_administrator(world) as connection:
+        raise_row(connection, privacy_unit="user", unit_column="zone", max_rows_per_unit=1)
+    world.service.close_windows(STREAM, ORIGIN + 4 * DAY, expire_unfinished=True)
+    world.work("expire")
+    with world.service.begin() as uow:
+        blocks, _ = uow.ledger.created(STREAM)
+    assert {block.state for block in blocks if block.number < 128} == {BlockState.ERASED}
+
+
+def test_rows_come_into_the_windows_of_the_policy_in_the_journal(world: World, elsewhere: World) -> None:
+    """Under a row with longer windows, rows of many days would lie behind one block and be kept for longer."""
+    with as_administrator(world) as connection:
+        raise_row(connection, window_seconds=30 * 86_400, retention_windows=9_000)
+    elsewhere.ingest((0.5, 3.5))
+    assert [window.index for window in elsewhere.service.raw.windows(STREAM)] == [0, 3]
 
 
 def test_a_second_policy_is_a_fault_and_charges_nothing(world: World, elsewhere: World) -> None:

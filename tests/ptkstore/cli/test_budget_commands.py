@@ -82,4 +82,5 @@ def test_recovery_of_a_catalog_in_step_says_so(ptk: Line) -> None:
         "runs_ended": 0,
         "versions_adopted": 0,
         "ptks_to_register": [],
+        "stopped": False,
     }
