@@ -16,9 +16,6 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
-NEGATIVE = {"ignore_unknown_options": True}
-"""For a command that takes a number: -1 is one that is out of range, no option."""
-
 
 @answers
 def set_config(

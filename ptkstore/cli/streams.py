@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.cli.recommendation import recommend
+from ptkstore.cli.stream_creation import add_column, create
 from ptkstore.domain.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.ptks import duration_text
 from ptkstore.domain.streams import Policy, Stream
@@ -12,7 +16,12 @@ from ptkstore.domain.streams import Policy, Stream
 if TYPE_CHECKING:
     from ptkstore.application.read_exposure import Exposure
 
+stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
+stream_app.command("create")(create)
+stream_app.command("add-column")(add_column)
 
+
+@stream_app.command("list")
 @answers
 def list_streams(home: Home = None, as_json: AsJson = False) -> None:
     """List streams."""
@@ -23,6 +32,7 @@ def list_streams(home: Home = None, as_json: AsJson = False) -> None:
         )
 
 
+@stream_app.command("show")
 @answers
 def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""
@@ -76,6 +86,9 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     if notices:
         print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
     console.print(_told(exposure), highlight=False, soft_wrap=True)
+
+
+stream_app.command("recommend")(recommend)
 
 
 def _told(exposure: Exposure) -> str:

@@ -143,6 +143,10 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.serving": WIRED | SERVER | {"jinja2", "prometheus_client", "uvicorn"},
     "ptkstore.api": WIRED | SERVER | {"prometheus_client", "uvicorn"},
     "ptkstore.cli": TABLES | LOGS | SETTINGS | {"typer"},
+    # `ptk --help` loads these alone
+    "ptkstore.cli.commands": set(),
+    "ptkstore.cli.lazily": {"typer"},
+    "ptkstore.cli.main": {"typer"},
     "ptkstore.cli.reports": ARRAYS | {"matplotlib"},
     "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product

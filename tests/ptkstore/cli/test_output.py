@@ -143,6 +143,7 @@ def test_commands_print_by_nothing_else(repository):
     assert found == {
         ("output.py", "sys.stdout.write"),
         ("up.py", "where.print"),  # one of the two consoles
+        ("main.py", "typer.echo"),  # our own version
         ("ledger.py", "(said if as_json else console).print"),
         ("ledger.py", "sys.stdout.write"),
         ("ledger.py", "sys.stdout.buffer.write"),

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.cli.main import app
+from ptkstore.cli.commands import COMMANDS
+from ptkstore.cli.lazily import load
 from ptkstore.domain.audit import LOCAL, AuditEntry
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
@@ -99,7 +99,13 @@ def commands() -> Iterator[str]:
             else:
                 yield " ".join((*words, name))
 
-    yield from below(typer.main.get_command(app), ())
+    for entries in COMMANDS.values():
+        for name in entries:
+            command = load(name)
+            if hasattr(command, "commands"):
+                yield from below(command, (name,))
+            else:
+                yield name
 
 
 def test_of_every_command_it_is_known_whether_it_changes_anything() -> None:

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import ptkstore
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.cli import output
+from ptkstore.cli.commands import COMMANDS
+from ptkstore.cli.lazily import load
 from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.profiles import _line
@@ -84,8 +86,8 @@ def test_the_age_of_a_profile_is_counted_so_too() -> None:
 
 def test_the_help_lists_commands_under_the_people_who_use_them() -> None:
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"}).output
-    panels = dict(re.findall(r"╭─ ([\w ]+) ─+╮\n(.*?)╰─", shown, re.DOTALL))
-    assert list(panels) == [
+    sections = dict(re.findall(r"^([A-Z][\w ]+):\n(.*?)(?:\n\n|\Z)", shown, re.DOTALL | re.MULTILINE))
+    assert list(sections) == [
         "Options",
         "Everybody",
         "PTK developers",
@@ -94,5 +96,12 @@ def test_the_help_lists_commands_under_the_people_who_use_them() -> None:
         "Privacy officers",
         "Administrators",
     ]
-    assert "│ lookup " in panels["Consumers"]
-    assert "│ ledger " in panels["Privacy officers"]
+    assert "  lookup " in sections["Consumers"]
+    assert "  ledger " in sections["Privacy officers"]
+
+
+@pytest.mark.parametrize("name", [name for entries in COMMANDS.values() for name in entries])
+def test_the_help_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
+    """The table of commands is all that `ptk --help` reads."""
+    (entry,) = [entries[name] for entries in COMMANDS.values() if name in entries]
+    assert (load(name).help or "").split("\n\n")[0].replace("\n", " ") == entry.summary

@@ -1,0 +1,169 @@
+"""The commands of `ptk`, by the people who use them, with the line that `ptk --help` shows of each.
+
+Help is printed from this table alone, so that it loads no command. The line is the first one of the command's
+docstring; tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """A command, or a group of commands."""
+
+    place: str
+    """Module of this package, and the function or `typer.Typer` in it."""
+    summary: str
+    settings: Mapping[str, Any] = {}
+
+
+NEGATIVE = {"ignore_unknown_options": True}
+"""For a command that takes a number: -1 is one that is out of range, no option."""
+
+# People and commands in the order that `ptk --help` shows.
+COMMANDS: dict[str, dict[str, Entry]] = {
+    "Everybody": {
+        "list": Entry("ptks:list_ptks", "List registered PTKs."),
+        "show": Entry(
+            "ptks:show",
+            "Show the newest version of a PTK, its profile, trainings, estimated losses and the word "
+            "left for its owner.",
+        ),
+        "versions": Entry("ptks:versions", "List the published versions of a PTK."),
+        "diff": Entry("versions:diff", "Show what differs between two published versions of a PTK."),
+        "lineage": Entry(
+            "lake:lineage",
+            "Show the versions whose states went into one, back to the first trainings, or those that "
+            "a window went into.",
+        ),
+        "notices": Entry(
+            "telling:notices",
+            "Show the words left for owners, oldest first: how trainings ended, dead letters, "
+            "disabled endpoints, refusals.",
+        ),
+        "demo": Entry(
+            "demo.command:demo",
+            "Run the main job end to end on real parts: trips in, private features out, looked up through Feast.",
+        ),
+    },
+    "PTK developers": {
+        "init": Entry(
+            "scaffold:init",
+            "Begin a team's repository: declarations, an example of own code, a README and a CI workflow.",
+        ),
+        "plan": Entry(
+            "repositories:plan",
+            "Show what `apply` would change, what it would reserve per window, and how PTKs do on synthetic rows.",
+        ),
+        "apply": Entry(
+            "repositories:apply",
+            "Register or update the PTKs that a team's repository declares; repeatable.",
+        ),
+        "destroy": Entry(
+            "repositories:destroy",
+            "Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken.",
+        ),
+        "set-config": Entry(
+            "ptk_changes:set_config",
+            "Change what a file names of a PTK's config, from the next window on; the rest stays.",
+        ),
+        "set-target": Entry(
+            "ptk_changes:set_target",
+            "Change a PTK's target from the next window on; refused with the reason if there is no room.",
+            NEGATIVE,
+        ),
+        "sandbox": Entry(
+            "sandbox:sandbox",
+            "Try whether team code can be run apart on this machine; exit code 1 and the reason if not.",
+        ),
+        "test-privacy": Entry(
+            "privacy:examine",
+            "Bound the epsilon a PTK's trainer really loses, from trainings on synthetic neighbouring datasets.",
+        ),
+    },
+    "Consumers": {
+        "lookup": Entry("lookups:lookup", "Look features up online through Feast."),
+        "featurize": Entry("ptks:featurize", "Append the features of a published PTK to a table."),
+        "subscribe": Entry(
+            "subscriptions:subscribe",
+            "Subscribe an endpoint to a PTK; the signing secret is shown this once.",
+        ),
+        "subscriptions": Entry(
+            "subscriptions:list_subscriptions",
+            "List subscriptions: how far each has heard, whether its endpoint answers, what it missed.",
+        ),
+        "deliveries": Entry(
+            "subscriptions:deliveries",
+            "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",
+        ),
+        "redeliver": Entry(
+            "subscriptions:redeliver",
+            "Send dead letters again, all by default, under the ids they had.",
+        ),
+        "disable": Entry(
+            "subscriptions:disable",
+            "Send nothing to a subscription until it is enabled again; versions wait for that.",
+        ),
+        "enable": Entry(
+            "subscriptions:enable",
+            "Send to a disabled subscription again, from the version on where it stopped.",
+        ),
+        "rotate-secret": Entry(
+            "subscriptions:rotate_secret",
+            "Sign messages with a new secret; it is shown this once.",
+        ),
+    },
+    "Producers": {
+        "ingest": Entry(
+            "rows:ingest",
+            "Ingest Parquet, Arrow, CSV or NDJSON files, the last two read as the stream declares its columns.",
+        ),
+        "close": Entry(
+            "rows:close",
+            "Close the windows that are due; the schedule does it otherwise, but on streams that "
+            "their operator closes.",
+        ),
+        "forget": Entry(
+            "rows:forget",
+            "Erase a user's rows from all windows that are still kept. The answer is the same if there were none.",
+        ),
+    },
+    "Privacy officers": {
+        "budget": Entry(
+            "ledger:budget",
+            "Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.",
+        ),
+        "audit-log": Entry(
+            "identity:audit_log",
+            "Show who did what, when, to what, with which outcome; oldest first.",
+        ),
+        "ledger": Entry("ledger:ledger_app", "The ledger of privacy losses."),
+    },
+    "Administrators": {
+        "up": Entry("up:up", "Run every process of the service on this machine until interrupted."),
+        "api": Entry(
+            "api:api",
+            "Serve the HTTP API and the console until interrupted. The first token is made by ptk "
+            "token create --admin.",
+        ),
+        "rollback": Entry(
+            "versions:rollback",
+            "Publish an older version again as the newest one; it costs no budget.",
+        ),
+        "materialize": Entry(
+            "versions:materialize",
+            "Write the newest version's rows online again, after the online store lost them; it costs no budget.",
+        ),
+        "work": Entry("work:work", "Do all due work in this process, once; `ptk up` does it for good."),
+        "config": Entry("config:config", "Print the settings with their sources, secrets masked."),
+        "stream": Entry("streams:stream_app", "Streams and their policies."),
+        "team": Entry("identity:team_app", "Teams."),
+        "token": Entry("identity:token_app", "Tokens of the HTTP API."),
+        "grant": Entry("identity:grant_app", "Roles of teams on streams."),
+        "catalog": Entry("catalog:catalog_app", "The catalog's schema, and its upgrades."),
+        "feast": Entry("feast:feast_app", "What consumers need to read features by plain Feast."),
+        "lake": Entry("lake:lake_app", "Files of lake and raw zone."),
+    },
+}
