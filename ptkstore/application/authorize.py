@@ -18,7 +18,7 @@ from ptkstore.domain.identity import (
 )
 from ptkstore.domain.names import team_of
 from ptkstore.errors import NotAllowed, Unauthenticated, UnknownName
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import CatalogView, Read
 from ptkstore.ports.world import Clock
 
 _NEVER = "x" * 43
@@ -33,7 +33,7 @@ class Named:
     subscription_id: str | None = None
 
 
-def identify(text: str | None, *, begin: Begin, clock: Clock) -> Principal:
+def identify(text: str | None, *, begin: Read, clock: Clock) -> Principal:
     """Who holds the token `text`.
 
     Raises
@@ -45,7 +45,7 @@ def identify(text: str | None, *, begin: Begin, clock: Clock) -> Principal:
         return _identified(uow, text, clock)
 
 
-def holder_of(token_id: str, *, begin: Begin, clock: Clock) -> Principal:
+def holder_of(token_id: str, *, begin: Read, clock: Clock) -> Principal:
     """Who holds a token that was shown before, by its id; `Unauthenticated` once it opens nothing any more."""
     with begin() as uow:
         token = uow.identities.token(token_id)
@@ -59,7 +59,7 @@ def authorize(
     action: Action,
     named: Named | None = None,
     *,
-    begin: Begin,
+    begin: Read,
     clock: Clock,
 ) -> Principal:
     """Identify the holder of a token and hold the action against the table of roles.
@@ -82,7 +82,7 @@ def authorize(
     return principal
 
 
-def permit(principal: Principal, action: Action, named: Named | None, uow: UnitOfWork) -> None:
+def permit(principal: Principal, action: Action, named: Named | None, uow: CatalogView) -> None:
     """`NotAllowed` or `UnknownName` unless the principal may."""
     rule = RULES[action]
     refusal = NotAllowed(f"{action.value} is for {', '.join(r for r in Role if r in rule.roles)}")
@@ -101,7 +101,7 @@ def permit(principal: Principal, action: Action, named: Named | None, uow: UnitO
         raise refusal
 
 
-def visible_streams(principal: Principal, uow: UnitOfWork) -> frozenset[str]:
+def visible_streams(principal: Principal, uow: CatalogView) -> frozenset[str]:
     """The streams on which the principal has any role."""
     grants = uow.identities.grants(team=principal.team)
     return frozenset(
@@ -111,7 +111,7 @@ def visible_streams(principal: Principal, uow: UnitOfWork) -> frozenset[str]:
     )
 
 
-def streams_for(principal: Principal, action: Action, uow: UnitOfWork) -> frozenset[str]:
+def streams_for(principal: Principal, action: Action, uow: CatalogView) -> frozenset[str]:
     """The streams on which the principal may do something that is about a stream."""
     grants = uow.identities.grants(team=principal.team)
     return frozenset(
@@ -121,7 +121,7 @@ def streams_for(principal: Principal, action: Action, uow: UnitOfWork) -> frozen
     )
 
 
-def _identified(uow: UnitOfWork, text: str | None, clock: Clock) -> Principal:
+def _identified(uow: CatalogView, text: str | None, clock: Clock) -> Principal:
     split = split_text(text) if text is not None else None
     token_id, secret = split or ("", _NEVER)
     token = uow.identities.token(token_id)
@@ -130,7 +130,7 @@ def _identified(uow: UnitOfWork, text: str | None, clock: Clock) -> Principal:
     return Principal(token.team, token.id, token.scopes)
 
 
-def _target(uow: UnitOfWork, named: Named, principal: Principal) -> Target:
+def _target(uow: CatalogView, named: Named, principal: Principal) -> Target:
     stream, team = named.stream, principal.team
     if named.subscription_id is not None:
         subscription = uow.subscriptions.get(named.subscription_id)

@@ -11,7 +11,7 @@ from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.names import team_of
 from ptkstore.domain.snapshots import PTKS
 from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.team_code import Bundles
 
@@ -44,7 +44,7 @@ class _Needed:
         return sha256 in self.bundles or bool(self.training and (not teams or self.training & teams))
 
 
-def unneeded(ages: Mapping[str, float], least: float, begin: Begin, lake: Lake) -> Iterator[str]:
+def unneeded(ages: Mapping[str, float], least: float, begin: Read, lake: Lake) -> Iterator[str]:
     """Files of bundles that nothing needs, all of whose files are older than `least` seconds.
 
     `ages` is of the whole lake. Of a lake with a manifest that cannot be read nothing is told: what it needs is open.
@@ -66,7 +66,7 @@ def unneeded(ages: Mapping[str, float], least: float, begin: Begin, lake: Lake) 
             yield from sorted(one.paths)  # the archive before its claims
 
 
-def remove(paths: Sequence[str], least: float, begin: Begin, lake: Lake, bundles: Bundles) -> None:
+def remove(paths: Sequence[str], least: float, begin: Read, lake: Lake, bundles: Bundles) -> None:
     """Delete files of unneeded bundles that are older than `least` seconds, one by one after one more look at each.
 
     An archive that came to be needed while it went is put back, whatever happens but the end of this process; then
@@ -121,7 +121,7 @@ class _Needs:
     read keeps everything.
     """
 
-    def __init__(self, paths: Iterable[str], begin: Begin, lake: Lake) -> None:
+    def __init__(self, paths: Iterable[str], begin: Read, lake: Lake) -> None:
         self._begin = begin
         self._of_versions: dict[tuple[str, int], str | None] = {}
         self._catalog()

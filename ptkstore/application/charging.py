@@ -15,7 +15,7 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import CatalogBehind, Conflict
-from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 Event = Mapping[str, object]
 
@@ -78,7 +78,7 @@ def spend(uow: UnitOfWork, reservation: Entry, event: Event, policy: Policy) -> 
     return entry
 
 
-def expect_spent(uow: UnitOfWork, spent: Entry) -> None:
+def expect_spent(uow: CatalogView, spent: Entry) -> None:
     """`CatalogBehind` unless this spend is the last of its reservation; for whoever waited since it was made."""
     if [entry.digest for entry in uow.ledger.history(spent.key)][-1:] != [spent.digest]:
         raise CatalogBehind(f"the catalog does not hold the spend of {spent.key}: it was restored or copied")

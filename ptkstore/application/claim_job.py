@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ptkstore.application.signs_of_life import EVERY, ProcessRole
 from ptkstore.domain.jobs import Job, JobState, retry_wait
 from ptkstore.errors import OutcomeUnknown, Unavailable
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView
 from ptkstore.ports.world import Clock, Steps
 
 
@@ -36,7 +36,7 @@ def claim_fairest(*, begin: Begin, clock: Clock, lease: timedelta, steps: Steps)
     return job
 
 
-def slots_of(uow: UnitOfWork, now: datetime) -> int:
+def slots_of(uow: CatalogView, now: datetime) -> int:
     """How many jobs the living workers run at once; one that was killed counts no longer once it missed a sign."""
     alive, _ = uow.operations.last_seen(now - 2 * EVERY).get(ProcessRole.WORKER, (0, now))
     return max(1, alive)

@@ -19,7 +19,8 @@ from ptkstore.domain.windows import (
     start_of,
 )
 from ptkstore.errors import InvalidRequest, Refused
-from ptkstore.ports.catalog import Begin, Progress, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
+from ptkstore.ports.streams import Progress
 from ptkstore.ports.world import Clock
 
 _RUNS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
@@ -161,7 +162,7 @@ def _job(kind: JobKind, window: WindowId, now: datetime) -> Job:
 
 
 def _check(
-    uow: UnitOfWork,
+    uow: CatalogView,
     stream: Stream,
     progress: Progress,
     until: datetime | None,
@@ -180,7 +181,7 @@ def _check(
         _refuse_to_lose(uow, stream, progress, reached)
 
 
-def _refuse_to_lose(uow: UnitOfWork, stream: Stream, progress: Progress, reached: datetime) -> None:
+def _refuse_to_lose(uow: CatalogView, stream: Stream, progress: Progress, reached: datetime) -> None:
     left = expired_before(stream.policy, reached)
     first = min(expired_before(stream.policy, progress.reached), progress.closed_before)
     lost = set(uow.jobs.unfinished(stream.name, _RUNS, first, left)) if first < left else set()

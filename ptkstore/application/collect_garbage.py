@@ -23,7 +23,7 @@ from ptkstore.application import bundle_garbage
 from ptkstore.domain.snapshots import PROBE, PTKS
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.errors import CorruptObject, InvalidRequest
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake, RawZone
 from ptkstore.ports.team_code import Bundles
 
@@ -47,7 +47,7 @@ class Garbage:
     kept: bool = False
 
 
-def find_garbage(older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
+def find_garbage(older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone) -> tuple[Garbage, ...]:
     """What `collect_garbage` would delete, and what it does not understand."""
     if older_than < LEAST_AGE:
         raise InvalidRequest("files younger than an hour may be on their way: choose one hour or more")
@@ -61,7 +61,7 @@ def find_garbage(older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZon
 
 
 def collect_garbage(
-    older_than: timedelta, *, begin: Begin, lake: Lake, raw: RawZone, bundles: Bundles
+    older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone, bundles: Bundles
 ) -> tuple[Garbage, ...]:
     """Delete what nobody can reach; what was found, and what stays. Repeatable."""
     found = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
@@ -80,7 +80,7 @@ def collect_garbage(
     return found
 
 
-def _of_lake(paths: Sequence[str], begin: Begin, lake: Lake) -> Iterator[Garbage]:
+def _of_lake(paths: Sequence[str], begin: Read, lake: Lake) -> Iterator[Garbage]:
     folders: dict[tuple[str, int], list[tuple[str, str]]] = {}
     for path in paths:
         match = _VERSION.fullmatch(path)
@@ -105,7 +105,7 @@ def _of_lake(paths: Sequence[str], begin: Begin, lake: Lake) -> Iterator[Garbage
                 yield Garbage("lake", path, "never-elected")
 
 
-def _of_raw(paths: Sequence[str], begin: Begin) -> Iterator[Garbage]:
+def _of_raw(paths: Sequence[str], begin: Read) -> Iterator[Garbage]:
     with begin() as uow:
         known = {stream.name for stream in uow.streams.all()}
     tokens: dict[WindowId, frozenset[str]] = {}

@@ -16,7 +16,7 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless
 from ptkstore.domain.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
@@ -116,7 +116,7 @@ def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging
     return None
 
 
-def _hopeless(uow: UnitOfWork, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
+def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
     outcome = hopeless(held, spec, uow.windows.get(held.window).state)
     if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != dict(spend.event):
         return Outcome.FAILED  # another trainer than the one paid for

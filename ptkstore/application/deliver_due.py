@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 
 from ptkstore.application.deliver_event import Outgoing, outgoing, settle, write
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
     LEASE_UNSURE,
@@ -43,7 +43,7 @@ class DueDeliveries:
         self,
         *,
         begin: Begin,
-        read: Begin,
+        read: Read,
         clock: Clock,
         keys: KeyStore,
         lake: Lake,

@@ -24,7 +24,7 @@ from ptkstore.domain.subscriptions import (
     retry_wait,
 )
 from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
     BUSY,
@@ -106,7 +106,7 @@ def deliver_event(
         steps.reached("notified", job.id)
 
 
-def outgoing(jobs: Sequence[Job], uow: UnitOfWork, lake: Lake) -> list[Outgoing]:
+def outgoing(jobs: Sequence[Job], uow: CatalogView, lake: Lake) -> list[Outgoing]:
     """What these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.letters_of(names)
@@ -273,7 +273,7 @@ def _tell_owners(uow: UnitOfWork, subscription: Subscription, subject: str, code
 class _Events:
     """Bodies of messages; subscribers of one version share theirs."""
 
-    def __init__(self, uow: UnitOfWork, lake: Lake) -> None:
+    def __init__(self, uow: CatalogView, lake: Lake) -> None:
         self._uow, self._lake = uow, lake
         self._versions: dict[tuple[str, int], Version] = {}
         self._plain: dict[tuple[str, int], bytes] = {}
@@ -301,7 +301,7 @@ class _Events:
 class _Roles:
     """Who could still subscribe; looked up once per team and PTK."""
 
-    def __init__(self, uow: UnitOfWork) -> None:
+    def __init__(self, uow: CatalogView) -> None:
         self._uow = uow
         self._known: dict[tuple[str, str], bool] = {}
 

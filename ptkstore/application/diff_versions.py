@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ptkstore.application.versions import files_of
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake
 
 _FACTS = (
@@ -64,7 +64,7 @@ class VersionDiff:
     tables: tuple[TableDiff, ...]
 
 
-def diff_versions(ptk_id: str, one: int, other: int, *, begin: Begin, lake: Lake) -> VersionDiff:
+def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake) -> VersionDiff:
     """Compare two versions as the lake holds them, verified; all of it is public.
 
     Raises

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.jobs import WHILE_KEPT, JobState
+from ptkstore.domain.jobs import WHILE_KEPT
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream
-from ptkstore.domain.windows import WindowId, expired_before
+from ptkstore.domain.windows import expired_before
 from ptkstore.errors import Conflict
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView
 
 
 def add_column(
@@ -48,7 +48,7 @@ def add_column(
     return grown
 
 
-def check_columns_are_stored(uow: UnitOfWork, spec: PtkSpec, stream: Stream) -> None:
+def check_columns_are_stored(uow: CatalogView, spec: PtkSpec, stream: Stream) -> None:
     """`Conflict` while the PTK might be trained on a window that closed before a column of it was added.
 
     Which is so from the column's addition until nothing more is done with the rows of those windows.
@@ -57,15 +57,14 @@ def check_columns_are_stored(uow: UnitOfWork, spec: PtkSpec, stream: Stream) -> 
     if not schema.since or not _reads_added(spec, stream):
         return
     progress = uow.streams.progress(stream.name)
-    for index in range(expired_before(stream.policy, progress.reached), schema.since):
-        window = WindowId(stream.name, index)
-        if any(
-            job.state is not JobState.ENDED for kind in WHILE_KEPT for job in uow.jobs.of_window(window, kind)
-        ):
-            raise Conflict(
-                f"PTK {spec.ptk_id} reads a column that was added a moment ago, and windows that closed before are "
-                "still worked on; try again when they are done"
-            )
+    still = uow.jobs.unfinished(
+        stream.name, WHILE_KEPT, expired_before(stream.policy, progress.reached), schema.since
+    )
+    if still:
+        raise Conflict(
+            f"PTK {spec.ptk_id} reads a column that was added a moment ago, and windows that closed before are "
+            "still worked on; try again when they are done"
+        )
 
 
 def _reads_added(spec: PtkSpec, stream: Stream) -> bool:

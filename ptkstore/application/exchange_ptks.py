@@ -31,7 +31,7 @@ from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
@@ -74,7 +74,7 @@ def admit_ptks(
     stream: str,
     wanted: Sequence[WantedPtk],
     leaving: Sequence[str] = (),
-    begin: Begin,
+    begin: Read,
     features: FeatureStore,
 ) -> Admission:
     """Say what would be refused if a team's PTKs came to be as wanted, and those of `leaving` went; reads alone.
@@ -102,7 +102,7 @@ def exchange_ptks(
     wanted: Sequence[WantedPtk],
     leaving: Sequence[str] = (),
     begin: Begin,
-    read: Begin,
+    read: Read,
     clock: Clock,
     features: FeatureStore,
     bundles: Bundles,
@@ -169,7 +169,7 @@ def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) ->
 
 
 def _decided(
-    uow: UnitOfWork,
+    uow: CatalogView,
     owner: Stream,
     team: str,
     wanted: Sequence[WantedPtk],
@@ -203,7 +203,7 @@ def _decided(
 
 
 def _described(
-    uow: UnitOfWork,
+    uow: CatalogView,
     owner: Stream,
     ptk_id: str,
     one: WantedPtk,
@@ -292,7 +292,7 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
     }.values()
 
 
-def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Begin, clock: Clock) -> None:
+def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Read, clock: Clock) -> None:
     """Leave word of a refusal; who is refused again holds up no writer."""
     with read() as uow:
         if is_told(uow, ptk_id, owner):

@@ -23,7 +23,7 @@ from ptkstore.domain.sharing import sharing_json
 from ptkstore.domain.streams import Policy, PrivacyUnit
 from ptkstore.domain.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.signing import Signer
@@ -43,7 +43,7 @@ def export_ledger(
     since: datetime | None = None,
     until: datetime | None = None,
     *,
-    begin: Begin,
+    begin: Read,
     clock: Clock,
     signer: Signer,
     keys: KeyStore,

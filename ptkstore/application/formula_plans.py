@@ -17,7 +17,7 @@ from ptkstore.domain.ptks import KnownFacts, PtkSpec, by_formula, same_model
 from ptkstore.domain.snapshots import Version, canonical_json
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvalidRequest
-from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.catalog import CatalogView
 
 if TYPE_CHECKING:
     from ptklib.profiling import Facts
@@ -38,7 +38,7 @@ def has_formula(estimator: Mapping[str, Any]) -> bool:
     return True
 
 
-def with_facts(uow: UnitOfWork, specs: Iterable[PtkSpec], policy: Policy) -> tuple[PtkSpec, ...]:
+def with_facts(uow: CatalogView, specs: Iterable[PtkSpec], policy: Policy) -> tuple[PtkSpec, ...]:
     """The PTKs, those that are profiled by formula with what their last version tells of the data.
 
     A version tells nothing of another model, of rows of other blocks, or if it was made before versions told anything.
@@ -47,7 +47,7 @@ def with_facts(uow: UnitOfWork, specs: Iterable[PtkSpec], policy: Policy) -> tup
     return tuple(_with_facts(uow, spec, policy) if by_formula(spec) else spec for spec in specs)
 
 
-def _with_facts(uow: UnitOfWork, spec: PtkSpec, policy: Policy) -> PtkSpec:
+def _with_facts(uow: CatalogView, spec: PtkSpec, policy: Policy) -> PtkSpec:
     version = uow.versions.latest(spec.ptk_id)
     if version is None or not _tells_of(version, spec, policy):
         return spec

@@ -12,7 +12,7 @@ from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.world import Clock
@@ -149,7 +149,7 @@ def taken_up_to(batch_id: str, row: int, error: PtkStoreError) -> InvalidRequest
     )
 
 
-def _is_known(uow: UnitOfWork, stream: str, batch_id: str, part: Part | None) -> bool:
+def _is_known(uow: CatalogView, stream: str, batch_id: str, part: Part | None) -> bool:
     """Whether it is stored, as `Conflict` tells of what would lose or double rows: another cut or order of a batch."""
 
     def knows(name: str) -> bool:

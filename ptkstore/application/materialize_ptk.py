@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.errors import UnknownName
-from ptkstore.ports.catalog import Begin, Notice
+from ptkstore.ports.catalog import Begin, Notice, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.world import Clock
 
@@ -41,7 +41,7 @@ def _rests(flip: Job) -> bool:
     return flip.state is JobState.IDLE and flip.position > 0
 
 
-def repair_online(*, begin: Begin, read: Begin, clock: Clock, features: FeatureStore) -> tuple[str, ...]:
+def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureStore) -> tuple[str, ...]:
     """Find PTKs whose newest version lost its rows online, tell their owners and have the rows written again."""
     with read() as uow:
         shown = [spec.ptk_id for spec in uow.ptks.find() if _rests(uow.jobs.get(_flip(spec.ptk_id)))]

@@ -13,7 +13,8 @@ from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import ChainLine, Entry
 from ptkstore.domain.odometers import Odometers, Releases, odometers_of
 from ptkstore.domain.streams import Stream
-from ptkstore.ports.catalog import Begin, Progress, UnitOfWork
+from ptkstore.ports.catalog import CatalogView, Read
+from ptkstore.ports.streams import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,14 @@ class Books:
         return tuple(line for line in self.lines if isinstance(line, Entry))
 
 
-def books_of(stream: str, uow: UnitOfWork) -> Books:
+def books_of(stream: str, uow: CatalogView) -> Books:
     """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
     known = uow.streams.get(stream)
     blocks, _ = uow.ledger.created(stream)
     return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 
 
-def read_odometers(stream: str, *, begin: Begin) -> Odometers:
+def read_odometers(stream: str, *, begin: Read) -> Odometers:
     """All odometers of a stream, over all of its blocks."""
     with begin() as uow:
         books = books_of(stream, uow)

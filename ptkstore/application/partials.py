@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ptkstore.application.drafts import destroy_drafts
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.training import StagedPartial
@@ -45,12 +45,12 @@ def locked_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
     return _of(training, uow.jobs.of_window(training.window, JobKind.PARTIAL))
 
 
-def ended_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
+def ended_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
     """The partials of a training that was claimed again, and so waits for none; none if it opens its rows itself."""
     return _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if training.state is JobState.OPENED else ()
 
 
-def needless_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
+def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
     """The partials of a training that has ended, however it did, but those at which somebody still works."""
     over = training.state is JobState.ENDED
     found = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()

@@ -18,7 +18,7 @@ from ptkstore.domain.profiles import ProfileAsk, ProfileRecord, Step, next_step
 from ptkstore.domain.ptks import PtkSpec, same_model
 from ptkstore.domain.streams import Stream
 from ptkstore.domain.windows import WindowId
-from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.ports.catalog import CatalogView, Notice, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ def tell_owners(uow: UnitOfWork, specs: Sequence[PtkSpec], about: str, code: str
         uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} {about}", code))
 
 
-def sharing(uow: UnitOfWork, stream: str, key: str) -> tuple[PtkSpec, ...]:
+def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
     """The registered PTKs that ask for the profile of this key."""
     specs = uow.ptks.find(stream=stream)
     return tuple(spec for spec in specs if spec.profile is not None and spec.profile.key == key)
 
 
-def _asking(uow: UnitOfWork, stream: Stream, window: WindowId) -> list[_Asking]:
+def _asking(uow: CatalogView, stream: Stream, window: WindowId) -> list[_Asking]:
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):
         if spec.profile is not None:
@@ -79,7 +79,7 @@ def _asking(uow: UnitOfWork, stream: Stream, window: WindowId) -> list[_Asking]:
     return found
 
 
-def _is_live(uow: UnitOfWork, last: str) -> bool:
+def _is_live(uow: CatalogView, last: str) -> bool:
     return uow.jobs.get(last).state in (JobState.READY, JobState.OPENED)
 
 
@@ -136,7 +136,7 @@ def _request_test(
             return
 
 
-def _placed(uow: UnitOfWork, spec: PtkSpec, profile: ProfileRecord, rows_per_unit: int) -> int:
+def _placed(uow: CatalogView, spec: PtkSpec, profile: ProfileRecord, rows_per_unit: int) -> int:
     """The newest version in the lake, 0 if it was not trained on as many rows as the profile asks for."""
     number = uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position
     if not number:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.errors import InvalidRequest
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 
 MOST_LINES = 1_000
 
 
 def read_audit_log(
-    after: int = 0, limit: int = 100, *, team: str | None = None, begin: Begin
+    after: int = 0, limit: int = 100, *, team: str | None = None, begin: Read
 ) -> Sequence[AuditEntry]:
     """The next lines after the one of number `after`, oldest first; one line per action."""
     if not 1 <= limit <= MOST_LINES or after < 0:

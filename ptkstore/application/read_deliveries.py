@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptkstore.domain.subscriptions import DeadLetter, Subscription
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def subscriptions_of(
     *,
     after: str = "",
     limit: int | None = None,
-    begin: Begin,
+    begin: Read,
 ) -> tuple[Followed, ...]:
     """All subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
     with begin() as uow:
@@ -37,9 +37,7 @@ def subscriptions_of(
         return tuple(Followed(one, positions[one.id], missed.get(one.id, 0)) for one in found)
 
 
-def deliveries_of(
-    subscription_id: str, *, after: int = 0, limit: int | None = None, begin: Begin
-) -> Followed:
+def deliveries_of(subscription_id: str, *, after: int = 0, limit: int | None = None, begin: Read) -> Followed:
     """One subscription, with its dead letters after a version: all, or so many.
 
     Raises

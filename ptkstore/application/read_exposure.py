@@ -8,9 +8,10 @@ from datetime import datetime
 
 from ptkstore.domain.streams import Closing, Policy, Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState, expired_before, start_of
-from ptkstore.ports.catalog import Begin, Progress
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.streams import Progress
 from ptkstore.ports.world import Clock
 
 
@@ -52,7 +53,7 @@ class Exposure:
 
 
 def exposure_of(
-    stream_name: str, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging
+    stream_name: str, *, begin: Read, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging
 ) -> Exposure:
     """Compare what the catalog says with the files, keys and drafts that exist."""
     with begin() as uow:

@@ -13,7 +13,7 @@ from ptkstore.domain.journal import BudgetRequest, ChainLine
 from ptkstore.domain.ledger import verify
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import CatalogBehind
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore
 
 _BEYOND_ALL = 2**63  # no block has such a number
@@ -30,7 +30,7 @@ class LedgerCheck:
 
 
 def budget_of(
-    stream: str, *, after: int | None = None, limit: int | None = None, begin: Begin
+    stream: str, *, after: int | None = None, limit: int | None = None, begin: Read
 ) -> tuple[BlockLedger, ...]:
     """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number."""
     later = None if after is None else BlockRange(after + 1, max(after + 2, _BEYOND_ALL))
@@ -41,7 +41,7 @@ def budget_of(
         return blocks
 
 
-def verify_ledger(stream: str, *, begin: Begin, keys: KeyStore, journal: JournalView) -> LedgerCheck:
+def verify_ledger(stream: str, *, begin: Read, keys: KeyStore, journal: JournalView) -> LedgerCheck:
     """Recompute digests, order, sums and capacities from the journal, and compare it with the key store's memory.
 
     `begin` starts a transaction that reads one moment.

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ptkstore.domain.identity import Principal
 from ptkstore.errors import InvalidRequest, NotAllowed
-from ptkstore.ports.catalog import Begin, Notice
+from ptkstore.ports.catalog import Notice, Read
 
 
 def notices_of(
@@ -17,7 +17,7 @@ def notices_of(
     skip: int = 0,
     limit: int | None = None,
     newest: bool = False,
-    begin: Begin,
+    begin: Read,
 ) -> Sequence[Notice]:
     """Word left for a team or for all: `limit` of them after the first `skip`, oldest first or newest first.
 

@@ -11,8 +11,9 @@ from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Closing, Stream
 from ptkstore.domain.windows import start_of
-from ptkstore.ports.catalog import Begin, Progress
+from ptkstore.ports.catalog import Read
 from ptkstore.ports.operations import Numbers
+from ptkstore.ports.streams import Progress
 from ptkstore.ports.world import Clock
 
 
@@ -36,7 +37,7 @@ class StoreNumbers:
     work: Numbers
 
 
-def read_numbers(*, begin: Begin, clock: Clock) -> StoreNumbers:
+def read_numbers(*, begin: Read, clock: Clock) -> StoreNumbers:
     """Read them; the ledger of each stream in a transaction of its own."""
     now = clock.now()
     with begin() as uow:
@@ -46,7 +47,7 @@ def read_numbers(*, begin: Begin, clock: Clock) -> StoreNumbers:
     return StoreNumbers(now, streams, ptks, by_stream, work)
 
 
-def _numbers_of(stream: Stream, progress: Progress, now: datetime, begin: Begin) -> StreamNumbers:
+def _numbers_of(stream: Stream, progress: Progress, now: datetime, begin: Read) -> StreamNumbers:
     lines = [one for one in budget_of(stream.name, begin=begin) if one.state is BlockState.ACTIVE]
     late = timedelta(0)
     if stream.policy.closing is Closing.CLOCK:

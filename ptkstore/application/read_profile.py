@@ -10,7 +10,7 @@ from ptkstore.application.profile_plans import MOST_ROWS, hindrance, profiler_of
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict, usable
 from ptkstore.domain.ptks import PtkSpec, by_formula
 from ptkstore.domain.streams import Policy
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ProfileView:
     advice: str | None = None
 
 
-def read_profile(ptk_id: str, *, begin: Begin) -> ProfileView:
+def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
     """See `ProfileView`; `UnknownName` for a PTK that is not registered."""
     with begin() as uow:
         spec = uow.ptks.get(ptk_id)

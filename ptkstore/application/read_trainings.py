@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.names import team_of
-from ptkstore.ports.catalog import Begin, Notice
+from ptkstore.ports.catalog import Notice, Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Training:
 
 
 def trainings_of(
-    ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False, begin: Begin
+    ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False, begin: Read
 ) -> tuple[Training, ...]:
     """A PTK's trainings on windows from `start` on, by window, or from the newest down.
 

@@ -28,7 +28,7 @@ from ptkstore.domain.losses import NO_LOSS
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvalidRequest
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Read
 
 MOST_PARTITIONS = 64
 BOUND_ROUNDS = 20
@@ -60,7 +60,7 @@ class StreamAdvice:
         return max(windows) if windows and self.n_rows is not None else None
 
 
-def recommend_rows(stream: str, *, partitions: int | None = None, begin: Begin) -> StreamAdvice:
+def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -> StreamAdvice:
     """What the registered PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
 
     Only the policy and what PTKs declare, or profiles and versions have released, go in: all of it public.

@@ -13,7 +13,7 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.snapshots import Version, canonical_json, repeated_version, trained_on
 from ptkstore.domain.streams import PrivacyUnit, Stream
 from ptkstore.errors import UnknownName
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock
@@ -203,7 +203,7 @@ def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) ->
     return found
 
 
-def _known_stream(uow: UnitOfWork, ptk_id: str) -> str | None:
+def _known_stream(uow: CatalogView, ptk_id: str) -> str | None:
     try:
         return uow.ptks.stream_of(ptk_id)
     except UnknownName:

@@ -16,7 +16,7 @@ from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import canonical_json, trained_on
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import NameTaken, PtkRejected
-from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.ports.catalog import CatalogView, Notice, UnitOfWork
 from ptkstore.ports.world import Clock
 
 _QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
@@ -47,7 +47,7 @@ def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -
         uow.commit()
 
 
-def is_told(uow: UnitOfWork, ptk_id: str, owner: Stream) -> bool:
+def is_told(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
     """Whether the stream's owner was told by now that a PTK was refused."""
     known = uow.notices_about(owner.team, [_refused(ptk_id, owner)])
     return any(one.code == PtkRejected.code for one in known)
@@ -57,7 +57,7 @@ def _refused(ptk_id: str, owner: Stream) -> str:
     return f"{owner.name} {ptk_id}"
 
 
-def check_is_free(uow: UnitOfWork, ptk_id: str, owner: Stream) -> None:
+def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
     """`NameTaken` if the id was ever used, other than by versions of the same stream that a recovery took over."""
     uow.ptks.check_free(ptk_id)
     latest = uow.versions.latest(ptk_id)

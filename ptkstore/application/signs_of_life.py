@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.world import Clock
 
 EVERY = timedelta(seconds=10)
@@ -37,7 +37,7 @@ def show_life(role: ProcessRole, instance: str, *, begin: Begin, clock: Clock) -
         uow.commit()
 
 
-def read_life(*, begin: Begin, clock: Clock) -> Mapping[ProcessRole, Life]:
+def read_life(*, begin: Read, clock: Clock) -> Mapping[ProcessRole, Life]:
     """Which roles have a living process."""
     with begin() as uow:
         seen = uow.operations.last_seen(clock.now() - SILENT_AFTER)

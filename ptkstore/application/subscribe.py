@@ -11,7 +11,7 @@ from ptkstore.application.deliver_event import stop_delivering
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.subscriptions import Subscription, message_id, stream_name
 from ptkstore.errors import InvalidRequest
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import EventStreams, Messenger
 from ptkstore.ports.world import Clock
@@ -79,7 +79,7 @@ def rotate_secret(
     subscription_id: str,
     overlap: timedelta = USUAL_OVERLAP,
     *,
-    begin: Begin,
+    begin: Read,
     clock: Clock,
     keys: KeyStore,
 ) -> str:

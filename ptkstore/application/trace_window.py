@@ -10,7 +10,7 @@ from ptkstore.domain.snapshots import Lineage
 from ptkstore.domain.streams import Policy
 from ptkstore.domain.windows import WindowId, start_of
 from ptkstore.errors import UnknownName
-from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.catalog import CatalogView, Read
 
 Key = tuple[str, int]
 """A PTK and the number of one of its versions."""
@@ -36,7 +36,7 @@ class Descendant:
 
 
 def trace_window(
-    stream: str, window: int, *, after: Key | None = None, limit: int | None = None, begin: Begin
+    stream: str, window: int, *, after: Key | None = None, limit: int | None = None, begin: Read
 ) -> tuple[Descendant, ...]:
     """The versions in the lake, of all PTKs that the stream ever had, that were trained on a window or made from such.
 
@@ -56,7 +56,7 @@ def trace_window(
         return tuple(islice(_descendants(uow, asked, policy, after or _FIRST), limit))
 
 
-def _check_is_known(uow: UnitOfWork, asked: WindowId, policy: Policy) -> None:
+def _check_is_known(uow: CatalogView, asked: WindowId, policy: Policy) -> None:
     try:
         uow.windows.get(asked)
     except UnknownName:
@@ -64,7 +64,7 @@ def _check_is_known(uow: UnitOfWork, asked: WindowId, policy: Policy) -> None:
             raise
 
 
-def _descendants(uow: UnitOfWork, asked: WindowId, policy: Policy, after: Key) -> Iterator[Descendant]:
+def _descendants(uow: CatalogView, asked: WindowId, policy: Policy, after: Key) -> Iterator[Descendant]:
     placed = uow.jobs.placed()
     search = _Search(uow, asked)
     for ptk_id in uow.ptks.ids_on(asked.stream):
@@ -83,7 +83,7 @@ def _descendants(uow: UnitOfWork, asked: WindowId, policy: Policy, after: Key) -
                 )
 
 
-def _read_from_the_lake(uow: UnitOfWork, ptk_id: str) -> int:
+def _read_from_the_lake(uow: CatalogView, ptk_id: str) -> int:
     """The newest version of a PTK without a cursor, yet to be registered again: a recovery read all of them."""
     latest = uow.versions.latest(ptk_id)
     return 0 if latest is None else latest.number
@@ -96,7 +96,7 @@ class _Search:
     once something asks for them.
     """
 
-    def __init__(self, uow: UnitOfWork, asked: WindowId) -> None:
+    def __init__(self, uow: CatalogView, asked: WindowId) -> None:
         self._uow, self._asked = uow, asked
         self._candidates: dict[str, dict[int, Lineage]] = {}
         self._reaches: dict[Key, bool] = {}

@@ -34,7 +34,7 @@ from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
 from ptkstore.errors import CorruptObject, LateWriter, LeaseLost, Unavailable, UnknownName, WindowGone
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
 from ptkstore.ports.team_code import Bundles, Sandbox
@@ -325,7 +325,7 @@ def _elect(opened: Opened, draft: Draft, leaves_at: datetime, begin: Begin, cloc
     return True
 
 
-def _was_elected(uow: UnitOfWork, job: Job, draft: Draft) -> bool:
+def _was_elected(uow: CatalogView, job: Job, draft: Draft) -> bool:
     made = uow.versions.of_jobs([job.id]).get(job.id)
     return made is not None and uow.versions.get(str(job.ptk_id), made[0]).draft_id == draft.draft_id
 

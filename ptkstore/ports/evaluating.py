@@ -35,13 +35,17 @@ class Evaluator(Protocol):
         ...
 
 
-class Evaluations(Protocol):
+class EvaluationsView(Protocol):
+    """Released estimates, for reading."""
+
+    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """All of a PTK, by version."""
+        ...
+
+
+class Evaluations(EvaluationsView, Protocol):
     """Released estimates, one for each version at most."""
 
     def add(self, evaluation: Evaluation) -> None:
         """Keep an estimate; a second one of the same version gets `LateWriter`."""
-        ...
-
-    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """All of a PTK, by version."""
         ...

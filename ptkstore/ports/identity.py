@@ -11,23 +11,35 @@ from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Grant, Token
 
 
-class Identities(Protocol):
+class IdentitiesView(Protocol):
+    """Teams, their tokens and their grants, for reading."""
+
+    def teams(self) -> tuple[str, ...]:
+        """By name."""
+        ...
+
+    def token(self, token_id: str) -> Token | None:
+        """None if there is none of this id."""
+        ...
+
+    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """By age, then id."""
+        ...
+
+    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Those of a team, or on a stream, those for every one included; sorted."""
+        ...
+
+
+class Identities(IdentitiesView, Protocol):
     """Teams, their tokens and their grants."""
 
     def add_team(self, team: str, at: datetime) -> None:
         """Create a team; one that exists is left as it is."""
         ...
 
-    def teams(self) -> tuple[str, ...]:
-        """By name."""
-        ...
-
     def add_token(self, token: Token) -> None:
         """Record a token; `UnknownName` if there is no such team."""
-        ...
-
-    def token(self, token_id: str) -> Token | None:
-        """None if there is none of this id."""
         ...
 
     def lock_token(self, token_id: str) -> Token:
@@ -38,10 +50,6 @@ class Identities(Protocol):
         """Write expiry and revocation of a token."""
         ...
 
-    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
-        """By age, then id."""
-        ...
-
     def add_grant(self, grant: Grant) -> None:
         """Give a role; repeating it changes nothing."""
         ...
@@ -50,20 +58,20 @@ class Identities(Protocol):
         """Take a role away; `UnknownName` if it was not given."""
         ...
 
-    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
-        """Those of a team, or on a stream, those for every one included; sorted."""
+
+class AuditLogView(Protocol):
+    """The append-only trail, for reading."""
+
+    def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
+        """The next lines after a place; a `started` only where its end is missing."""
         ...
 
 
-class AuditLog(Protocol):
+class AuditLog(AuditLogView, Protocol):
     """The append-only trail."""
 
     def append(self, entry: AuditEntry) -> None:
         """Write one line."""
-        ...
-
-    def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
-        """The next lines after a place; a `started` only where its end is missing."""
         ...
 
 

@@ -10,15 +10,58 @@ from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.windows import WindowId
 
 
-class Jobs(Protocol):
+class JobsView(Protocol):
+    """Jobs and cursors, for reading."""
+
+    def get(self, job_id: str) -> Job:
+        """`UnknownName` if there is none."""
+        ...
+
+    def due(
+        self, now: datetime, limit: int, *, deliveries: bool = True, slots: int | None = None
+    ) -> tuple[str, ...]:
+        """Ids of jobs that could be claimed now, fairest first; those that deliver only if asked for.
+
+        Teams share the workers: the first job of a team that holds no slot comes before all jobs of those that hold
+        some, and of teams that hold as many that one comes first whose last turn was longest ago. Jobs of no PTK go by
+        their stream. With `slots`, jobs of team code are left out while they hold all but one of these.
+        """
+        ...
+
+    def busy(self, now: datetime, until: datetime) -> bool:
+        """Whether a job is being worked on by anybody, or could be claimed by `until`."""
+        ...
+
+    def find(
+        self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
+    ) -> tuple[Job, ...]:
+        """Jobs, for reading."""
+        ...
+
+    def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
+        ...
+
+    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
+        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        ...
+
+    def trainings(
+        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+    ) -> tuple[Job, ...]:
+        """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
+        ...
+
+    def placed(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake; 0 where none is."""
+        ...
+
+
+class Jobs(JobsView, Protocol):
     """Jobs and cursors; every write below carries the fence of its claim."""
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
-        ...
-
-    def get(self, job_id: str) -> Job:
-        """`UnknownName` if there is none."""
         ...
 
     def lock(self, job_id: str) -> Job:
@@ -60,33 +103,8 @@ class Jobs(Protocol):
         """Make an idle cursor ready; a ready one is left as it is."""
         ...
 
-    def due(
-        self, now: datetime, limit: int, *, deliveries: bool = True, slots: int | None = None
-    ) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now, fairest first; those that deliver only if asked for.
-
-        Teams share the workers: the first job of a team that holds no slot comes before all jobs of those that hold
-        some, and of teams that hold as many that one comes first whose last turn was longest ago. Jobs of no PTK go by
-        their stream. With `slots`, jobs of team code are left out while they hold all but one of these.
-        """
-        ...
-
-    def busy(self, now: datetime, until: datetime) -> bool:
-        """Whether a job is being worked on by anybody, or could be claimed by `until`."""
-        ...
-
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
         """All jobs of one kind for a window, locked."""
-        ...
-
-    def find(
-        self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
-    ) -> tuple[Job, ...]:
-        """Jobs, for reading."""
-        ...
-
-    def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
         ...
 
     def remove_ended(self, before: WindowId) -> None:
@@ -94,18 +112,4 @@ class Jobs(Protocol):
 
         Trainings, profiles, drift tests and evaluations stay: they answer who asks twice, and owners read them.
         """
-        ...
-
-    def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        ...
-
-    def trainings(
-        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
-    ) -> tuple[Job, ...]:
-        """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
-        ...
-
-    def placed(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake; 0 where none is."""
         ...

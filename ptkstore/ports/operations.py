@@ -38,12 +38,8 @@ class Numbers:
     versions: Mapping[tuple[str, str], int]
 
 
-class Operations(Protocol):
-    """Signs of life, and numbers."""
-
-    def saw(self, role: str, instance: str, now: datetime) -> None:
-        """A process of this role lives."""
-        ...
+class OperationsView(Protocol):
+    """Signs of life and numbers, for reading."""
 
     def last_seen(self, since: datetime) -> Mapping[str, tuple[int, datetime]]:
         """By role: how many processes were seen since then, and the last time that any was."""
@@ -51,4 +47,12 @@ class Operations(Protocol):
 
     def numbers(self, now: datetime) -> Numbers:
         """What waits and how late it is."""
+        ...
+
+
+class Operations(OperationsView, Protocol):
+    """Signs of life, and numbers."""
+
+    def saw(self, role: str, instance: str, now: datetime) -> None:
+        """A process of this role lives."""
         ...

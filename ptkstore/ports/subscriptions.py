@@ -10,12 +10,8 @@ from ptkstore.domain.jobs import Job
 from ptkstore.domain.subscriptions import DeadLetter, Subscription
 
 
-class Subscriptions(Protocol):
-    """Subscriptions and dead letters."""
-
-    def add(self, subscription: Subscription) -> None:
-        """Record a subscription."""
-        ...
+class SubscriptionsView(Protocol):
+    """Subscriptions and dead letters, for reading."""
 
     def get(self, subscription_id: str) -> Subscription:
         """`UnknownName` if there is none."""
@@ -36,6 +32,28 @@ class Subscriptions(Protocol):
         """Of one PTK, of one team or all, by id: all after an id, or so many."""
         ...
 
+    def dead_letters(
+        self, subscription_id: str, *, after: int = 0, limit: int | None = None
+    ) -> tuple[DeadLetter, ...]:
+        """By version: all after one, or so many."""
+        ...
+
+    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+        """The dead letters of each of these that has any, by version."""
+        ...
+
+    def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """How many dead letters each of these has that has any."""
+        ...
+
+
+class Subscriptions(SubscriptionsView, Protocol):
+    """Subscriptions and dead letters."""
+
+    def add(self, subscription: Subscription) -> None:
+        """Record a subscription."""
+        ...
+
     def save(self, subscriptions: Iterable[Subscription]) -> None:
         """Write health and status; those that are gone stay gone."""
         ...
@@ -52,20 +70,6 @@ class Subscriptions(Protocol):
         """It was delivered after all."""
         ...
 
-    def dead_letters(
-        self, subscription_id: str, *, after: int = 0, limit: int | None = None
-    ) -> tuple[DeadLetter, ...]:
-        """By version: all after one, or so many."""
-        ...
-
-    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
-        """The dead letters of each of these that has any, by version."""
-        ...
-
-    def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
-        """How many dead letters each of these has that has any."""
-        ...
-
     def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""
         ...
@@ -77,7 +81,15 @@ class Subscriptions(Protocol):
         ...
 
 
-class Deliveries(Protocol):
+class DeliveriesView(Protocol):
+    """How far subscribers were told, for reading."""
+
+    def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
+        """The last version that each of these was told of, or that became a dead letter."""
+        ...
+
+
+class Deliveries(DeliveriesView, Protocol):
     """The jobs that deliver, many at once; the fences of `Jobs` hold here too."""
 
     def wake(self, ptk_id: str, due_at: datetime) -> None:
@@ -98,10 +110,6 @@ class Deliveries(Protocol):
 
     def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
         """Those that nobody claimed since, locked in one order with all that delivers to the subscriptions `beside`."""
-        ...
-
-    def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
-        """The last version that each of these was told of, or that became a dead letter."""
         ...
 
     def save(self, jobs: Iterable[Job]) -> None:

@@ -28,7 +28,7 @@ from ptkstore.adapters.streams import RedisStreams
 from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
 from ptkstore.adapters.world import SilentSteps, SystemClock
 from ptkstore.application.group_commit import GroupCommit
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.schema import CatalogSchema
 from ptkstore.ports.tracing import Traces
@@ -181,12 +181,12 @@ class Adapters:
         return self.catalog.begin
 
     @property
-    def read(self) -> Begin:
-        """Starts a transaction that only reads: it waits for no writer, and cannot commit."""
+    def read(self) -> Read:
+        """Starts a transaction that only reads: it waits for no writer, and has nothing to commit."""
         return self.catalog.read
 
     @property
-    def read_one_moment(self) -> Begin:
+    def read_one_moment(self) -> Read:
         """Starts one that only reads, and whose every read sees the catalog as it was at the first; not its ledger."""
         return self.catalog.read_one_moment
 

@@ -20,7 +20,7 @@ from ptkstore.application import (
 from ptkstore.application.authorize import Named
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Grant, Principal, Role, Token
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.identity import Answer
 from ptkstore.ports.world import Clock
 from ptkstore.wiring.adapters import Adapters
@@ -37,7 +37,7 @@ class Identity:
         return self._adapters.begin
 
     @property
-    def _read(self) -> Begin:
+    def _read(self) -> Read:
         return self._adapters.read
 
     @property

@@ -26,7 +26,7 @@ from ptkstore.domain.policies import policy_text
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
-from ptkstore.ports.catalog import Progress
+from ptkstore.ports.streams import Progress
 from tests.contracts.builders import (
     NOW,
     ORIGIN,

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from sqlalchemy import (
     BindParameter,
@@ -42,7 +42,7 @@ from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
-from ptkstore.errors import InvalidRequest, InvariantBroken, OutcomeUnknown, Unavailable
+from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Notice
 
 _PATIENCE_SECONDS = 60.0
@@ -57,8 +57,8 @@ _POSTGRESQL_PATIENCE = {
 }
 
 
-class SqlUnitOfWork:
-    """One transaction on one connection."""
+class _Transaction:
+    """One transaction on one connection; the database refuses what its kind does not allow."""
 
     def __init__(self, connection: Connection, projections: Projections) -> None:
         self._connection = connection
@@ -78,10 +78,6 @@ class SqlUnitOfWork:
         self.operations = SqlOperations(connection)
         self._notices = SqlNotices(connection)
 
-    def notify_owner(self, notice: Notice) -> None:
-        """Leave word for a team."""
-        self._notices.add(notice)
-
     def notices(
         self,
         team: str | None = None,
@@ -98,6 +94,22 @@ class SqlUnitOfWork:
         """Word left for a team about any of these."""
         return self._notices.about(team, subjects)
 
+
+class SqlReadTransaction(_Transaction):
+    """One in which the database refuses to write."""
+
+    read_only: Literal[True] = True
+
+
+class SqlUnitOfWork(_Transaction):
+    """One that is rolled back unless it is committed."""
+
+    read_only: Literal[False] = False
+
+    def notify_owner(self, notice: Notice) -> None:
+        """Leave word for a team."""
+        self._notices.add(notice)
+
     def renew_ledger_id(self) -> None:
         """Give the catalog a new identity."""
         self._connection.execute(
@@ -106,8 +118,6 @@ class SqlUnitOfWork:
 
     def commit(self) -> None:
         """Make it durable; `OutcomeUnknown` if the database does not say whether it is."""
-        if _READS in self._connection.get_execution_options():
-            raise InvariantBroken("a transaction that only reads was to be committed")
         try:
             self._connection.commit()
         except DBAPIError as error:
@@ -139,25 +149,34 @@ class SqlCatalog:
             connection.commit()
 
     @contextmanager
-    def begin(self, *, reads: bool = False, at_one_moment: bool = False) -> Iterator[SqlUnitOfWork]:
-        """A transaction that is rolled back unless committed; one that only `reads` waits for no writer."""
-        with self._begin(reads=reads, at_one_moment=at_one_moment) as connection:
+    def begin(self) -> Iterator[SqlUnitOfWork]:
+        """A transaction that is rolled back unless committed."""
+        with self._begin() as connection:
             work = SqlUnitOfWork(connection, self._projections)
             try:
                 yield work
             finally:
                 work.ledger.ended(committed=False)
 
-    def read(self) -> AbstractContextManager[SqlUnitOfWork]:
-        """A transaction in which the database refuses to write, and `commit` is a mistake."""
-        return self.begin(reads=True)
+    def read(self) -> AbstractContextManager[SqlReadTransaction]:
+        """A transaction in which the database refuses to write; it waits for no writer."""
+        return self._read()
 
-    def read_one_moment(self) -> AbstractContextManager[SqlUnitOfWork]:
+    def read_one_moment(self) -> AbstractContextManager[SqlReadTransaction]:
         """One that reads, and whose every read sees what was committed before its first.
 
         Not for the ledger: its projections take a catalog that is behind them for a restored one, and begin anew.
         """
-        return self.begin(reads=True, at_one_moment=True)
+        return self._read(at_one_moment=True)
+
+    @contextmanager
+    def _read(self, *, at_one_moment: bool = False) -> Iterator[SqlReadTransaction]:
+        with self._begin(reads=True, at_one_moment=at_one_moment) as connection:
+            reading = SqlReadTransaction(connection, self._projections)
+            try:
+                yield reading
+            finally:
+                reading.ledger.ended(committed=False)
 
     @contextmanager
     def _begin(self, *, reads: bool = False, at_one_moment: bool = False) -> Iterator[Connection]:

@@ -14,7 +14,7 @@ from ptkstore.domain.stream_differences import differences
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
-from ptkstore.ports.catalog import Progress
+from ptkstore.ports.streams import Progress
 
 _POLICY = (  # of the journal: whatever somebody wrote into the stream's row decides nothing
     select(t.policies.c.content)

@@ -1,0 +1,129 @@
+"""PTKs of the catalog, their profiles and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from ptkstore.domain.profiles import ProfileRecord
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Lineage, Version
+from ptkstore.domain.windows import WindowId
+
+
+class PtksView(Protocol):
+    """Registered PTKs, each with what its profile says today, for reading."""
+
+    def check_free(self, ptk_id: str) -> None:
+        """`NameTaken`, as `add` raises it, if the id was ever used; for reading."""
+        ...
+
+    def get(self, ptk_id: str) -> PtkSpec:
+        """`UnknownName` if it is not registered."""
+        ...
+
+    def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs, by id."""
+        ...
+
+    def stream_of(self, ptk_id: str) -> str:
+        """The stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
+        ...
+
+    def ids_on(self, stream: str) -> tuple[str, ...]:
+        """All PTKs that a stream ever had, in order.
+
+        Also those that were deregistered, and those of which a recovery knows versions alone.
+        """
+        ...
+
+    def informed(self, spec: PtkSpec) -> PtkSpec:
+        """The PTK with what the profile it asks for says today, whoever that was made for."""
+        ...
+
+
+class Ptks(PtksView, Protocol):
+    """Registered PTKs, each with what its profile says today."""
+
+    def add(self, spec: PtkSpec) -> None:
+        """Register; `NameTaken` if the id exists."""
+        ...
+
+    def replace(self, spec: PtkSpec) -> None:
+        """Overwrite a registered PTK."""
+        ...
+
+    def remove(self, ptk_id: str) -> None:
+        """Deregister; published versions stay."""
+        ...
+
+    def lock(self, ptk_id: str) -> PtkSpec | None:
+        """Serialise elections of one PTK; None once it was deregistered."""
+        ...
+
+
+class ProfilesView(Protocol):
+    """Profiles by samples, for reading."""
+
+    def of(self, keys: Iterable[str]) -> Mapping[str, tuple[ProfileRecord, ...]]:
+        """All profiles under each key, by number."""
+        ...
+
+    def of_job(self, job_id: str) -> ProfileRecord | None:
+        """The profile whose last job this is."""
+        ...
+
+
+class Profiles(ProfilesView, Protocol):
+    """Profiles by samples; writers hold the stream's lock."""
+
+    def add(self, record: ProfileRecord) -> None:
+        """Begin a profile; a stale writer gets `LateWriter`."""
+        ...
+
+    def save(self, record: ProfileRecord) -> None:
+        """Write what became of a profile."""
+        ...
+
+
+class VersionsView(Protocol):
+    """Elected states, for reading."""
+
+    def get(self, ptk_id: str, number: int) -> Version:
+        """`UnknownName` if there is none."""
+        ...
+
+    def latest(self, ptk_id: str) -> Version | None:
+        """The highest number."""
+        ...
+
+    def of(
+        self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
+    ) -> tuple[Version, ...]:
+        """Those above `after` and up to `until`, by number; all by default, or so many."""
+        ...
+
+    def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+        """Number and time of election of what these jobs made, for those that made a version."""
+        ...
+
+    def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
+        """Of versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
+        ...
+
+    def all(self) -> Iterator[Version]:
+        """Of all PTKs, one by one, while the transaction lasts."""
+        ...
+
+    def draft_ids(self) -> frozenset[str]:
+        """Drafts that were elected."""
+        ...
+
+
+class Versions(VersionsView, Protocol):
+    """Elected states."""
+
+    def add(self, version: Version) -> None:
+        """The database refuses a second version of a job, and a number used before."""
+        ...

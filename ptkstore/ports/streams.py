@@ -1,0 +1,112 @@
+"""Streams of the catalog and their windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.windows import Window, WindowId, WindowState
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stream's event time has come: all windows below `closed_before` are closed.
+
+    Blocks of windows below `retired_before` are retired from the start: spends on them may have been forgotten.
+    """
+
+    closed_before: int
+    reached: datetime
+    retired_before: int = 0
+
+
+class StreamsView(Protocol):
+    """Streams and how far each has come, for reading.
+
+    A stream is read with the policy that its journal holds, whatever somebody wrote into its row; with its row's policy
+    only while its journal holds none.
+    """
+
+    def get(self, name: str) -> Stream:
+        """`UnknownName` if there is none."""
+        ...
+
+    def all(self) -> tuple[Stream, ...]:
+        """By name."""
+        ...
+
+    def policy_in_row(self, name: str) -> Policy:
+        """The policy in the stream's own row, to compare with the journal's; it decides nothing."""
+        ...
+
+    def progress(self, name: str) -> Progress:
+        """How far the stream has come."""
+        ...
+
+    def knows_batch(self, name: str, batch_id: str) -> bool:
+        """Whether the batch was committed."""
+        ...
+
+    def tokens_for(self, window: WindowId) -> tuple[str, ...]:
+        """Tokens of all batches that may hold rows of the window, in order of arrival."""
+        ...
+
+
+class Streams(StreamsView, Protocol):
+    """Streams, their progress and the batches they took."""
+
+    def add(self, stream: Stream) -> bool:
+        """Create a stream, True if it is new; one that is equal, or grew from an equal one, stays.
+
+        Other content is `NameTaken`.
+        """
+        ...
+
+    def replace(self, stream: Stream) -> None:
+        """Write a stream that has grown; the caller holds the lock."""
+        ...
+
+    def lock(self, name: str) -> Stream:
+        """Like `get`; until the transaction ends nobody else passes here for this stream."""
+        ...
+
+    def advance(self, name: str, progress: Progress) -> None:
+        """Move forward; the caller holds the lock."""
+        ...
+
+    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:
+        """Commit a batch whose rows belong to windows from `closed_before` on."""
+        ...
+
+
+class WindowsView(Protocol):
+    """Windows that have closed, for reading."""
+
+    def get(self, window: WindowId) -> Window:
+        """`UnknownName` if it has not closed."""
+        ...
+
+    def of(self, stream: str) -> tuple[Window, ...]:
+        """All that ever closed, in order of time."""
+        ...
+
+
+class Windows(WindowsView, Protocol):
+    """Windows that have closed."""
+
+    def add(self, *windows: Window) -> None:
+        """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
+        ...
+
+    def set_state(self, window: WindowId, state: WindowState) -> None:
+        """The caller holds the stream's lock."""
+        ...
+
+    def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
+        """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time.
+
+        The caller holds the stream's lock.
+        """
+        ...

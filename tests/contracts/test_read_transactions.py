@@ -1,0 +1,159 @@
+"""Every read of a transaction that only reads, on SQLite and on a real PostgreSQL, where none of them may lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+import pytest
+
+from ptklib import HistoricalStatistics
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.application.create_team import create_team
+from ptkstore.application.evolve_stream import check_columns_are_stored
+from ptkstore.application.read_notices import notices_of
+from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import ColumnType
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import Conflict, UnknownName
+from ptkstore.ports.catalog import Begin, CatalogView, Read
+from ptkstore.ports.world import Clock
+from tests.contracts.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
+from tests.contracts.databases import OnPostgresql, OnSqlite
+
+READS: dict[str, tuple[Any, ...]] = {
+    "streams.get": (STREAM,),
+    "streams.all": (),
+    "streams.policy_in_row": (STREAM,),
+    "streams.progress": (STREAM,),
+    "streams.knows_batch": (STREAM, "a"),
+    "streams.tokens_for": (WindowId(STREAM, 0),),
+    "windows.get": (WindowId(STREAM, 0),),
+    "windows.of": (STREAM,),
+    "ledger.created": (STREAM,),
+    "ledger.filters": (STREAM,),
+    "ledger.blocks": (STREAM,),
+    "ledger.history": ("key",),
+    "ledger.histories": (["key"],),
+    "ledger.journal": (STREAM,),
+    "ledger.chain": (STREAM,),
+    "ledger.policies": (STREAM,),
+    "ptks.check_free": (PTK,),
+    "ptks.get": (PTK,),
+    "ptks.find": (),
+    "ptks.stream_of": (PTK,),
+    "ptks.ids_on": (STREAM,),
+    "ptks.informed": (ptk_spec(),),
+    "profiles.of": (["key"],),
+    "profiles.of_job": ("profile/a",),
+    "versions.get": (PTK, 1),
+    "versions.latest": (PTK,),
+    "versions.of": (PTK,),
+    "versions.of_jobs": (["train/a"],),
+    "versions.lineage": (PTK, WindowId(STREAM, 0)),
+    "versions.all": (),
+    "versions.draft_ids": (),
+    "evaluations.of": (PTK,),
+    "identities.teams": (),
+    "identities.token": ("id",),
+    "identities.tokens": (),
+    "identities.grants": (),
+    "audit.after": (0, 10),
+    "jobs.get": ("prepare/a",),
+    "jobs.due": (NOW, 10),
+    "jobs.busy": (NOW, NOW),
+    "jobs.find": (),
+    "jobs.prepared": (STREAM, 0, 2),
+    "jobs.unfinished": (STREAM, [JobKind.PREPARE], 0, 2),
+    "jobs.trainings": (PTK,),
+    "jobs.placed": (),
+    "operations.last_seen": (NOW,),
+    "operations.numbers": (NOW,),
+    "subscriptions.get": ("id",),
+    "subscriptions.many": (["id"],),
+    "subscriptions.of": (),
+    "subscriptions.dead_letters": ("id",),
+    "subscriptions.letters_of": (["id"],),
+    "subscriptions.missed": (["id"],),
+    "deliveries.positions": (["id"],),
+    "notices": (),
+    "notices_about": ("taxi", ["a"]),
+}
+"""Every method of `CatalogView` with what it may be asked."""
+
+
+def test_every_read_that_the_port_declares_is_tried() -> None:
+    declared = set[str]()
+    for name in (one for one in vars(CatalogView) if not one.startswith("_")):
+        member = vars(CatalogView)[name]
+        if isinstance(member, property):
+            kind = get_type_hints(member.fget)["return"]
+            declared |= {f"{name}.{one}" for one in vars(kind) if not one.startswith("_")}
+        else:
+            declared.add(name)
+    assert declared == set(READS)
+
+
+class ReadTransactionContract:
+    @pytest.mark.parametrize("begins", ["read", "read_one_moment"])
+    def test_every_read_works_without_the_right_to_write(self, catalog: SqlCatalog, begins: str) -> None:
+        with catalog.begin() as uow:
+            uow.streams.add(stream_named())
+            uow.commit()
+        read: Read = getattr(catalog, begins)
+        for name, asked in READS.items():
+            with read() as reading:
+                method: Callable[..., Any] = reading  # type: ignore[assignment]
+                for part in name.split("."):
+                    method = getattr(method, part)
+                with suppress(UnknownName):
+                    found = method(*asked)
+                    if isinstance(found, Iterator):
+                        list(found)
+
+    def test_there_is_nothing_to_commit(self, catalog: SqlCatalog) -> None:
+        with catalog.read() as reading:
+            assert reading.read_only
+            assert not hasattr(reading, "commit")
+            assert not hasattr(reading, "notify_owner")
+        with catalog.begin() as uow:
+            assert not uow.read_only
+
+    def test_a_ptk_of_a_column_that_is_new_is_looked_at_without_a_lock(self, catalog: SqlCatalog) -> None:
+        stream = stream_named()
+        grown = replace(stream, schema=stream.schema.with_column("tip", ColumnType.FLOAT64, 3.0, since=1))
+        with catalog.begin() as uow:
+            uow.streams.add(stream)
+            uow.commit()
+        add(catalog, job("prepare/a"))
+        with catalog.read_one_moment() as reading, pytest.raises(Conflict, match="a moment ago"):
+            check_columns_are_stored(reading, _of_tips(), grown)
+
+
+def _of_tips() -> PtkSpec:
+    estimator = HistoricalStatistics(
+        keys=["hour"], values=["tip"], domains={"hour": [1]}, bounds={"tip": (0.0, 1.0)}, epsilon=0.1
+    )
+    return replace(ptk_spec(), estimator=estimator.to_spec())
+
+
+class TestReadTransactionsOnSqlite(OnSqlite, ReadTransactionContract):
+    pass
+
+
+class TestReadTransactionsOnPostgreSQL(OnPostgresql, ReadTransactionContract):
+    pass
+
+
+def for_mypy_alone(begin: Begin, read: Read, clock: Clock) -> None:
+    """What mypy refuses: `warn_unused_ignores` fails `make check` once it accepts one of these."""
+    notices_of(begin=begin)  # type: ignore[arg-type]
+    create_team("taxi", begin=read, clock=clock)  # type: ignore[arg-type]
+    with read() as reading:
+        reading.commit()  # type: ignore[attr-defined]
+        reading.streams.lock(STREAM)  # type: ignore[attr-defined]
+        reading.jobs.of_window(WindowId(STREAM, 0), JobKind.PREPARE)  # type: ignore[attr-defined]
+    notices_of(begin=read)
