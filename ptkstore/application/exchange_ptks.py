@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from ptkstore.application.registering import (
     replace,
     tell_of_refusal,
 )
+from ptkstore.application.room_left import Room, room_left
 from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.audit import subject_of
@@ -53,11 +55,15 @@ class WantedPtk:
 class Admission:
     """Why some PTKs would be refused, by id in the order they were asked for; nothing is promised by what is missing.
 
-    `at_once` where what is wanted has room only after what goes has gone, so that it must come in one step.
+    `at_once` where what is wanted has room only after what goes has gone, so that it must come in one step. `room` is
+    what the team may still reserve once all that is not refused has come; None from a server that does not tell.
+    `returning` has the newest version, 0 for none, of each PTK whose name was deregistered and would come back.
     """
 
     refusals: Mapping[str, PtkStoreError]
     at_once: bool = False
+    room: Room | None = None
+    returning: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,15 @@ class _Decision:
     changed: tuple[PtkSpec, ...]
     gone: tuple[PtkSpec, ...]
     refusals: Mapping[str, PtkStoreError]
+
+    @property
+    def after(self) -> tuple[PtkSpec, ...]:
+        """The stream's PTKs once all that is not refused is done."""
+        there = dict(self.known)
+        for spec in self.gone:
+            del there[spec.ptk_id]
+        there |= {spec.ptk_id: spec for spec in self.changed if spec.ptk_id not in self.refusals}
+        return tuple(there.values())
 
 
 def admit_ptks(
@@ -90,9 +105,12 @@ def admit_ptks(
     with begin() as uow:
         owner = uow.streams.get(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
+        new = [spec.ptk_id for spec in decision.changed if spec.ptk_id not in decision.known]
+        back = _returning(uow, new)
+    room = room_left(team, decision.after, owner.policy)
     if decision.refusals:
-        return Admission(decision.refusals)
-    return Admission({}, at_once=not _fit_one_by_one(decision, owner.policy))
+        return Admission(decision.refusals, room=room, returning=back)
+    return Admission({}, not _fit_one_by_one(decision, owner.policy), room, back)
 
 
 def exchange_ptks(
@@ -160,6 +178,17 @@ def exchange_ptks(
 
 _MOST_ONE_BY_ONE = 20
 """So many plans are looked at for the sake of telling; a plan takes up to some tenths of a second."""
+
+
+def _returning(uow: CatalogView, ptk_ids: Iterable[str]) -> dict[str, int]:
+    """The newest version, 0 for none, of those of these PTKs whose name was used before."""
+    found = {}
+    for ptk_id in ptk_ids:
+        with suppress(UnknownName):
+            uow.ptks.stream_of(ptk_id)
+            latest = uow.versions.latest(ptk_id)
+            found[ptk_id] = 0 if latest is None else latest.number
+    return found
 
 
 def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> tuple[str, ...]:

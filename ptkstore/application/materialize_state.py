@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,13 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import servings_of
 from ptkstore.domain.serving import Serving
 from ptkstore.domain.snapshots import Version, event_time_of, window_end_of
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.features import FeatureStore, PublishedState
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock, Steps
+
+_AT_ONCE = 50
 
 
 def materialize_state(
@@ -31,7 +33,7 @@ def materialize_state(
 
     A deregistered PTK shows nothing any more: its views are taken away here, by a job, so that no crash leaves them.
     Its subscribers still hear of what the lake got. Where no version is new, the shown one is written again: its rows
-    may have been lost (`materialize_ptk`).
+    may have been lost (`materialize_ptk`), or its PTK was registered again.
     """
     ptk_id = str(job.ptk_id)
     with begin() as uow:
@@ -43,21 +45,38 @@ def materialize_state(
         features.withdraw(ptk_id)
     elif version is not None:
         state = published_state(version, lake, spec.config)
-        features.stage(state)
+        features.stage(state, earlier=_earlier(version, spec.config, begin, lake))
         steps.reached("staged-online", job.id)
         features.flip(state)
         steps.reached("flipped", job.id)
     position = max(job.position, number)
     with begin() as uow:
-        # deregistered meanwhile: withdraw in another round
-        left = spec is not None and uow.ptks.lock(ptk_id) is None
+        # deregistered meanwhile: withdraw in another round; registered again meanwhile: show it again
+        changed = (spec is None) != (uow.ptks.lock(ptk_id) is None)
         held = uow.jobs.held(job)
         behind = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position > position
-        state_after = JobState.READY if behind or left else JobState.IDLE
+        state_after = JobState.READY if behind or changed else JobState.IDLE
         uow.jobs.save(replace(held, position=position, state=state_after, attempt=0))
-        uow.deliveries.wake(ptk_id, clock.now())
+        if position > job.position:  # else there is nothing to tell, and an attempt at it would fail
+            uow.deliveries.wake(ptk_id, clock.now())
         uow.commit()
     steps.reached("flip-committed", job.id)
+
+
+def _earlier(
+    version: Version, config: Mapping[str, Any], begin: Begin, lake: Lake
+) -> Iterator[PublishedState]:
+    """The versions before this one, oldest first; one that cannot be read is left out."""
+    after = 0
+    while True:
+        with begin() as uow:
+            some = uow.versions.of(version.ptk_id, after=after, until=version.number - 1, limit=_AT_ONCE)
+        if not some:
+            return
+        after = some[-1].number
+        for one in some:
+            with suppress(CorruptObject, UnknownName):
+                yield published_state(one, lake, config)
 
 
 def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> PublishedState:

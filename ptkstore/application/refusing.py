@@ -91,7 +91,7 @@ def _curved_room(
         return fits(Charge.pure(policy.accountant, Loss(epsilon_nano)))
 
     most = capacity.epsilon_nano
-    own, plain = Loss(_largest(of_its_own, most), delta), Loss(_largest(pure, most))
+    own, plain = Loss(largest(of_its_own, most), delta), Loss(largest(pure, most))
     told = f"{own} would fit with its kind of noise" if own.epsilon_nano else "no noise of its kind fits"
     if delta:
         told += f"; a pure {plain} would" if plain.epsilon_nano else "; no pure noise does"
@@ -123,7 +123,7 @@ def _least(fits: Callable[[int], bool], low: int, high: int) -> int | None:
     return high
 
 
-def _largest(fits: Callable[[int], bool], most: int) -> int:
+def largest(fits: Callable[[int], bool], most: int) -> int:
     """The largest nano-epsilon that fits, exact so that it may be asked for; 0 if the least loss does not."""
     least: int = LEAST_LOSS.epsilon_nano
     low, high = least - 1, most

@@ -8,7 +8,15 @@ from typing import Any
 from ptkstore.application.estimators import spec_of
 from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.formula_plans import with_facts
-from ptkstore.application.registering import add, check_room, is_same, remove, replace, tell_of_refusal
+from ptkstore.application.registering import (
+    add,
+    check_is_free,
+    check_room,
+    is_same,
+    remove,
+    replace,
+    tell_of_refusal,
+)
 from ptkstore.application.team_code import admit_team_code, keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
@@ -38,7 +46,8 @@ def register_ptk(
 ) -> str:
     """Register a PTK and return its id; those registered before it are not disturbed.
 
-    Who repeats a registration, because its answer was lost, gets the same answer.
+    Who repeats a registration, because its answer was lost, gets the same answer. A name that was deregistered comes
+    back on its own stream: versions are numbered on, and a state of the same model is continued.
 
     Raises
     ------
@@ -49,7 +58,7 @@ def register_ptk(
     NoSandbox
         It is team code, and cannot be run apart on this machine.
     NameTaken
-        The id was used before, for something else.
+        The id is registered for something else, or was used on another stream.
     OutcomeUnknown
         It is registered, and whether its code is kept is not known.
     """
@@ -72,18 +81,15 @@ def register_ptk(
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
+            check_is_free(
+                uow, ptk_id, owner
+            )  # before room is asked for: a name that is taken has none anywhere
             features.check_names(ptk_id, columns_of(spec))
-            _add(uow, spec, others, owner, clock)
+            _check_policy(uow, spec, others, owner, clock)
+            add(uow, spec, owner, clock)
             uow.commit()
     keep_bundle(ptk_id, bundle, bundles)
     return ptk_id
-
-
-def _add(uow: UnitOfWork, spec: PtkSpec, others: tuple[PtkSpec, ...], owner: Stream, clock: Clock) -> None:
-    # else its name is taken, and no room is asked for
-    if all(other.ptk_id != spec.ptk_id for other in others):
-        _check_policy(uow, spec, others, owner, clock)
-    add(uow, spec, owner, clock)
 
 
 def update_ptk(

@@ -58,8 +58,11 @@ def _refused(ptk_id: str, owner: Stream) -> str:
 
 
 def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
-    """`NameTaken` if the id was ever used, other than by versions of the same stream that a recovery took over."""
-    uow.ptks.check_free(ptk_id)
+    """`NameTaken` if the id is registered, or was used on another stream.
+
+    A name that was deregistered, or whose versions a recovery took over, may be registered on its own stream again.
+    """
+    uow.ptks.check_free(ptk_id, owner.name)
     latest = uow.versions.latest(ptk_id)
     if latest is not None and (stream := trained_on(latest.content)) != owner.name:
         raise NameTaken(
@@ -74,9 +77,15 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     uow.ptks.add(spec)
     _tell_of_profile(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
-        uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))
-    if uow.versions.latest(spec.ptk_id) is not None:  # taken over from the lake by a recovery
+        uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
+    latest, placed = (
+        uow.versions.latest(spec.ptk_id),
+        uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position,
+    )
+    if latest is not None and latest.number > placed:  # taken over from the lake by a recovery
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
+    if placed:  # it was deregistered: its newest version is served again
+        uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
 
 
 def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:

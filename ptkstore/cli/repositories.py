@@ -37,7 +37,10 @@ Url = Annotated[
     ),
 ]
 Prune = Annotated[
-    bool, typer.Option("--prune", help="Deregister the team's PTKs that are not declared, for good.")
+    bool,
+    typer.Option(
+        "--prune", help="Deregister the team's PTKs that are not declared; declared again, they come back."
+    ),
 ]
 _MARKS = {
     "register": "[green]+ register[/]",
@@ -77,6 +80,8 @@ def plan(
         staying = () if prune else store.undeclared(repository)
     _show(repository, (*changes, *staying), as_json=as_json)
     if not as_json and (changes or staying):
+        for line in _rooms(changes):
+            console.print(one_line(line), highlight=False, soft_wrap=True)
         console.print(_summary((*changes, *staying)), highlight=False)
     if not all(change.acceptable for change in changes):
         raise typer.Exit(REFUSED)
@@ -118,7 +123,9 @@ def destroy(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken.
+    """Deregister all PTKs of the repository's team; their versions stay in the lake.
+
+    Declaring a PTK again and applying that brings it back under the next version.
 
     The team is read from team.toml; what the repository declares is not.
     """
@@ -134,7 +141,7 @@ def _confirm(names: Sequence[str]) -> None:
     """Ask on the terminal whether these PTKs are to go; `Refused` where nobody says yes."""
     if not names:
         return
-    told = f"--prune deregisters {', '.join(names)}; a name that is gone stays taken"
+    told = f"--prune deregisters {', '.join(names)}; declaring a PTK again brings it back"
     if not sys.stdin.isatty():
         raise Refused(
             f"{told}. Nobody can be asked without a terminal: say --yes to do it; nothing was changed"
@@ -163,6 +170,8 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
         for one in change.changes:
             told = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
             console.print(f"    {one_line(told)}", highlight=False, soft_wrap=True)
+        if change.returns is not None:
+            console.print(f"    {_returning(change.returns)}", highlight=False, soft_wrap=True)
         if change.refused is not None:
             console.print(f"    [bold red]refused[/], {one_line(change.refused)}", highlight=False)
         elif about := [text for text in (_whose(change), _checked(change)) if text]:
@@ -182,6 +191,25 @@ def _summary(changes: Sequence[Change]) -> str:
     if refused := sum(not change.acceptable for change in changes):
         told.append(f"{refused} of them refused or failed")
     return ", ".join(told)
+
+
+def _rooms(changes: Sequence[Change]) -> list[str]:
+    """What the plan leaves on each stream."""
+    rooms = {change.stream: change.room for change in changes if change.room is not None}
+    verb = "without what is refused" if not all(change.acceptable for change in changes) else "after this"
+    return [
+        f"room left on {stream} {verb}: epsilon {room.epsilon:g}, delta {room.delta:g} a window, of epsilon "
+        f"{room.capacity_epsilon:g}, delta {room.capacity_delta:g}"
+        f"{f' of context {room.context}' if room.context else ''} (accountant {room.accountant})"
+        for stream, room in sorted(rooms.items())
+    ]
+
+
+def _returning(version: int) -> str:
+    """What becomes of the versions of a name that was deregistered."""
+    if not version:
+        return "comes back: its name was deregistered before"
+    return f"comes back: its versions continue after v{version}; the state continues if the estimator is the same"
 
 
 def _value(value: Any) -> str:

@@ -130,9 +130,9 @@ To try it out, with a stream that has the columns this example reads:
     ptk work
     ptk lookup {team}.speed_by_hour hour=8
 
-`--prune` also deregisters the team's PTKs that are not declared any more; their names stay taken. `ptk apply --prune`
-asks before it does so. A workflow cannot be asked: it says `ptk apply . --prune --yes`. `PTK_URL` and `PTK_TOKEN` let
-both commands work on a store behind HTTP.
+`--prune` also deregisters the team's PTKs that are not declared any more. `ptk apply --prune` asks before it does so.
+A PTK that is declared again comes back, and its versions continue. A workflow cannot be asked: it says
+`ptk apply . --prune --yes`. `PTK_URL` and `PTK_TOKEN` let both commands work on a store behind HTTP.
 """
 
 _CI: Final = """\

@@ -52,9 +52,12 @@ class Sharing:
         return self._context_of(ptk_id)
 
     def _context_of(self, ptk_id: str) -> str:
+        return self.line_of_team(team_of(ptk_id))
+
+    def line_of_team(self, team: str) -> str:
+        """The line that a team's PTKs without a share of their own pay from; `Refused` as `line_of` raises it."""
         if not self.contexts:
             return COMMON
-        team = team_of(ptk_id)
         for name, teams in self.contexts:
             if team in teams:
                 return context_line(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -59,8 +59,12 @@ class FeatureStore(Protocol):
         """`InvalidRequest` unless every table and column (by table) has a name that can be served."""
         ...
 
-    def stage(self, state: PublishedState) -> None:
-        """Write all rows of a version where no reader looks yet; repeatable."""
+    def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
+        """Write all rows of a version where no reader looks yet; repeatable.
+
+        `earlier` are the versions before, oldest first. They are read only if no version is served, as after
+        `withdraw`: joins in time then answer from them, and lookups do not.
+        """
         ...
 
     def flip(self, state: PublishedState) -> None:

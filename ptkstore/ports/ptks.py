@@ -15,8 +15,8 @@ from ptkstore.domain.windows import WindowId
 class PtksView(Protocol):
     """Registered PTKs, each with what its profile says today, for reading."""
 
-    def check_free(self, ptk_id: str) -> None:
-        """`NameTaken`, as `add` raises it, if the id was ever used; for reading."""
+    def check_free(self, ptk_id: str, stream: str) -> None:
+        """`NameTaken` if the id is registered, or was deregistered on another stream."""
         ...
 
     def get(self, ptk_id: str) -> PtkSpec:
@@ -47,7 +47,7 @@ class Ptks(PtksView, Protocol):
     """Registered PTKs, each with what its profile says today."""
 
     def add(self, spec: PtkSpec) -> None:
-        """Register; `NameTaken` if the id exists."""
+        """Register, or register again on the stream it was deregistered from; `NameTaken` as `check_free` raises it."""
         ...
 
     def replace(self, spec: PtkSpec) -> None:

@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from ptkstore.ports.team_code import Examined
     from ptkstore.wiring import Service
 
+
+@dataclass(frozen=True)
+class RoomLeft:
+    """The largest loss per window that one more PTK of the team fits with on a stream, once a plan is applied.
+
+    The capacity is that of the team's budget in each block: of its context, where the stream keeps one per context.
+    """
+
+    epsilon: float
+    delta: float
+    capacity_epsilon: float
+    capacity_delta: float
+    accountant: str
+    context: str = ""
+
+
 Tell = Callable[[str], None]
 """Is told in a few words what is done next, where that takes a while."""
 
@@ -34,7 +50,8 @@ class Change:
     `refused` is the code of the error that `apply` would end with, None where it would not. `checks` says how a new or
     changed PTK did on synthetic rows: `passed`, `partly` (none failed, and some were left out, as they take too long),
     `failed` or `not-run`; None where nothing was checked. `reason` tells more of either.
-    `changes` names the fields that an update changes.
+    `changes` names the fields that an update changes. `returns` is the newest version, 0 for none, of a PTK whose name
+    was deregistered and comes back. `room` is what the whole plan leaves on the stream; None where nobody can tell.
     """
 
     action: str
@@ -49,6 +66,8 @@ class Change:
     reason: str = ""
     stream: str = ""
     changes: tuple[FieldChange, ...] = ()
+    returns: int | None = None
+    room: RoomLeft | None = None
 
     @property
     def acceptable(self) -> bool:
@@ -71,9 +90,12 @@ def planned(
     declare are named as well.
     """
     step = _Step(service, repository, prune=prune)
-    refusals = dict(step.refusals)
-    for stream, admission in step.admissions():
+    refusals, rooms, returning = dict(step.refusals), dict[str, RoomLeft | None](), dict[str, int]()
+    for stream in step.streams:
+        admission = step.admission(stream)
         refusals |= step.advised(stream, admission)
+        rooms[stream] = _room(admission)
+        returning |= admission.returning
     todo = [
         c for c, _ in step.compared if c.action != "keep" and c.bundle is None and c.ptk_id not in refusals
     ]
@@ -88,7 +110,10 @@ def planned(
         else:
             tell(f"checking {change.ptk_id} on synthetic rows")
             changes.append(_checked(service, change, repository, ptk, checks, audit=audit))
-    return (*changes, *step.removals)
+    return tuple(
+        replace(one, returns=returning.get(one.ptk_id), room=rooms.get(one.stream))
+        for one in (*changes, *step.removals)
+    )
 
 
 def undeclared(service: Service, repository: Repository) -> tuple[Change, ...]:
@@ -181,6 +206,12 @@ class _Step:
         """What each stream says of the changes on it."""
         return [(stream, self.admission(stream)) for stream in self._wanted()]
 
+    @property
+    def streams(self) -> Sequence[str]:
+        """The streams that a plan is about, those with nothing to change among them."""
+        about = [*(change for change, _ in self.compared), *self.removals]
+        return sorted({change.stream for change in about} & set(self._policies) | set(self._wanted()))
+
     def admission(self, stream: str) -> Admission:
         """What a stream says of the changes on it."""
         return self._admission(stream, self._leaving(stream, self._prune))
@@ -213,7 +244,7 @@ class _Step:
         )
 
     def _admission(self, stream: str, leaving: Sequence[str]) -> Admission:
-        wanted, team = self._wanted()[stream], self._repository.team
+        wanted, team = self._wanted().get(stream, []), self._repository.team
         try:
             return self._service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=leaving)
         except (NotAllowed, UnknownName) as error:
@@ -267,6 +298,15 @@ class _Step:
             stream=ptk.stream,
             changes=changes,
         )
+
+
+def _room(admission: Admission) -> RoomLeft | None:
+    if (room := admission.room) is None:
+        return None
+    left, capacity = room.left, room.capacity
+    return RoomLeft(
+        left.epsilon, left.delta, capacity.epsilon, capacity.delta, room.accountant.value, room.context
+    )
 
 
 def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]:

@@ -88,11 +88,32 @@ class Refusal(Wire):
     detail: str
 
 
+class RoomOut(Wire):
+    """What the caller's team may still reserve in each block once all that is not refused has come.
+
+    `left` is the largest loss that one more PTK of the team fits with, `capacity` what the team's budget may lose.
+    """
+
+    capacity: Loss
+    left: Loss
+    accountant: str
+    context: Annotated[str, Field(description="whose budget it is; empty where all teams share one")]
+
+
+class Returning(Wire):
+    """A PTK whose name was deregistered and comes back, with its newest version, 0 for none."""
+
+    ptk_id: str
+    version: int
+
+
 class AdmissionOut(Wire):
     """What would be refused; `at_once` where there is room only if what goes and what comes is exchanged."""
 
     refusals: list[Refusal]
     at_once: bool
+    room: RoomOut | None
+    returning: list[Returning]
 
 
 class Exchanged(Wire):

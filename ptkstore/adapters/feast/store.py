@@ -67,14 +67,19 @@ class FeastFeatureStore:
             for name in names:
                 checked_column(view, name)
 
-    def stage(self, state: PublishedState) -> None:
+    def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
         """Write all rows of a version where no reader looks yet; repeatable; no effect if a newer is served.
+
+        Where no version is served, the history begins with the `earlier` ones.
 
         Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer, `Conflict` if
         another version came to be served meanwhile, `CorruptObject` if the history of the served one is damaged.
         """
         tables = view_tables(state)
         with self._sessions.use() as session:
+            views = [table.view for table in tables]
+            if all(flips.served_version(session, view) is None for view in views):
+                self._recall(session, views, earlier)
             for table in tables:
                 served = flips.served_version(session, table.view)
                 if served is None or served <= state.version:
@@ -186,6 +191,14 @@ class FeastFeatureStore:
         if (serving := _serving(state, table.view)) is not None:
             filled.stage(session, table, state.version, serving, state.as_of, self._history)
 
+    def _recall(self, session: Session, views: Sequence[str], earlier: Iterable[PublishedState]) -> None:
+        """Write the history of versions that lookups never see; one that cannot be served is left out."""
+        for state in earlier:
+            with suppress(SchemaMismatch):
+                for table in view_tables(state):
+                    if table.view in views and not self._history.path(table.view, state.version).exists():
+                        self._write_history(session, table, state, None)
+
     def _write_history(
         self, session: Session, table: ViewTable, state: PublishedState, served: int | None
     ) -> bool:
@@ -194,7 +207,10 @@ class FeastFeatureStore:
         False if a newer version is served by then; `Conflict` if this one would go on from another one.
         """
         after = served
-        if served == state.version:
+        if served is None:  # the newest of those that were recalled, if any
+            older = (number for number in self._history.versions(table.view) if number < state.version)
+            after = max(older, default=None)
+        elif served == state.version:
             after = flips.version_before(session, table.view, served)
         try:
             with (

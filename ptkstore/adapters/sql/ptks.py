@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, union, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, union, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -32,9 +32,12 @@ class SqlPtks:
         self._connection, self._profiles = connection, profiles
 
     def add(self, spec: PtkSpec) -> None:
-        """Register; an id is never used again for another PTK, so that its versions stay one history."""
-        query = select(t.ptks.c.active).where(t.ptks.c.ptk_id == spec.ptk_id).with_for_update()
-        _check_is_free(spec.ptk_id, self._connection.execute(query).scalar_one_or_none())
+        """Register; an id stays with its stream, so that its versions stay one history."""
+        before = self._connection.execute(_used(spec.ptk_id).with_for_update()).one_or_none()
+        _check_is_free(spec.ptk_id, spec.stream, before)
+        if before is not None:
+            self._write(spec, active=1)
+            return
         try:
             self._connection.execute(
                 insert(t.ptks).values(
@@ -49,18 +52,17 @@ class SqlPtks:
         except IntegrityError:
             raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
 
-    def check_free(self, ptk_id: str) -> None:
-        """`NameTaken` if the id was ever used; for reading."""
-        query = select(t.ptks.c.active).where(t.ptks.c.ptk_id == ptk_id)
-        _check_is_free(ptk_id, self._connection.execute(query).scalar_one_or_none())
+    def check_free(self, ptk_id: str, stream: str) -> None:
+        """`NameTaken` if the id is registered, or belongs to another stream; for reading."""
+        _check_is_free(ptk_id, stream, self._connection.execute(_used(ptk_id)).one_or_none())
 
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
-        self._connection.execute(
-            update(t.ptks)
-            .where(t.ptks.c.ptk_id == spec.ptk_id)
-            .values(content=ptk_text(spec), own_code=_own_code(spec))
-        )
+        self._write(spec)
+
+    def _write(self, spec: PtkSpec, **more: int) -> None:
+        values = {"content": ptk_text(spec), "own_code": _own_code(spec), **more}
+        self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id).values(values))
 
     def remove(self, ptk_id: str) -> None:
         """Deregister; published versions stay."""
@@ -121,12 +123,19 @@ def _own_code(spec: PtkSpec) -> int:
     return int(spec.family == TEAM_CODE)
 
 
-def _check_is_free(ptk_id: str, active: int | None) -> None:
-    if active:
+def _used(ptk_id: str) -> Select[tuple[int, str]]:
+    return select(t.ptks.c.active, t.ptks.c.stream).where(t.ptks.c.ptk_id == ptk_id)
+
+
+def _check_is_free(ptk_id: str, stream: str, before: Row[tuple[int, str]] | None) -> None:
+    if before is None:
+        return
+    if before.active:
         raise NameTaken(f"PTK {ptk_id!r} is registered already")
-    if active is not None:
+    if before.stream != stream:
         raise NameTaken(
-            f"PTK {ptk_id!r} was deregistered; its published versions keep the name, choose another"
+            f"PTK {ptk_id!r} was deregistered on stream {before.stream!r}, and its versions keep the name: "
+            "register it there again, or choose another name"
         )
 
 

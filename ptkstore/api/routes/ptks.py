@@ -17,6 +17,7 @@ from ptkstore.application.authorize import Named
 from ptkstore.application.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
 from ptkstore.errors import NotAllowed
+from ptkstore.sdk.admissions import admission_document
 from ptkstore.sdk.documents import ptk_document
 from ptkstore.sdk.profiles import profile_document
 from ptkstore.sdk.telling import training_document
@@ -95,13 +96,7 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
     """
     team, wanted = caller.principal.team, _wanted(body)
     found = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
-    return {
-        "refusals": [
-            {"ptk_id": ptk_id, "code": error.code, "detail": str(error)}
-            for ptk_id, error in found.refusals.items()
-        ],
-        "at_once": found.at_once,
-    }
+    return admission_document(found)
 
 
 @resource.route(
@@ -189,7 +184,7 @@ def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, An
 def deregister_ptk(ptk_id: PtkName, caller: WhoAsks) -> None:
     """Stop training a PTK and take its views away.
 
-    Its published versions stay in the lake, and its name is not used again.
+    Its published versions stay in the lake. Registering its name again on the same stream brings it back.
     """
     caller.service.deregister_ptk(ptk_id)
 

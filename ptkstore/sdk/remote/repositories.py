@@ -13,6 +13,7 @@ from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
 from ptkstore.domain.bundles import sha256_of
 from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
+from ptkstore.sdk.admissions import admission_of
 from ptkstore.sdk.remote.errors import error_of
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 from ptkstore.wire.base import EXCHANGE_BYTES_MAX, LIST_MAX
@@ -29,7 +30,8 @@ class RemoteRepositories:
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:
         """What would be refused of a team's PTKs; reading, which may be repeated."""
-        return read(self._ask(stream, "admission", wanted, leaving), admission_of)
+        answer = self._ask(stream, "admission", wanted, leaving)
+        return read(answer, lambda document: admission_of(document, error_of))
 
     def exchange_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
@@ -106,9 +108,3 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
             f"this has {len(body)}: declare a part of it, apply that, and declare the others afterwards"
         )
     return body
-
-
-def admission_of(document: Mapping[str, Any]) -> Admission:
-    """What is told of an admission, with the errors that would come."""
-    refusals = {str(one["ptk_id"]): error_of(400, dict(one)) for one in document["refusals"]}
-    return Admission(refusals, bool(document["at_once"]))

@@ -72,11 +72,14 @@ def test_what_comes_while_it_is_asked_for_takes_no_name(
     assert names(either) == ["taxi.a"]
 
 
-def test_a_name_that_was_taken_before_is_refused(either: World) -> None:
-    either.register("a")
-    either.service.deregister_ptk("taxi.a")
-    with pytest.raises(NameTaken):
-        either.service.exchange_ptks(**ASKED, wanted=[wanted("a")])
+def test_a_name_of_another_stream_is_refused(either: World) -> None:
+    either.stream("bikes")
+    either.register("a", stream="bikes")
+    for says in ("registered already", "deregistered on stream 'bikes'"):
+        with pytest.raises(NameTaken, match=says):
+            either.service.exchange_ptks(**ASKED, wanted=[wanted("a")])
+        if says == "registered already":
+            either.service.deregister_ptk("taxi.a")
 
 
 # who is refused

@@ -24,7 +24,7 @@ def published(world: World) -> World:
 def test_the_newest_version_is_written_again_and_nobody_is_told_twice(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:
-    _, secret = published.service.subscribe_to_ptk(PTK, webhook_receiver.endpoint())
+    subscription, secret = published.service.subscribe_to_ptk(PTK, webhook_receiver.endpoint())
     webhook_receiver.trust(secret)
     published.views.shown.clear()
     published.views.staged.clear()
@@ -36,8 +36,11 @@ def test_the_newest_version_is_written_again_and_nobody_is_told_twice(
     flip = published.cursor(JobKind.FLIP, PTK)
     assert (flip.position, flip.state) == (2, JobState.IDLE)
     assert not webhook_receiver.accepted
+    assert published.cursor(JobKind.NOTIFY, subscription.id).state is JobState.IDLE  # nothing was tried
     published.publish(2)
     assert published.views.shown == {PTK: 3}
+    published.work("notify")
+    assert [call.message["data"]["version"] for call in webhook_receiver.accepted if call.message] == [3]
 
 
 def test_what_has_no_version_cannot_be_written(world: World) -> None:

@@ -141,16 +141,13 @@ def test_who_repeats_a_registration_gets_the_same_answer_and_changes_nothing(wor
         assert len(uow.jobs.find(ptk_id="taxi.speed")) == 2
 
 
-def test_a_name_is_used_once_for_ever(world: World) -> None:
+def test_a_name_that_is_registered_is_taken(world: World) -> None:
     world.register()
     with pytest.raises(NameTaken):
         world.register(epsilon=0.2)
     with pytest.raises(NameTaken):
         world.register(epsilon=0.99)  # not that there is no room
     assert world.notices() == []
-    world.service.deregister_ptk("taxi.speed")
-    with pytest.raises(NameTaken, match="deregistered"):
-        world.register()
 
 
 @pytest.mark.parametrize("taken", [0.1, 0.1234567, 0.123456789, 0.999999])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -194,11 +194,14 @@ class SeenViews:
     def __init__(self) -> None:
         self.shown: dict[str, int] = {}
         self.staged: list[tuple[str, int]] = []
+        self.recalled: list[tuple[str, int]] = []
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
         """Any name will do here; the room of Feast tests which do there."""
 
-    def stage(self, state: PublishedState) -> None:
+    def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
+        if state.ptk_id not in self.shown:
+            self.recalled += [(one.ptk_id, one.version) for one in earlier]
         self.staged.append((state.ptk_id, state.version))
 
     def flip(self, state: PublishedState) -> None:

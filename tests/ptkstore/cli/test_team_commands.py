@@ -188,6 +188,16 @@ def test_a_plan_shows_each_field_that_changes_what_stays_and_a_summary(line: Lin
         {"field": "bounds.speed[1]", "before": 60.0, "after": 90.0},
         {"field": "target", "before": 0.1, "after": 0.2},
     ]
+    left = "room left on taxi after this: epsilon 0.9, delta 0 a window, of epsilon 1, delta 0 (accountant renyi)"
+    assert told[-2] == left
+    assert row["room"] == {
+        "epsilon": 0.9,
+        "delta": 0.0,
+        "capacity_epsilon": 1.0,
+        "capacity_delta": 0.0,
+        "accountant": "renyi",
+        "context": "",
+    }
     (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
     told = line.run("plan", str(folder), "--skip-audit").stdout.splitlines()
     assert any(text.startswith("! stays taxi.speed_by_hour  reserves epsilon 0.1") for text in told)
@@ -198,6 +208,19 @@ def test_a_plan_shows_each_field_that_changes_what_stays_and_a_summary(line: Lin
         ("stay", "taxi.speed_by_hour", "taxi"),
     ]
     assert (old["epsilon"], old["epsilon_before"], old["changes"]) == (0.1, 0.1, [])
+
+
+def test_what_was_pruned_by_mistake_comes_back(line: Line, tmp_path: Path) -> None:
+    folder = begun(line, tmp_path)
+    declared = (folder / "ptks.py").read_text()
+    (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
+    line.run("apply", str(folder), "--prune", "--yes")
+    (folder / "ptks.py").write_text(declared)
+    told = line.run("plan", str(folder), "--skip-audit").stdout.splitlines()
+    assert "    comes back: its name was deregistered before" in told
+    line.run("apply", str(folder), "--prune", "--yes")
+    assert [row["ptk"] for row in line.json("list")] == ["taxi.speed_by_hour"]
+    assert line.run("plan", str(folder)).stdout.splitlines()[-1] == "1 unchanged"
 
 
 def test_without_a_terminal_nothing_is_pruned_unless_yes_is_said(line: Line, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_own_code_finds_the_room_that_came_after_it_was_asked_for(
 def test_own_code_that_is_refused_for_good_is_not_sent(
     store: Store, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.register("trips")
+    world.register("trips", stream="bikes")
     world.service.deregister_ptk("taxi.trips")
     sent: list[bytes] = []
     monkeypatch.setattr(world.service, "put_bundle", lambda content, *_, **__: sent.append(content))
@@ -85,7 +85,7 @@ def test_a_stream_with_room_by_now_stays_as_it_was_where_another_still_refuses(
 def test_what_is_refused_for_good_is_refused_before_a_stream_that_may_have_room_is_asked_again(
     store: Store, world: World, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
-    world.register("b", 0.1, stream="bikes")
+    world.register("b", 0.1)  # of another stream
     world.service.deregister_ptk("taxi.b")
     admit = world.service.admit_ptks
 

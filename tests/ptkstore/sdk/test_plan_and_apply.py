@@ -17,6 +17,7 @@ from ptkstore.domain.identity import Action, Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.ports.team_code import Finding
 from ptkstore.sdk import PTK, Repository, Store, load_repository
+from ptkstore.sdk.repositories import RoomLeft
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
 from tests.team_code import Inspector, write_repository
@@ -233,12 +234,50 @@ def test_room_that_pruning_would_make_is_told_by_the_plan(store: Store) -> None:
     assert "--prune" not in change.reason
 
 
-def test_a_name_that_was_taken_is_told_by_the_plan(store: Store) -> None:
-    store.apply(declaring(speed("old", 0.1)))
+def test_a_name_of_another_stream_is_told_by_the_plan(store: Store, world: World) -> None:
+    world.stream("bikes", minimum_assurance=Assurance.ASSERTED)
+    store.apply(declaring(speed("old", 0.1, stream="bikes")))
     store.apply(declaring(), prune=True)
     code, reason = refusal(store, speed("old", 0.1))
     assert code == "name-taken"
-    assert "was deregistered" in reason
+    assert "was deregistered on stream 'bikes'" in reason
+
+
+def test_a_plan_tells_the_room_that_it_leaves_on_each_stream(store: Store, world: World) -> None:
+    world.stream("bikes", minimum_assurance=Assurance.ASSERTED, capacity_delta=1e-6)
+    store.apply(declaring(speed("a", 0.3), speed("b", 0.2)))
+    wanted = declaring(speed("a", 0.3), speed("c", 0.1), speed("d", 0.9, stream="bikes"), speed("e", 5.0))
+    changes = {change.ptk_id: change for change in store.plan(wanted, prune=True, audit=False)}
+    rooms = {ptk_id: (change.stream, change.room) for ptk_id, change in changes.items()}
+    taxi = RoomLeft(0.6, 0.0, 1.0, 0.0, "renyi")
+    assert changes["taxi.e"].refused == "ptk-rejected"
+    for ptk_id in ("taxi.a", "taxi.b", "taxi.c", "taxi.e"):
+        assert rooms[ptk_id] == ("taxi", taxi)
+    stream, bikes = rooms["taxi.d"]
+    assert stream == "bikes"
+    assert bikes is not None
+    assert (bikes.capacity_epsilon, bikes.capacity_delta, bikes.accountant) == (1.0, 1e-6, "renyi")
+    assert 0.1 <= bikes.epsilon < 0.2
+    (kept, _) = store.plan(declaring(speed("a", 0.3), speed("b", 0.2)))
+    assert kept.action == "keep"
+    assert kept.room is not None
+    assert kept.room.epsilon == 0.5
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2])
+def test_what_was_pruned_by_mistake_is_brought_back(store: Store, world: World, epsilon: float) -> None:
+    store.apply(declaring(speed("old", 0.1)))
+    for day in range(2):
+        world.publish(day)
+    store.apply(declaring(), prune=True)
+    (change,) = store.plan(declaring(speed("old", epsilon)), audit=False)
+    assert (change.action, change.returns, change.refused) == ("register", 2, None)
+    store.apply(declaring(speed("old", epsilon)))
+    (change,) = store.plan(declaring(speed("old", epsilon)))
+    assert (change.action, change.returns) == ("keep", None)
+    world.publish(2)
+    assert [one.number for one in world.service.versions("taxi.old")] == [1, 2, 3]
+    assert registered(world) == {"taxi.old": epsilon}
 
 
 @pytest.mark.parametrize("other", [{"stream": "bikes"}, {"every": "2d"}])
@@ -314,7 +353,9 @@ def test_an_admission_changes_nothing_and_leaves_no_trace(api: Api) -> None:
     asked = {"ptks": [wanted("new", 0.9)], "deregister": ["taxi.old"]}
     before = len(api.identity.audit_log())
     answer = client.post("/v1/streams/taxi/admission", json=asked)
-    assert answer.json() == {"refusals": [], "at_once": True}
+    whole = {"epsilon": "1", "delta": "0"}
+    room = {"capacity": whole, "left": {**whole, "epsilon": "0.1"}, "accountant": "renyi", "context": ""}
+    assert answer.json() == {"refusals": [], "at_once": True, "room": room, "returning": []}
     (told,) = client.post("/v1/streams/taxi/admission", json={"ptks": [wanted("new", 0.9)]}).json()[
         "refusals"
     ]

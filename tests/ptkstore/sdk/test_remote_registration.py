@@ -163,10 +163,10 @@ def asked_of(ptk: PTK) -> dict[str, Any]:
     }
 
 
-def test_a_name_that_keeps_old_versions_is_taken_after_a_lost_answer_too(
+def test_a_name_of_another_stream_is_taken_after_a_lost_answer_too(
     api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(store, speeds())
+    register(store, speeds(stream="other"))
     store.deregister_ptk(PTK_ID)
     lose(api, monkeypatch, times=1, instead=lambda: None)
     with pytest.raises(e.NameTaken, match="deregistered"):

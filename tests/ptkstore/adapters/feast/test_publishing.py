@@ -364,6 +364,29 @@ def test_a_withdrawn_ptk_leaves_nothing_and_its_name_can_begin_again(repo, store
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
 
 
+def test_a_withdrawn_ptk_that_comes_back_is_joined_in_time_with_all_its_versions(store, make, consumer, repo):
+    states = [make.state(version) for version in range(1, 4)]
+    make.publish(store, *states)
+    store.withdraw(PTK)
+    for _ in range(2):  # a crash in between leaves nothing to mend
+        store.stage(states[2], earlier=iter(states[:2]))
+    store.flip(states[2])
+    assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 3.0, "ptk_version": 3}]
+    with pytest.raises(UnknownName):
+        store.look_up([f"{VIEW}@v2:value"], [{"hour": 8}])
+    assert store._history.ends(VIEW, 3) == {number: make.day(number) for number in (1, 2, 3)}
+
+    def unread():
+        raise AssertionError("a version is served")
+        yield
+
+    store.stage(make.state(4), earlier=unread())
+    store.flip(make.state(4))
+    rows = [{"hour": 8, "event_timestamp": make.day(day + 0.1).isoformat()} for day in range(5)]
+    found = consumer("historical", repo=str(repo), features=FEATURES[:1], rows=rows)
+    assert [row["value"] for row in found] == [None, 1.0, 2.0, 3.0, 4.0]
+
+
 @pytest.mark.parametrize("cache_ttl_seconds", [60], indirect=True)
 def test_versions_beyond_the_kept_ones_go_once_no_reader_can_name_them(repo, store, make, online_names):
     make.publish(store, *(make.state(version) for version in range(1, 7)))

@@ -170,7 +170,7 @@ def test_a_stream_is_kept_word_for_word_and_its_name_is_used_once(catalog: SqlCa
             uow.streams.progress("bikes")
 
 
-def test_a_ptk_id_is_never_used_for_a_second_ptk(catalog: SqlCatalog) -> None:
+def test_a_ptk_id_is_never_used_for_a_second_ptk_and_comes_back_to_its_stream(catalog: SqlCatalog) -> None:
     spec = ptk_spec()
     assert ptk_of(ptk_text(spec)) == spec
     with catalog.begin() as uow:
@@ -178,12 +178,18 @@ def test_a_ptk_id_is_never_used_for_a_second_ptk(catalog: SqlCatalog) -> None:
         with pytest.raises(NameTaken, match="registered already"):
             uow.ptks.add(spec)
         uow.ptks.remove(PTK)
-        with pytest.raises(NameTaken, match="deregistered"):
-            uow.ptks.add(spec)
         assert uow.ptks.lock(PTK) is None
         assert uow.ptks.find() == ()
         with pytest.raises(UnknownName):
             uow.ptks.get(PTK)
+        for stream in ("bikes", "x"):
+            with pytest.raises(NameTaken, match=f"deregistered on stream '{spec.stream}'"):
+                uow.ptks.add(replace(spec, stream=stream))
+            with pytest.raises(NameTaken, match="deregistered"):
+                uow.ptks.check_free(PTK, stream)
+        uow.ptks.check_free(PTK, spec.stream)
+        uow.ptks.add(replace(spec, target=0.9))
+        assert uow.ptks.get(PTK).target == 0.9
 
 
 def test_batches_belong_to_the_windows_that_were_open_when_they_came(catalog: SqlCatalog) -> None:
