@@ -8,6 +8,7 @@ from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -82,6 +83,11 @@ class Settings(BaseSettings):
         description="requests of one token that a process of the HTTP API takes per second, of a team twice as many; "
         "0: any number",
     )
+    api_public_url: str | None = Field(
+        None,
+        max_length=500,
+        description="where clients reach the HTTP API, https://host[:port][/path]: messages then name manifests there",
+    )
     api_event_streams: int = Field(200, ge=0, le=10_000, description="event streams that may be open at once")
 
     metrics_token: str | None = Field(
@@ -102,6 +108,13 @@ class Settings(BaseSettings):
     def _directory(cls, url: str | None) -> str | None:
         if url is not None and not _local_path(url):
             raise ValueError("keys lie in a directory with file locks: give a path or file:///path")
+        return url
+
+    @field_validator("api_public_url")
+    @classmethod
+    def _public_address(cls, url: str | None) -> str | None:
+        if url is not None and not _is_address(url):
+            raise ValueError("write https://host[:port][/path], without user, query or fragment")
         return url
 
     @field_validator("webhook_networks", mode="before")
@@ -228,6 +241,18 @@ def _local_path(url: str) -> str:
         path = rest.partition("?")[0].removeprefix("/").removeprefix("file:")
         return "" if path in ("", ":memory:") else path
     return rest if not separator or scheme in ("file", "local") else ""
+
+
+def _is_address(url: str) -> bool:
+    """Whether a URL is one that a token may be sent to: by https, or on this very machine."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.hostname and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:
+        return False
+    bare = not (parts.username or parts.password or parts.query or parts.fragment)
+    local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    return bool(whole and bare and (parts.scheme == "https" or local))
 
 
 def _masked(url: str) -> str:

@@ -123,7 +123,7 @@ class Feed:
     def _event(self, ptk_id: str, number: int) -> bytes:
         with self._service.read() as uow:
             version = uow.versions.get(ptk_id, number)
-        url = self._service.lake.manifest_url(ptk_id, number)
+        url = self._service.manifests.manifest_url(ptk_id, number)
         data: Any = event_of(version, url, version.elected_at)
         return f"id: {number}\nevent: {EVENT_TYPE}\ndata: {json.dumps(data)}\n\n".encode()
 

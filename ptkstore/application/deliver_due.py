@@ -15,12 +15,12 @@ from ptkstore.ports.messages import (
     STREAM_UNAVAILABLE,
     Courier,
     EventStreams,
+    ManifestAddresses,
     Message,
     NotDelivered,
     NotTried,
     Tried,
 )
-from ptkstore.ports.objects import Lake
 from ptkstore.ports.tracing import Traces
 from ptkstore.ports.world import Clock, Steps
 
@@ -46,7 +46,7 @@ class DueDeliveries:
         read: Read,
         clock: Clock,
         keys: KeyStore,
-        lake: Lake,
+        manifests: ManifestAddresses,
         courier: Courier,
         streams: EventStreams,
         steps: Steps,
@@ -59,7 +59,13 @@ class DueDeliveries:
 
         `say` logs for the administrator: what happened, to which job, and a fixed code.
         """
-        self._begin, self._read, self._clock, self._keys, self._lake = begin, read, clock, keys, lake
+        self._begin, self._read, self._clock, self._keys, self._manifests = (
+            begin,
+            read,
+            clock,
+            keys,
+            manifests,
+        )
         self._courier, self._streams, self._steps, self._traces = courier, streams, steps, traces
         self._lease, self._working, self._say = lease, working, say
         self._under_way: dict[str, Outgoing] = {}
@@ -155,7 +161,7 @@ class DueDeliveries:
         for job in jobs:
             self._steps.reached("claimed", job.id)
         with self._read() as uow:
-            planned = outgoing(jobs, uow, self._lake)
+            planned = outgoing(jobs, uow, self._manifests)
         messages: list[Message] = []
         sent: dict[str, Outgoing] = {}
         silent = False  # each look at a server of streams that does not answer takes seconds: one is enough

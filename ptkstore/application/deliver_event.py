@@ -31,6 +31,7 @@ from ptkstore.ports.messages import (
     FAILED,
     Delivered,
     EventStreams,
+    ManifestAddresses,
     Message,
     Messenger,
     NotDelivered,
@@ -38,7 +39,6 @@ from ptkstore.ports.messages import (
     Outcome,
     Tried,
 )
-from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock, Steps
 
 NO_SECRET = "no-secret"
@@ -80,7 +80,7 @@ def deliver_event(
     begin: Begin,
     clock: Clock,
     keys: KeyStore,
-    lake: Lake,
+    manifests: ManifestAddresses,
     messenger: Messenger,
     streams: EventStreams,
     steps: Steps,
@@ -92,7 +92,7 @@ def deliver_event(
     endpoint that is gone, or has failed for too long, is disabled: its versions wait until it is enabled again.
     """
     with begin() as uow:
-        planned = outgoing([job], uow, lake)
+        planned = outgoing([job], uow, manifests)
     for one in planned:
         tried: Tried
         if one.outcome is not None:
@@ -106,11 +106,11 @@ def deliver_event(
         steps.reached("notified", job.id)
 
 
-def outgoing(jobs: Sequence[Job], uow: CatalogView, lake: Lake) -> list[Outgoing]:
+def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses) -> list[Outgoing]:
     """What these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.letters_of(names)
-    roles, events = _Roles(uow), _Events(uow, lake)
+    roles, events = _Roles(uow), _Events(uow, manifests)
     found = []
     for job, name in zip(jobs, names, strict=True):
         subscription = subscriptions.get(name)
@@ -273,8 +273,8 @@ def _tell_owners(uow: UnitOfWork, subscription: Subscription, subject: str, code
 class _Events:
     """Bodies of messages; subscribers of one version share theirs."""
 
-    def __init__(self, uow: CatalogView, lake: Lake) -> None:
-        self._uow, self._lake = uow, lake
+    def __init__(self, uow: CatalogView, manifests: ManifestAddresses) -> None:
+        self._uow, self._manifests = uow, manifests
         self._versions: dict[tuple[str, int], Version] = {}
         self._plain: dict[tuple[str, int], bytes] = {}
 
@@ -293,7 +293,7 @@ class _Events:
         if key not in self._versions:
             self._versions[key] = self._uow.versions.get(*key)
         version = self._versions[key]
-        url = self._lake.manifest_url(version.ptk_id, version.number)
+        url = self._manifests.manifest_url(version.ptk_id, version.number)
         event = event_of(version, url, version.elected_at, missed=missed, redelivered=redelivered)
         return canonical_json(event).encode()
 

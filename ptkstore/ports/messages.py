@@ -126,3 +126,11 @@ class EventStreams(Protocol):
     def forget(self, key: str, message_id: str, number: int) -> None:
         """Let a message be appended once more, if it was; `Unavailable` if that cannot be."""
         ...
+
+
+class ManifestAddresses(Protocol):
+    """Where the reader of a message fetches the manifest that it tells of; a lake is one."""
+
+    def manifest_url(self, ptk_id: str, number: int) -> str:
+        """The address of a version's manifest."""
+        ...

@@ -25,11 +25,12 @@ from ptkstore.adapters.sandbox import (
 )
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.streams import RedisStreams
-from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
+from ptkstore.adapters.webhooks import ApiManifests, HttpCourier, HttpMessenger
 from ptkstore.adapters.world import SilentSteps, SystemClock
 from ptkstore.application.group_commit import GroupCommit
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.messages import ManifestAddresses
 from ptkstore.ports.schema import CatalogSchema
 from ptkstore.ports.tracing import Traces
 from ptkstore.ports.world import Clock, Steps
@@ -169,6 +170,12 @@ class Adapters:
     def courier(self) -> HttpCourier:
         """Signed webhooks, many at once."""
         return HttpCourier(self.messenger)
+
+    @property
+    def manifests(self) -> ManifestAddresses:
+        """Where messages send their readers: to the HTTP API if its public address is known, else to the lake."""
+        public_url = self.settings.api_public_url
+        return self.lake if public_url is None else ApiManifests(public_url)
 
     @cached_property
     def event_streams(self) -> RedisStreams:

@@ -96,7 +96,7 @@ class Subscribing(Adapters):
             read=self.read,
             clock=self.clock,
             keys=self.keys,
-            lake=self.lake,
+            manifests=self.manifests,
             courier=self.courier,
             streams=self.event_streams,
             steps=self.traced_steps,

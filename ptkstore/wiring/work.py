@@ -67,7 +67,11 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
 
     def deliver() -> None:
         deliver_event.deliver_event(
-            job, **always, lake=adapters.lake, messenger=adapters.messenger, streams=adapters.event_streams
+            job,
+            **always,
+            manifests=adapters.manifests,
+            messenger=adapters.messenger,
+            streams=adapters.event_streams,
         )
 
     work: dict[JobKind, Callable[[], None]] = {
