@@ -141,6 +141,19 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the tables whose keys, and so whose number of rows, are part of the release."""
         return ()
 
+    def released_domains(self) -> dict[str, dict[str, Any]]:
+        """Return, by table, the values that columns of keys and texts may have, as far as they are public.
+
+        Notes
+        -----
+        A service holds the states of a team's own class against it. By default these are the values of the keys that
+        are known without the data.
+        """
+        return {
+            table: {name: column.unique().to_pylist() for name, column in columns.items()}
+            for table, columns in self._key_columns().items()
+        }
+
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         """Return the key columns of each table as Arrow arrays, as far as they are known without the data."""
         return {}

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.base import DPEstimator, Release, Units
+from ptklib.declared import DeclaredValues
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.families import TEAM_CODE, trust_family
 from ptklib.inputs import InputTable
@@ -21,7 +22,8 @@ _ELSEWHERE = (
     "(Ptk.trusting, ptklib.team.state_of_own)"
 )
 
-_ROWS = "rows"
+_ROWS, _DOMAINS = "rows", "domains"
+_COMPONENT = re.compile(r"\w{1,200}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,62}", re.ASCII)
 
@@ -45,7 +47,8 @@ class TeamCode(DPEstimator):
     columns : sequence of str
         Columns of the stream that it reads.
     tables : mapping of name to {"keys": [...], "columns": [[name, type], ...]}
-        What it releases. A table may also say how many "rows" it always has.
+        What it releases. A table may also say how many "rows" it always has, and by "domains" which values its keys and
+        texts may have: {column: [value, ...]}, or {column: {"first": 0, "last": 23}} for integers.
     selected : sequence of str
         Tables whose keys, and so whose number of rows, are part of the release.
     synthetic : mapping of column to values or (low, high), optional
@@ -56,6 +59,8 @@ class TeamCode(DPEstimator):
         Column of the privacy unit, when the loss is towards all of a unit's rows.
     max_rows_per_unit : int
         How many those are at most.
+    noise_names : sequence of str, optional
+        The names that a release may give a noise variance for. None: described before there was this parameter.
 
     Notes
     -----
@@ -80,6 +85,7 @@ class TeamCode(DPEstimator):
         delta: Any = 0.0,
         unit: Any = None,
         max_rows_per_unit: Any = 1,
+        noise_names: Any = None,
     ) -> None:
         self.bundle = bundle
         self.code = code
@@ -93,6 +99,7 @@ class TeamCode(DPEstimator):
         self.delta = delta
         self.unit = unit
         self.max_rows_per_unit = max_rows_per_unit
+        self.noise_names = noise_names
 
     def declared_loss(self) -> PrivacyLoss:
         """Return what the owner asserts; it is charged as a loss known by (epsilon, delta) alone."""
@@ -110,7 +117,7 @@ class TeamCode(DPEstimator):
             raise InvalidParameterError("tables must name at least one table with its keys and columns")
         try:
             return {
-                check_name(name, "a table"): TableSchema.from_json(_without_rows(form))
+                check_name(name, "a table"): TableSchema.from_json(_schema_of(form))
                 for name, form in self.tables.items()
             }
         except CorruptStateError as error:
@@ -123,6 +130,34 @@ class TeamCode(DPEstimator):
             if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
                 raise InvalidParameterError(f"rows of table {name!r} must be a whole number of at least 1")
         return found
+
+    def declared_values(self) -> dict[str, dict[str, DeclaredValues]]:
+        """Return, by table, the columns whose values are declared, and which those are."""
+        schemas, found = self.table_schemas(), dict[str, dict[str, DeclaredValues]]()
+        for name, form in self.tables.items():
+            given = form.get(_DOMAINS, {})
+            if not isinstance(given, Mapping):
+                raise InvalidParameterError(f"domains of table {name!r} must map columns to their values")
+            kinds = {field.name: str(field.type) for field in schemas[name].schema}
+            if unknown := sorted(set(given) - set(kinds)):
+                raise InvalidParameterError(
+                    f"domains of table {name!r} name {unknown[0]!r}, which it has not"
+                )
+            found[name] = {
+                column: DeclaredValues(column, kinds[column], values) for column, values in given.items()
+            }
+        return found
+
+    def undeclared_columns(self) -> tuple[tuple[str, str], ...]:
+        """Return (table, column) of all texts, and of all integer keys, whose values are not declared."""
+        declared = self.declared_values()
+        return tuple(
+            (name, field.name)
+            for name, form in self.table_schemas().items()
+            for field in form.schema
+            if (str(field.type) == "string" or (str(field.type) == "int64" and field.name in form.keys))
+            and field.name not in declared[name]
+        )
 
     def released_keys(self) -> tuple[str, ...]:
         """Return the tables whose keys are part of the release."""
@@ -151,6 +186,12 @@ class TeamCode(DPEstimator):
             raise InvalidParameterError(f"selected names {unknown[0]!r}, which is no table")
         if both := sorted(set(self.released_keys()) & set(self.declared_rows())):
             raise InvalidParameterError(f"table {both[0]!r} is selected, so its number of rows is not fixed")
+        self.declared_values()
+        names = () if self.noise_names is None else self.noise_names
+        if not isinstance(names, list | tuple) or not all(
+            isinstance(name, str) and _COMPONENT.fullmatch(name) for name in names
+        ):
+            raise InvalidParameterError("noise_names must be a list of letters, digits and underscores")
         self.input_columns()
 
     def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -190,9 +231,11 @@ def state_of_own(state: ReleasedState, family: type[DPEstimator]) -> ReleasedSta
     return ReleasedState(state.tables, {**state.meta, **own.to_spec()}, is_read=True)
 
 
-def _without_rows(form: Any) -> Any:
+def _schema_of(form: Any) -> Any:
     return (
-        {name: value for name, value in form.items() if name != _ROWS} if isinstance(form, Mapping) else form
+        {name: value for name, value in form.items() if name not in (_ROWS, _DOMAINS)}
+        if isinstance(form, Mapping)
+        else form
     )
 
 

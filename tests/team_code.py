@@ -20,7 +20,13 @@ from ptkstore.ports.team_code import Examined, Finding
 from tests.lacking import without
 
 ROOMY = Limits(timeout_seconds=300.0, memory_bytes=4 << 30)
-HOURS = {"hours": {"keys": ["hour"], "columns": [["hour", "int64"], ["trips", "int64"]]}}
+HOURS = {
+    "hours": {
+        "keys": ["hour"],
+        "columns": [["hour", "int64"], ["trips", "int64"]],
+        "domains": {"hour": {"first": 0, "last": 23}},
+    }
+}
 GOOD = """\
 import numpy as np
 import pyarrow as pa
@@ -53,7 +59,13 @@ trips = PTK(
         train_dp=train_dp,
         eval=evaluate,
         columns=["hour"],
-        tables={"hours": {"keys": ["hour"], "columns": {"hour": "int64", "trips": "int64"}}},
+        tables={
+            "hours": {
+                "keys": ["hour"],
+                "columns": {"hour": "int64", "trips": "int64"},
+                "domains": {"hour": range(24)},
+            }
+        },
         synthetic={"hour": range(24)},
         epsilon=0.1,
     ),
@@ -75,6 +87,7 @@ def described(bundle: bytes, **changes: Any) -> Mapping[str, Any]:
         "tables": HOURS,
         "synthetic": {"hour": list(range(24))},
         "epsilon": 0.1,
+        "noise_names": [],
     }
     spec: Mapping[str, Any] = TeamCode(**{**fields, **changes}).to_spec()
     return spec
@@ -108,8 +121,10 @@ class Inspector:
         self.check()
         self.examined.append(estimator)
         params = estimator["params"]
-        names = ("columns", "tables", "selected", "epsilon", "delta", "unit", "max_rows_per_unit")
-        return Examined({name: params[name] for name in names} | self.said, self.findings)
+        names = ("columns", "selected", "epsilon", "delta", "unit", "max_rows_per_unit")
+        tables = {name: form.to_json() for name, form in TeamCode(**params).table_schemas().items()}
+        said = {name: params[name] for name in names} | {"tables": tables} | self.said
+        return Examined(said, self.findings)
 
 
 @cache

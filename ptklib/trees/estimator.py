@@ -268,6 +268,12 @@ class TreeFeaturizer(DPEstimator):
         model = self._model()
         return {tables.TREES: tables.known_columns(model.shape.n_trees, model.shape.depth)}
 
+    def released_domains(self) -> dict[str, dict[str, Any]]:
+        """Return the values of trees and nodes, and the features that nodes may look at, "" for a leaf."""
+        found = super().released_domains()[tables.TREES]
+        keys = {name: found[name] for name in self.table_schemas()[tables.TREES].keys}
+        return {tables.TREES: {**keys, tables.FEATURE: ["", *(f.name for f in self._features())]}}
+
     # Training
 
     def _empty(self) -> dict[str, Ints]:

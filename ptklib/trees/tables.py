@@ -15,8 +15,8 @@ from ptklib.trees.structure import Trees
 Floats = npt.NDArray[np.float64]
 
 TREES = "trees"
-_TREE, _NODE, _FEATURE, _THRESHOLD, _LEFT, _RIGHT = "tree", "node", "feature", "threshold", "left", "right"
-STRUCTURE = (_TREE, _NODE, _FEATURE, _THRESHOLD, _LEFT, _RIGHT)
+_TREE, _NODE, FEATURE, _THRESHOLD, _LEFT, _RIGHT = "tree", "node", "feature", "threshold", "left", "right"
+STRUCTURE = (_TREE, _NODE, FEATURE, _THRESHOLD, _LEFT, _RIGHT)
 NO_CHILD = -1
 
 
@@ -53,7 +53,7 @@ def to_table(trees: Trees, features: Sequence[Feature], columns: Mapping[str, Fl
         thresholds[tree, node] = feature.thresholds[trees.splits[tree, node] - 1]
     data = {
         **known_columns(n_trees, trees.depth),
-        _FEATURE: pa.array(names.reshape(-1).tolist(), type=pa.string()),
+        FEATURE: pa.array(names.reshape(-1).tolist(), type=pa.string()),
         _THRESHOLD: thresholds.reshape(-1),
         **{name: np.asarray(values, dtype=np.float64).reshape(-1) for name, values in columns.items()},
     }
@@ -69,7 +69,7 @@ def trees_of(table: Any, features: Sequence[Feature], n_trees: int) -> Trees:
         When a split is not at a public threshold of its feature.
     """
     n_inner = (len(table) // n_trees - 1) // 2
-    names = np.asarray(table.column(_FEATURE).to_pylist(), dtype=object).reshape(n_trees, -1)
+    names = np.asarray(table.column(FEATURE).to_pylist(), dtype=object).reshape(n_trees, -1)
     thresholds = table.column(_THRESHOLD).to_numpy().reshape(n_trees, -1)
     inner, at = names[:, :n_inner], thresholds[:, :n_inner]
     found, splits = np.full(inner.shape, -1, dtype=np.int64), np.ones(inner.shape, dtype=np.int64)

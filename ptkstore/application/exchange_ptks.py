@@ -23,7 +23,13 @@ from ptkstore.application.registering import (
     tell_of_refusal,
 )
 from ptkstore.application.room_left import Room, room_left
-from ptkstore.application.team_code import admit_team_code, check_assurance, keep_bundle, uploaded_bundle
+from ptkstore.application.team_code import (
+    admit_team_code,
+    check_assurance,
+    check_declared,
+    keep_bundle,
+    uploaded_bundle,
+)
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.bundles import bundle_of
@@ -261,6 +267,10 @@ def _described(
     if before is None:
         check_is_free(uow, ptk_id, owner)
     check_assurance(ptk_id, spec.estimator, owner.policy)
+    if (
+        before is None or before.estimator != spec.estimator
+    ):  # what was registered before there were domains goes on
+        check_declared(ptk_id, spec.estimator, owner.policy)
     return with_facts(uow, [uow.ptks.informed(spec)], owner.policy)[0]
 
 

@@ -143,6 +143,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "relation": policy.relation.value,
         "sharing": sharing_json(policy.sharing),
         "minimum_assurance": policy.minimum_assurance.value,
+        "asserted_text": policy.asserted_text,
         "retire_below": loss_json(policy.retire_below),
         "origin": policy.origin.isoformat(),
         "window_seconds": policy.window // timedelta(seconds=1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,12 +12,19 @@ from ptkstore.domain.serving import check_served_tables
 from ptkstore.domain.texts import check_texts
 from ptkstore.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from ptklib.team import TeamCode
+
 Tables = Mapping[str, pa.Table]
 Forms = Mapping[str, Mapping[str, Any]]
 
 
 class NotServable(ValueError):
     """A version with these tables could never be served. The message names tables and columns, never a value."""
+
+
+class UndeclaredValue(NotServable):
+    """A key or a text of a team's own code is none of those that were declared for its column."""
 
 
 def check_servable(tables: Tables, forms: Forms) -> None:
@@ -37,14 +44,20 @@ def check_servable(tables: Tables, forms: Forms) -> None:
             raise NotServable(f"table {name!r} has several rows for one value of {', '.join(keys)}")
 
 
-def check_own_code(tables: Tables, declared_rows: Mapping[str, int]) -> None:
-    """`NotServable` unless tables of own code have the declared numbers of rows, and texts that can be shown."""
+def check_own_code(tables: Tables, noise_variance: Mapping[str, float], code: TeamCode) -> None:
+    """`NotServable` unless what own code released is as it was declared, and its texts can be shown."""
+    rows, values = code.declared_rows(), code.declared_values()
     for name, table in tables.items():
-        if (wanted := declared_rows.get(name)) is not None and table.num_rows != wanted:
+        if (wanted := rows.get(name)) is not None and table.num_rows != wanted:
             raise NotServable(f"table {name!r} must have {wanted} rows, as declared")
         for column in table.column_names:
+            what = f"column {column!r} of table {name!r}"
             if pa.types.is_string(table.schema.field(column).type):
-                _check_texts(f"column {column!r} of table {name!r}", table.column(column))
+                _check_texts(what, table.column(column))
+            if column in values[name] and not values[name][column].hold(table.column(column)):
+                raise UndeclaredValue(f"{what} has a value that is not declared in its domain")
+    if code.noise_names is not None and not set(noise_variance) <= set(code.noise_names):
+        raise UndeclaredValue("the release names a noise variance that is not declared")
 
 
 def _has_equal_rows(keys: pa.Table) -> bool:

@@ -133,7 +133,8 @@ def admit_team_code(
     Raises
     ------
     PtkRejected
-        The stream accepts no asserted PTKs, or a check failed; the message says which, from synthetic rows.
+        The stream accepts no asserted PTKs, keys or texts are not declared, or a check failed on synthetic rows; the
+        message says which.
     NoSandbox
         It cannot be run apart on this machine.
     TooManyRequests
@@ -142,7 +143,10 @@ def admit_team_code(
     if bundle_of(estimator) is None:
         return None
     with begin() as uow:
-        check_assurance(ptk_id, estimator, uow.streams.get(stream).policy)
+        policy, others = uow.streams.get(stream).policy, uow.ptks.find(stream=stream)
+    check_assurance(ptk_id, estimator, policy)
+    if not any(one.ptk_id == ptk_id and one.estimator == estimator for one in others):
+        check_declared(ptk_id, estimator, policy)
     bundle = uploaded_bundle(ptk_id, estimator, bundles)
     assert bundle is not None
     unpack(bundle)
@@ -190,6 +194,34 @@ def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -
             f"{ptk_id}: assurance {assurance.value!r} is below the stream's least, "
             f"{policy.minimum_assurance.value!r}: a team's own code needs a stream that was created with "
             "--minimum-assurance asserted; this one takes families of the library only"
+        )
+
+
+def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
+    """`PtkRejected` if own code could release texts or keys that nobody declared, and the policy does not let it.
+
+    Numbers can carry texts as well: this keeps honest code from releasing them, and makes others work for it.
+    """
+    if bundle_of(estimator) is None or policy.asserted_text:
+        return
+    try:
+        code = estimator_from_spec(estimator)
+        code.declared_loss()
+        undeclared = code.undeclared_columns()
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    if undeclared:
+        named = ", ".join(f"{table}.{column}" for table, column in undeclared[:_SHOWN])
+        (_, first), more = undeclared[0], len(undeclared) - _SHOWN
+        raise PtkRejected(
+            f"{ptk_id}: own code releases numbers and declared values only on this stream, and {named}"
+            f"{f' and {more} more' if more > 0 else ''} are keys or texts without declared values. Declare them with "
+            f'the table, as in "domains": {{{first!r}: [...]}}; a class returns them from released_domains(). '
+            "The alternative is a stream whose policy has asserted_text"
+        )
+    if code.noise_names is None:
+        raise PtkRejected(
+            f"{ptk_id}: the declaration has no noise_names, so it is of an older ptkstore: install the present one"
         )
 
 

@@ -62,7 +62,13 @@ speed_by_hour = PTK(
 #         train_dp=train_dp,
 #         eval=evaluate,
 #         columns=["hour"],
-#         tables={{"hours": {{"keys": ["hour"], "columns": {{"hour": "int64", "trips": "int64"}}}}}},
+#         tables={{
+#             "hours": {{
+#                 "keys": ["hour"],
+#                 "columns": {{"hour": "int64", "trips": "int64"}},
+#                 "domains": {{"hour": HOURS}},  # all that a key or a text may be; numbers need none
+#             }}
+#         }},
 #         synthetic={{"hour": HOURS}},
 #         epsilon=0.1,
 #     ),

@@ -67,6 +67,9 @@ def create(
         float | None, typer.Option(help="Blocks without room for this epsilon retire.")
     ] = None,
     minimum_assurance: Annotated[str, typer.Option(help="The least assurance of accepted PTKs.")] = "library",
+    asserted_text: Annotated[
+        bool, typer.Option("--asserted-text", help="Let own code release texts and keys it did not declare.")
+    ] = False,
     closing: Annotated[str, typer.Option(help="Who closes windows: clock or operator.")] = "clock",
     home: Home = None,
     as_json: AsJson = False,
@@ -102,6 +105,7 @@ def create(
             reserve={name: _number(value) for name, value in _pairs(reserve)},
             retire_below=retire_below,
             minimum_assurance=minimum_assurance,
+            asserted_text=asserted_text,
             closing=closing,
         )
         if as_json:

@@ -152,5 +152,6 @@ def _summary(stream: Stream) -> dict[str, Any]:
         **_units(policy),
         "accountant": policy.accountant,
         "minimum_assurance": policy.minimum_assurance.value,
+        "asserted_text": policy.asserted_text,
         "closing": policy.closing.value,
     }

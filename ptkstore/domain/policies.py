@@ -61,7 +61,7 @@ def policy_json(policy: Policy) -> dict[str, Any]:
         "user_shards": policy.user_shards,
         "sharing": sharing_json(policy.sharing),
         "retire_below": _loss(policy.retire_below),
-        **_cell_json(policy.max_cell_bytes),
+        **_younger_fields(policy),
     }
 
 
@@ -93,12 +93,14 @@ def policy_of(c: Mapping[str, Any]) -> Policy:
         sharing=sharing_of(c["sharing"]),
         retire_below=Loss(*c["retire_below"]),
         max_cell_bytes=c.get("max_cell_bytes", USUAL_CELL_BYTES),
+        asserted_text=c.get("asserted_text", False),
     )
 
 
-def _cell_json(max_cell_bytes: int) -> dict[str, int]:
-    """Nothing for the usual bound, so that the text of such a policy stays what it was before there was one."""
-    return {} if max_cell_bytes == USUAL_CELL_BYTES else {"max_cell_bytes": max_cell_bytes}
+def _younger_fields(policy: Policy) -> dict[str, int | bool]:
+    """Fields that came later, where they differ from their default: the text of any other policy stays what it was."""
+    cells = {} if policy.max_cell_bytes == USUAL_CELL_BYTES else {"max_cell_bytes": policy.max_cell_bytes}
+    return {**cells, "asserted_text": True} if policy.asserted_text else {**cells}
 
 
 def _loss(loss: Loss) -> list[int]:

@@ -174,6 +174,8 @@ class Policy:
     older than `profile_max_age` windows; `test_share` of them are never trained on either.
 
     A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
+
+    With `asserted_text`, a PTK of a team's own code may release texts and join keys that it did not declare.
     """
 
     capacity: Loss
@@ -201,6 +203,7 @@ class Policy:
     attribute_values: tuple[str | int | bool, ...] = ()
     user_shards: int = 1
     max_cell_bytes: int = USUAL_CELL_BYTES
+    asserted_text: bool = False
 
     def __post_init__(self) -> None:
         checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
@@ -216,6 +219,8 @@ class Policy:
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= most:
                 raise InvalidRequest(f"{name} must be a whole number between 1 and {most}")
+        if type(self.asserted_text) is not bool:
+            raise InvalidRequest("asserted_text must be true or false")
         if self.rows_per_window > self.n_max:
             raise InvalidRequest("rows_per_window must lie between 1 and n_max")
         if max(self.lateness, self.future_skew) > LONGEST:

@@ -37,7 +37,7 @@ from ptkstore.errors import InvalidRequest
 Document = dict[str, Any]
 
 _SECOND = timedelta(seconds=1)
-_WHOLE = (
+_PLAIN = (
     "retention_windows",
     "n_max",
     "rows_per_window",
@@ -46,6 +46,7 @@ _WHOLE = (
     "max_rows_per_unit",
     "user_shards",
     "max_cell_bytes",
+    "asserted_text",
 )
 _CHOICES: dict[str, Callable[[str], Any]] = {
     "accountant": Accountant,
@@ -75,7 +76,7 @@ def stream_document(stream: Stream) -> Document:
         "origin": policy.origin.isoformat(),
         "lateness_seconds": policy.lateness / _SECOND,
         "future_skew_seconds": policy.future_skew / _SECOND,
-        **{name: getattr(policy, name) for name in _WHOLE},
+        **{name: getattr(policy, name) for name in _PLAIN},
         **{name: getattr(policy, name).value for name in _CHOICES},
         "unit_column": policy.unit_column,
         "block_by": {policy.attribute: list(policy.attribute_values)} if policy.attribute else {},
@@ -106,7 +107,7 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
         origin=time_of(document["origin"]),
         lateness=_span(document["lateness_seconds"]),
         future_skew=_span(document["future_skew_seconds"]),
-        **{name: document[name] for name in _WHOLE if name in document},
+        **{name: document[name] for name in _PLAIN if name in document},
         **{name: kind(document[name]) for name, kind in _CHOICES.items()},
         unit_column=document["unit_column"],
         attribute=attribute,

@@ -35,6 +35,8 @@ class TeamFunctions:
     tables : mapping
         Each table by name as ``{"keys": ["hour"], "columns": {"hour": "int64", "trips": "float64"}}``; types are
         int64, float64, string and bool. With ``"rows": 24`` a training that returns another number of rows fails.
+        ``"domains": {"hour": range(24)}`` declares which values keys and texts may have; a training that returns
+        another one fails. Streams that do not allow `asserted_text` want it for all of them.
     epsilon, delta : float
         What one training loses.
     config : mapping, optional
@@ -214,6 +216,7 @@ def _of_functions(declared: TeamFunctions, source: Source) -> dict[str, Any]:
             "keys": list(form["keys"]),
             "columns": _pairs(form["columns"]),
             **({"rows": form["rows"]} if "rows" in form else {}),
+            **_domains(form.get("domains")),
         }
         for name, form in declared.tables.items()
     }
@@ -231,22 +234,43 @@ def _of_functions(declared: TeamFunctions, source: Source) -> dict[str, Any]:
         "delta": declared.delta,
         "unit": declared.unit,
         "max_rows_per_unit": declared.max_rows_per_unit,
+        "noise_names": [],
     }
 
 
 def _of_estimator(estimator: Any, source: Source) -> dict[str, Any]:
     params = dict(estimator.to_spec()["params"])
     budget = {"epsilon": params.pop("epsilon"), "delta": params.pop("delta", 0.0)}
+    domains = estimator.released_domains()
     return {
         "code": source.entry(type(estimator)),
         "arguments": params,
         "columns": list(estimator.required_columns()),
-        "tables": {name: form.to_json() for name, form in estimator.table_schemas().items()},
+        "tables": {
+            name: {**form.to_json(), **_domains(domains.get(name))}
+            for name, form in estimator.table_schemas().items()
+        },
         "selected": list(estimator.released_keys()),
         "unit": estimator.unit,
         "max_rows_per_unit": estimator.max_rows_per_unit,
+        "noise_names": _noise_names(estimator),
         **budget,
     }
+
+
+def _domains(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The declared values of a table's columns as they travel; nothing where there are none."""
+    from ptklib.declared import as_declared
+
+    return {"domains": {column: as_declared(values) for column, values in given.items()}} if given else {}
+
+
+def _noise_names(estimator: Any) -> list[str]:
+    """What a class names the variances of its noise: as many with no row at all as with any."""
+    try:
+        return sorted(estimator.finalize([]).noise_variance_)
+    except Exception:  # noqa: BLE001 - a team's class may raise anything; the checks of a plan tell what
+        return []
 
 
 def _pairs(columns: Any) -> list[list[str]]:

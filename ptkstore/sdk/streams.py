@@ -53,6 +53,7 @@ class StreamMethods:
         reserve: Mapping[str, float] | None = None,
         retire_below: float | None = None,
         minimum_assurance: str = "library",
+        asserted_text: bool = False,
         closing: str = "clock",
     ) -> None:
         """Create a stream; repeating it with equal content changes nothing.
@@ -100,6 +101,10 @@ class StreamMethods:
             Kept for that PTK alone, which can use no other.
         retire_below : float
             A block that has no room for a pure loss of this epsilon retires; by default 1e-6.
+        minimum_assurance : 'library', 'composed' or 'asserted'
+            The least assurance of PTKs that are accepted; 'asserted' lets teams train by code of their own.
+        asserted_text : bool
+            Whether such code may release texts and join keys whose values it did not declare.
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
         """
@@ -115,6 +120,7 @@ class StreamMethods:
             accountant=accountant,
             privacy_unit=privacy_unit,
             minimum_assurance=minimum_assurance,
+            asserted_text=asserted_text,
             closing=closing,
             train_partitions=train_partitions,
             profile_share=share_of(profile_share, "profile_share"),

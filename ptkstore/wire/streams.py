@@ -55,6 +55,7 @@ class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     privacy_unit: UnitName = "record"
     relation: Literal["add_remove"] = "add_remove"
     minimum_assurance: AssuranceName = "library"
+    asserted_text: bool = False
     closing: ClosingName = "clock"
     unit_column: Name | None = None
     block_by: Annotated[
@@ -124,6 +125,7 @@ class StreamOut(Wire):
     privacy_unit: UnitName
     relation: str
     minimum_assurance: AssuranceName
+    asserted_text: bool = False
     closing: ClosingName
     unit_column: str | None
     block_by: dict[str, list[str | int | bool]]

@@ -41,6 +41,8 @@ KILLED: Final = "killed"
 BAD_OUTPUT: Final = "bad-output"
 ROWS_GONE: Final = "rows-gone"
 ROWS_CORRUPT: Final = "rows-corrupt"
+UNDECLARED_VALUE: Final = "undeclared-value"
+"""Own code released a key or a text that it had not declared: only the parent says so, of what it read itself."""
 Request: TypeAlias = (
     TrainRequest
     | CollectRequest

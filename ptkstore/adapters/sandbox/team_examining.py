@@ -73,7 +73,7 @@ def _checks(
         for check in CONTRACT:
             yield check.__name__, lambda check=check: check(case)  # type: ignore[misc]
         yield from _sklearn_checks(code)
-    yield "check_release_can_be_served", lambda: _check_served(subject, columns)
+    yield "check_release_can_be_served", lambda: _check_served(subject, described, columns)
     if runs:
         took: list[float] = []
         yield "check_audit_stays_below_epsilon", lambda: _audit(subject, columns, runs, took)
@@ -164,14 +164,14 @@ def _function_checks(
     yield "check_eval_is_a_number", evaluates
 
 
-def _check_served(subject: Any, columns: Mapping[str, Any]) -> None:
+def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any]) -> None:
     """What a training on real rows has to fulfil as well; there nobody is told why it fails."""
     rows = Synthetic(subject, columns).many(_ROWS)
     fitted = subject.fit(rows.X, rows.y)
     functions = isinstance(subject, TeamCode)
     tables = fitted.tables_ if functions else fitted.to_state().tables
     check_servable(tables, {name: form.to_json() for name, form in subject.table_schemas().items()})
-    check_own_code(tables, subject.declared_rows() if functions else {})
+    check_own_code(tables, {} if functions else fitted.noise_variance_, described)
 
 
 def _audit(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float]) -> None:

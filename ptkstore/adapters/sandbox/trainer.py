@@ -10,6 +10,7 @@ from ptkstore.adapters.sandbox.program import Program, failure_of
 from ptkstore.adapters.sandbox.protocol import (
     BAD_OUTPUT,
     TOLD_OF_TEAM_CODE,
+    UNDECLARED_VALUE,
     decode_answer,
     decode_written,
 )
@@ -46,10 +47,15 @@ class ProcessTrainer:
             # What a team's code answers with can be made to fill the memory of whoever reads it.
             told = request.bundle is None or answer.code in TOLD_OF_TEAM_CODE
             return answer if told else TrainFailed(TEAM_CODE_FAILED)
-        from ptkstore.adapters.sandbox.verify import verified  # heavy, and the child imports this package too
+        # heavy, and the child imports this package too
+        from ptkstore.adapters.sandbox.verify import verified
+        from ptkstore.application.servable import UndeclaredValue
 
         bad = BAD_OUTPUT if request.bundle is None else TEAM_CODE_FAILED
-        return verified(answer, request, self._staging) or TrainFailed(bad)
+        try:
+            return verified(answer, request, self._staging) or TrainFailed(bad)
+        except UndeclaredValue:
+            return TrainFailed(UNDECLARED_VALUE)
 
     def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
         """Collect in a child; what it wrote is looked at by the training alone, in a process of its own."""

@@ -9,7 +9,12 @@ from typing import Any, Final
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.application.servable import NotServable, check_own_code, check_servable
+from ptkstore.application.servable import (
+    NotServable,
+    UndeclaredValue,
+    check_own_code,
+    check_servable,
+)
 from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.ptks import granted
 from ptkstore.domain.snapshots import Draft, table_file_name
@@ -29,6 +34,11 @@ def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | N
     Such a state can be placed in the lake and served.
 
     What it tells of the data for later plans is read off that very state here: nothing else that the child says leaves.
+
+    Raises
+    ------
+    UndeclaredValue
+        It is a state of own code, with a value that was not declared.
     """
     state = _sound(draft, request, staging)
     return None if state is None else replace(draft, facts=_facts(state) if request.bundle is None else None)
@@ -66,7 +76,9 @@ def _sound(draft: Draft, request: TrainRequest, staging: Staging) -> ReleasedSta
         estimator.check_previous_state(state)
         check_servable(state.tables, {name: form.to_json() for name, form in state.schemas.items()})
         if bundle_of(request.estimator) is not None:
-            check_own_code(state.tables, estimator.declared_rows())
+            check_own_code(state.tables, state.meta["noise_variance"], estimator)
+    except UndeclaredValue:
+        raise
     except (PtklibError, InvalidRequest, CorruptObject, NotServable):
         return None
     within = state.loss.epsilon <= request.epsilon and state.loss.delta <= request.delta

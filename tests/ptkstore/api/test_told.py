@@ -207,7 +207,7 @@ def test_code_that_fails_on_real_rows_is_told_to_its_owner_as_a_code_and_to_nobo
     world = api.world
     world.in_processes()
     world.service.__dict__["sandbox"] = Inspector()  # at registration; the run itself is in the real one
-    world.stream("open", minimum_assurance=Assurance.ASSERTED, closing=Closing.OPERATOR)
+    world.stream("open", minimum_assurance=Assurance.ASSERTED, asserted_text=True, closing=Closing.OPERATOR)
     bundle = bundle_with(TELLS)
     world.service.put_bundle(bundle, team="taxi")
     tables = {"zones": {"keys": [], "columns": [["zone", "string"]]}}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.exchange_ptks import WantedPtk
 from ptkstore.application.ingest_records import IngestReply
 from ptkstore.domain.bundles import bundle_path, pack, sha256_of
 from ptkstore.domain.jobs import JobState, Outcome
@@ -119,6 +120,97 @@ def test_code_that_fails_a_check_is_refused_with_what_synthetic_rows_showed(
     with pytest.raises(PtkRejected, match="check_noise_is_drawn: no noise"):
         register(accepting)
     assert accepting.service.ptks() == ()
+
+
+WORDS: dict[str, Any] = {"words": {"keys": [], "columns": [["word", "string"]]}}
+BY_HOUR: dict[str, Any] = {"hours": {"keys": ["hour"], "columns": [["hour", "int64"], ["trips", "int64"]]}}
+
+
+@pytest.mark.parametrize(
+    ("tables", "named"),
+    [
+        (WORDS, r"words\.word are"),
+        (BY_HOUR, r"hours\.hour are"),
+        ({**WORDS, **BY_HOUR}, r"words\.word, hours\.hour"),
+    ],
+)
+def test_texts_and_keys_that_nobody_declared_are_refused_with_what_to_declare(
+    accepting: World, inspector: Inspector, tables: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(PtkRejected, match=named + r'.* keys or texts without declared values.*"domains": \{'):
+        register(accepting, tables=tables)
+    assert inspector.examined == []
+    assert accepting.service.ptks() == ()
+    accepting.stream("free", minimum_assurance=Assurance.ASSERTED, asserted_text=True)
+    register(accepting, stream="free", tables=tables)
+    assert len(inspector.examined) == 1
+
+
+def test_numbers_and_booleans_need_no_declared_values(accepting: World) -> None:
+    form = {"keys": ["rush"], "columns": [["rush", "bool"], ["trips", "int64"], ["share", "float64"]]}
+    register(accepting, tables={"hours": form})
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "domain", "reason"),
+    [
+        ("hour", "int64", ["a"], "holds string, the column has type int64"),
+        ("hour", "int64", [], "at least one value"),
+        ("hour", "int64", [1, 1], "repeats a value"),
+        ("hour", "int64", {"first": 3, "last": 2}, "1 to 16777216 integers"),
+        ("hour", "int64", {"first": 0, "last": 2**62}, "1 to 16777216 integers"),
+        ("hour", "int64", {"first": 0}, "from 'first' to 'last'"),
+        ("hour", "int64", {"first": False, "last": 3}, "from 'first' to 'last'"),
+        ("hour", "string", {"first": 0, "last": 3}, "holds int64, the column has type string"),
+        ("hour", "string", "abc", "must be a sequence of values"),
+        ("hour", "string", ["x" * 1025], "more than 1024 bytes"),
+        ("hour", "string", ["a\x1b[2J"], r"U\+001B"),
+        ("trips", "int64", ["a"], "holds string"),
+        ("zone", "int64", ["a"], "'zone', which it has not"),
+        ("share", "int64", [0.5], "numbers, which are not declared"),
+    ],
+)
+def test_declared_values_that_cannot_be_used_are_refused(
+    accepting: World, column: str, kind: str, domain: object, reason: str
+) -> None:
+    columns = [["hour", kind], ["trips", "int64"], ["share", "float64"]]
+    tables = {"hours": {"keys": ["hour"], "columns": columns, "domains": {column: domain}}}
+    bundle = bundle_with(GOOD)
+    accepting.service.put_bundle(bundle, team="taxi")
+    estimator = {**described(bundle), "params": {**described(bundle)["params"], "tables": tables}}
+    with pytest.raises(InvalidRequest, match=reason):
+        accepting.register("trips", stream="open", estimator=estimator)
+
+
+def test_what_was_registered_before_values_were_declared_goes_on_until_it_changes(
+    accepting: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_before = {"tables": BY_HOUR, "noise_names": None}
+    with monkeypatch.context() as before:
+        before.setattr("ptkstore.application.team_code.check_declared", lambda *_: None)
+        ptk_id = register(accepting, **of_before)
+    assert register(accepting, **of_before) == ptk_id  # whoever asks again, hears the same
+    known = accepting.service.ptks()[0].estimator
+    accepting.service.update_ptk(ptk_id, estimator=known, target=0.2)
+    (wanted,) = (WantedPtk("trips", known, 0.3, "1d"),)
+    asked: dict[str, Any] = {"team": "taxi", "stream": "open", "wanted": [wanted]}
+    assert not accepting.service.admit_ptks(**asked).refusals
+    accepting.service.exchange_ptks(**asked)
+    trained(accepting)
+    assert accepting.job(JOB).outcome is Outcome.PUBLISHED
+    changed = bundle_with(GOOD + "# changed\n")
+    accepting.service.put_bundle(changed, team="taxi")
+    other = described(changed, **of_before)
+    with pytest.raises(PtkRejected, match="without declared values"):
+        accepting.service.update_ptk(ptk_id, estimator=other)
+    asked["wanted"] = [WantedPtk("trips", other, 0.3, "1d")]
+    (refused,) = accepting.service.admit_ptks(**asked).refusals.values()
+    assert "without declared values" in str(refused)
+    with pytest.raises(PtkRejected, match="without declared values"):
+        accepting.service.exchange_ptks(**asked)
+    with pytest.raises(PtkRejected, match="noise_names"):
+        accepting.service.update_ptk(ptk_id, estimator=described(changed, noise_names=None))
+    accepting.service.update_ptk(ptk_id, estimator=described(changed))
 
 
 def test_code_is_examined_again_only_when_it_changes(accepting: World, inspector: Inspector) -> None:

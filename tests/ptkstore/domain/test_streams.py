@@ -118,6 +118,7 @@ CITIES = {"attribute": "city", "attribute_values": ("berlin", "paris")}
         {"profile_share": Decimal("-0.1")},
         {"train_partitions": 0},
         {"max_cell_bytes": 0},
+        {"asserted_text": 1},
         {"max_cell_bytes": 2**20 + 1},
         {"train_partitions": 65},
         {"unit_column": "user"},

@@ -828,6 +828,7 @@ def every_field_set() -> Stream:
         attribute="city",
         attribute_values=("rome", "oslo"),
         max_cell_bytes=1_000,
+        asserted_text=True,
     )
     columns = (("at", ColumnType.TIMESTAMP), ("rider", ColumnType.INT64), ("city", ColumnType.STRING))
     return Stream("rides", "taxi", Schema(columns, "at"), policy)

@@ -22,6 +22,7 @@ from ptkstore.adapters.sandbox.protocol import (
 )
 from ptkstore.adapters.sandbox.training import _drafted, train
 from ptkstore.adapters.sandbox.verify import verified
+from ptkstore.application.servable import UndeclaredValue
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
@@ -63,9 +64,17 @@ OWN = {"t": {"keys": ["k"], "columns": [["k", "string"], ["v", "float64"]], "row
 KEYLESS = {"t": {"keys": [], "columns": [["v", "string"]]}}
 
 
-def drafted(world: World, tables: dict[str, Any], columns: dict[str, Any]) -> Draft | None:
+def drafted(
+    world: World,
+    tables: dict[str, Any],
+    columns: dict[str, Any],
+    noise: dict[str, float] | None = None,
+    noise_names: list[str] | None = [],  # noqa: B006 - never changed
+) -> Draft | None:
     """The draft of own code that released one table `t`, if it passes."""
-    estimator = described(b"", columns=["zone"], tables=tables, synthetic=None, epsilon=0.5)
+    estimator = described(
+        b"", columns=["zone"], tables=tables, synthetic=None, epsilon=0.5, noise_names=noise_names
+    )
     code = estimator_from_spec(estimator)
     schemas = code.table_schemas()
     state = ReleasedState(
@@ -77,7 +86,7 @@ def drafted(world: World, tables: dict[str, Any], columns: dict[str, Any]) -> Dr
             "loss": code.declared_loss().to_json(),
             "n_releases": 1,
             "noise_std": {},
-            "noise_variance": {},
+            "noise_variance": noise or {},
             "defaults": {},
         },
     )
@@ -94,6 +103,48 @@ def test_a_state_of_own_code_that_is_as_declared_is_verified(world: World) -> No
     unlimited = {"t": {name: value for name, value in OWN["t"].items() if name != "rows"}}
     assert drafted(world, unlimited, {"k": ["a", "b", "c"], "v": [1.0] * 3}) is not None
     assert drafted(world, unlimited, {"k": [], "v": []}) is not None
+
+
+DECLARED = {"t": {**OWN["t"], "domains": {"k": ["a", "b"]}}}
+NUMBERED = {
+    "t": {
+        "keys": ["k"],
+        "columns": [["k", "int64"], ["v", "int64"], ["b", "bool"]],
+        "domains": {"k": {"first": -1, "last": 2}, "v": [7, -9]},
+    }
+}
+
+
+def test_a_state_of_own_code_with_declared_values_is_verified(world: World) -> None:
+    assert drafted(world, DECLARED, {"k": ["b", "a"], "v": [1.0, 2.0]}) is not None
+    assert drafted(world, NUMBERED, {"k": [2, -1], "v": [7, -9], "b": [True, False]}) is not None
+    assert drafted(world, NUMBERED, {"k": [], "v": [], "b": []}) is not None
+    assert (
+        drafted(world, KEYLESS, {"v": ["x"]}, noise={"v_sum": 1.0}, noise_names=["v_sum", "rows"]) is not None
+    )
+    of_before = {"noise": {"Ann_271828": 1.0}, "noise_names": None}
+    assert drafted(world, KEYLESS, {"v": ["x"]}, **of_before) is not None
+
+
+@pytest.mark.parametrize(
+    ("tables", "columns", "noise"),
+    [
+        (DECLARED, {"k": ["a", "Ann 271828"], "v": [1.0, 2.0]}, {}),
+        (DECLARED, {"k": ["a", "B"], "v": [1.0, 2.0]}, {}),
+        (DECLARED, {"k": ["a", "b "], "v": [1.0, 2.0]}, {}),
+        (NUMBERED, {"k": [3], "v": [7], "b": [True]}, {}),
+        (NUMBERED, {"k": [-2], "v": [7], "b": [True]}, {}),
+        (NUMBERED, {"k": [271828], "v": [7], "b": [True]}, {}),
+        (NUMBERED, {"k": [0], "v": [8], "b": [True]}, {}),
+        (DECLARED, {"k": ["b", "a"], "v": [1.0, 2.0]}, {"Ann_271828": 1.0}),
+    ],
+)
+def test_a_state_of_own_code_with_a_value_that_is_not_declared_says_so_without_the_value(
+    world: World, tables: dict[str, Any], columns: dict[str, Any], noise: dict[str, float]
+) -> None:
+    with pytest.raises(UndeclaredValue) as told:
+        drafted(world, tables, columns, noise=noise)
+    assert "271828" not in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,30 @@ def test_good_code_trains_through_the_process_that_opens_rows(world: World) -> N
     assert continued.meta["n_releases"] == 2
 
 
+NAMES_ROWS = """
+import pyarrow as pa
+
+def train_dp(trainset_iter, epsilon, previous_model_state, previous_config):
+    zones = sorted({str(z) for t in trainset_iter for z in t["zone"].to_pylist()})
+    return {"zones": pa.table({"zone": zones, "rows": [1.0] * len(zones), "many": [True] * len(zones)})}
+"""
+
+
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize(("domain", "code"), [(["b", "a"], None), (["a", "other"], "undeclared-value")])
+def test_texts_of_rows_leave_only_as_far_as_they_were_declared(
+    world: World, domain: list[str], code: str | None
+) -> None:
+    bundle, tables = bundle_with(NAMES_ROWS), {"zones": {**ZONES["zones"], "domains": {"zone": domain}}}
+    request = world.request(
+        estimator=described(bundle, columns=["zone"], tables=tables, synthetic=None, epsilon=1.0),
+        epsilon=0.5,
+        bundle=bundle,
+    )
+    found = world.trainer(timeout_seconds=300).train(request, nothing)
+    assert isinstance(found, Draft) if code is None else found == TrainFailed(code)
+
+
 @pytest.mark.usefixtures("sandbox")
 def test_hostile_code_gets_nowhere(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()

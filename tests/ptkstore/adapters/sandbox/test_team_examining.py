@@ -113,7 +113,8 @@ def speeds(code: str = "own:Speeds") -> dict[str, object]:
             "bounds": {"speed": [0.0, 60.0]},
         },
         "columns": ["hour", "speed"],
-        "tables": {"statistics": {"keys": ["hour"], "columns": columns}},
+        "tables": {"statistics": {"keys": ["hour"], "columns": columns, "domains": {"hour": [0, 1]}}},
+        "noise_names": ["count", "speed_sum"],
         "synthetic": None,
     }
 
@@ -125,6 +126,7 @@ def speeds(code: str = "own:Speeds") -> dict[str, object]:
         (GOOD, {"hours": {**HOURS["hours"], "rows": 23}}, "must have 23 rows, as declared"),
         (GOOD, {"hours": {**HOURS["hours"], "keys": []}}, "must have exactly one row"),
         (GOOD, {"hours": {**HOURS["hours"], "rows": 24}}, ""),
+        (GOOD, {"hours": {**HOURS["hours"], "domains": {"hour": [0, 1]}}}, "a value that is not declared"),
     ],
 )
 def test_a_release_that_could_never_be_served_is_found_out(

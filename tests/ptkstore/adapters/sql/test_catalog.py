@@ -222,6 +222,15 @@ def test_notices_are_read_by_team_in_order(catalog: SqlCatalog) -> None:
         assert list(uow.notices("bikes")) == [second]
 
 
+def test_a_stream_of_before_texts_had_to_be_declared_keeps_its_text_and_wants_them_declared() -> None:
+    stream = stream_named(STREAM)
+    text = stream_text(stream)
+    assert "asserted_text" not in text
+    assert not stream_of(text).policy.asserted_text
+    free = replace(stream, policy=replace(stream.policy, asserted_text=True))
+    assert stream_of(stream_text(free)) == free
+
+
 def test_a_stream_of_before_cells_had_a_bound_keeps_its_text_and_has_the_usual_one() -> None:
     stream = stream_named(STREAM)
     text = stream_text(stream)
