@@ -26,7 +26,13 @@ from tests.team_code import GOOD, Inspector
 
 FACTS: dict[str, Any] = {
     "columns": ["hour"],
-    "tables": {"hours": {"keys": ["hour"], "columns": {"hour": "int64", "trips": "int64"}}},
+    "tables": {
+        "hours": {
+            "keys": ["hour"],
+            "columns": {"hour": "int64", "trips": "int64"},
+            "domains": {"hour": range(24)},
+        }
+    },
     "synthetic": {"hour": range(24)},
     "epsilon": 0.1,
 }
