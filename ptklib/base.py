@@ -34,6 +34,13 @@ from ptklib.tables import listed
 
 Units = Mapping[str, npt.NDArray[np.int64]]
 
+_UNSEEN = (
+    "the released counts show no row with a usable value of {}: they do not stand out of their noise. Either there are "
+    "few rows for this epsilon, or these values match nothing that was declared: text such as '7' is no integer, for "
+    "one. Compare them with the declared domains, classes and bounds."
+)
+"""Said of released values only, so it tells nothing that the release does not."""
+
 
 @dataclass(frozen=True, eq=False)
 class Release:
@@ -165,9 +172,15 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the label's column, or None when there is no label or it comes as `y`."""
         return None
 
-    def _unmatched(self) -> list[str]:
-        """Return key columns of integers or booleans whose released counts do not stand out of their noise."""
-        return []
+    _unseen_note: ClassVar[str] = ""
+    """What a family adds to the warning of such columns."""
+
+    def _unseen(self) -> tuple[str, ...]:
+        """Return columns of which no usable value can be seen: released counts do not stand out of their noise.
+
+        A function of released values and parameters alone. It must not look at rows, nor at types of columns.
+        """
+        return ()
 
     def _needs_y(self) -> bool:
         return False
@@ -196,10 +209,12 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self.check_previous_state(previous_state)
             table, label = self._bounded(self._given(X, y), y)
             self._complete(self._collect(table, label), previous_state, loss)
-        self._warn_of_unmatched(table)
+            unseen = self._unseen()
         self.n_features_in_ = len(table.names)
         if table.named and all(isinstance(name, str) for name in table.names):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        if unseen:
+            warnings.warn(_UNSEEN.format(listed(unseen)) + self._unseen_note, UnmatchedWarning, stacklevel=2)
         return self
 
     def partial_statistics(self, X: Any, y: Any = None) -> PartialStatistics:
@@ -228,18 +243,6 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self._complete(self.merge(parts).arrays, previous_state, loss)
             self._name_inputs()
         return self
-
-    def _warn_of_unmatched(self, table: InputTable) -> None:
-        """Warn where untyped columns seem to match nothing: reads types of columns and released values only."""
-        unmatched = [name for name in self._unmatched() if table.is_untyped(name)]
-        if unmatched:
-            warnings.warn(
-                f"the counts of {listed(unmatched)} do not stand out of their noise, and the type of the column is "
-                f"object: text matches no value of a domain of integers or booleans. Convert the column, or ignore "
-                f"this where there are few rows.",
-                UnmatchedWarning,
-                stacklevel=3,
-            )
 
     def _complete(self, exact: Units, previous: ReleasedState | None, loss: PrivacyLoss) -> None:
         n_releases = 1 if previous is None else 1 + int(previous.meta["n_releases"])

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError
-from ptklib.gram import Block, Floats, RowTable, block_of
+from ptklib.gram import Block, Floats, RowTable, block_of, upper_triangle
 from ptklib.inputs import InputTable
 from ptklib.moments import (
     COUNT,
@@ -121,7 +121,7 @@ class CovarianceMatrix(MomentSums):
         """Released covariance, from ``tables_``."""
         size = len(self._names())
         upper = np.zeros((size, size))
-        upper[np.triu_indices(size)] = self.tables_[PAIRS].column("covariance").to_numpy()
+        upper[upper_triangle(size)] = self.tables_[PAIRS].column("covariance").to_numpy()
         return np.asarray(upper + np.triu(upper, 1).T)
 
     @property
@@ -209,9 +209,8 @@ class CovarianceMatrix(MomentSums):
             covariance = (vectors * settled) @ vectors.T
             components = self._principal(noisy, vectors)
         widths = block.half_widths
-        explained = np.einsum(
-            "ki,ij,kj->k", components * widths, covariance, components * widths, optimize=True
-        )
+        weights = components * widths
+        explained = np.vecdot(weights @ covariance, weights)
         total = float(np.sum(np.diagonal(covariance) * widths * widths))
         ratio = np.clip(explained / total, 0.0, 1.0) if total > 0 else np.zeros_like(explained)
         columns: dict[str, dict[str, Floats]] = {

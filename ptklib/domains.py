@@ -198,9 +198,13 @@ class Domain:
         return SchemaError(f"column {self.column!r} has type {found}, its domain needs {self.kind}")
 
 
-def stand_out(counts: npt.NDArray[np.float64], noise_std: float) -> bool:
-    """Return whether independent noisy counts add up to clearly more than their noise alone would."""
-    return bool(counts.sum() > _STANDS_OUT * noise_std * np.sqrt(counts.size))
+def stand_out(
+    counts: npt.NDArray[np.float64], noise_std: float, times: npt.NDArray[np.int64] | None = None
+) -> bool:
+    """Return whether independent noisy counts, each taken so many times, add up to clearly more than their noise."""
+    if times is None:
+        return bool(counts.sum() > _STANDS_OUT * noise_std * np.sqrt(counts.size))
+    return bool((times * counts).sum() > _STANDS_OUT * noise_std * np.sqrt((times * times).sum()))
 
 
 _STANDS_OUT = 5.0

@@ -16,7 +16,10 @@ Messages name parameters, columns and types. They never carry a row, a value of 
 
 
 class UnmatchedWarning(UserWarning):
-    """Keys may match nothing: a column of objects has an integer or boolean domain, and released counts are noise."""
+    """Values may match nothing that was declared, or rows are few: the released counts do not stand out of their noise.
+
+    A function of released values alone, for every table and every family. Only `fit` warns, whoever calls it.
+    """
 
 
 class PtklibError(Exception):

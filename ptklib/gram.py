@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isqrt, sqrt
 from typing import Any
 
@@ -91,13 +92,15 @@ class Block:
         reach = 1.0 if self.boxed else self.limit
         return np.where(np.isfinite(rows), np.clip(standard, -reach, reach), 0.0)
 
-    def scale(self, rows: Floats, work: Floats, out: Floats) -> npt.NDArray[np.bool_] | None:
+    def scale(self, rows: Floats, work: Floats, lengths: Floats, out: Floats) -> npt.NDArray[np.bool_] | None:
         """Write clipped rows in units, not yet rounded, into `out`; a row that is not finite becomes zero.
 
         Parameters
         ----------
         rows, work, out : ndarray of shape (n_rows, n_columns)
             `work` is scratch space, contiguous.
+        lengths : ndarray of shape (n_rows,)
+            Scratch space.
 
         Returns
         -------
@@ -108,19 +111,23 @@ class Block:
             size: Floats | None = None
             kept: npt.NDArray[np.bool_] | None = None
             if not self.boxed:
-                size = np.vecdot(rows, rows)
+                size = np.vecdot(rows, rows, out=lengths)
             if not np.isfinite(rows.sum() if size is None else size.sum()):
                 kept = np.asarray(np.isfinite(rows).all(axis=1))
             if self.boxed:
                 self._box(rows, work)
-                size = None if self.norm is None else np.vecdot(work, work)
+                size = None if self.norm is None else np.vecdot(work, work, out=lengths)
             if size is None or self.norm is None:
                 out[:] = work
             else:
-                factor = self._reach / np.maximum(np.sqrt(size), self.norm)
+                # Finite rows whose squares overflow.
+                huge = None if kept is None or self.boxed else kept & ~np.isfinite(size)
+                factor = size  # in place: what is written anew leaves the cache
+                np.sqrt(size, out=factor)
+                np.maximum(factor, self.norm, out=factor)
+                np.divide(self._reach, factor, out=factor)
                 np.multiply(work if self.boxed else rows, factor[:, np.newaxis], out=out)
-                if kept is not None and not self.boxed:
-                    huge = kept & ~np.isfinite(size)  # finite rows whose squares overflow
+                if huge is not None:
                     out[huge] = self._shrunk(rows[huge])
         if kept is not None:
             out[~kept] = 0.0
@@ -194,6 +201,28 @@ class RowTable(InputTable):
             yield np.column_stack([column[start : start + n_rows] for column in columns])
 
 
+def upper_triangle(size: int, first: int = 0) -> tuple[Ints, Ints]:
+    """Return rows and columns of the entries from diagonal `first` upwards; callers must not change them."""
+    return _kept_triangle(size, first) if size <= _KEPT_SIZE else _triangle(size, first)
+
+
+def _triangle(size: int, first: int) -> tuple[Ints, Ints]:
+    rows, columns = np.triu_indices(size, first)
+    return rows, columns
+
+
+_KEPT_SIZE = 128
+"""Half a megabyte each; larger ones would fill memory, and cost little of the fit that needs them."""
+
+_kept_triangle = lru_cache(maxsize=16)(_triangle)
+
+
+def columns_of(blocks: Sequence[Block]) -> list[slice]:
+    """Return where the columns of each block are, side by side."""
+    stops = np.cumsum([len(block.names) for block in blocks])
+    return [slice(int(stop) - len(b.names), int(stop)) for b, stop in zip(blocks, stops, strict=True)]
+
+
 def exact_gram(
     table: RowTable, blocks: Sequence[Block], label: Floats | None = None
 ) -> tuple[int, Ints, Ints]:
@@ -219,19 +248,19 @@ def exact_gram(
     n_rows = _rows_per_chunk(width)
     sums, products = np.zeros(width, dtype=np.int64), np.zeros((width, width), dtype=np.int64)
     exact_sums, exact, pending = np.zeros(width), np.zeros((width, width), order="F"), 0
-    buffer, ones = np.empty((n_rows, width)), np.ones(n_rows)
+    buffer, ones, lengths = np.empty((n_rows, width)), np.ones(n_rows), np.empty(n_rows)
     scratch = [np.empty((n_rows, len(block.names))) for block in blocks]
+    places = columns_of(blocks)
     sources: list[Iterator[Floats]] = [table.chunks(block.names, n_rows) for block in blocks[:-1]]
     last = table.chunks(blocks[-1].names, n_rows) if label is None else _pieces(label, n_rows)
     count = 0
     for chunks in zip(*sources, last, strict=True):
-        size, place = len(chunks[0]), 0
+        size = len(chunks[0])
         rows = buffer[:size]
         dropped = None
-        for block, chunk, work in zip(blocks, chunks, scratch, strict=True):
-            stop = place + len(block.names)
-            kept = block.scale(chunk, work[:size], rows[:, place:stop])
-            place = stop
+        for block, chunk, work, place in zip(blocks, chunks, scratch, places, strict=True):
+            out = rows if len(blocks) == 1 else rows[:, place]
+            kept = block.scale(chunk, work[:size], lengths[:size], out)
             if kept is not None:
                 dropped = ~kept if dropped is None else dropped | ~kept
         if dropped is not None:

@@ -48,11 +48,6 @@ class InputTable:
             return as_column(self._data[:, self.names.index(name)], name)
         return column_of(self._data, name)
 
-    def is_untyped(self, name: str) -> bool:
-        """Return whether a column is one of Python objects: its type says nothing about its values."""
-        column = self.column(name)
-        return isinstance(column, np.ndarray) and column.dtype.kind == "O"
-
     def take(self, rows: npt.NDArray[np.int64]) -> Self:
         """Return the table of some rows."""
         part = copy(self)

@@ -13,8 +13,9 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from ptklib.accounting import discrete_scale, gaussian_multiplier
+from ptklib.domains import stand_out
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.gram import RADIUS, Block, Floats, RowTable, exact_gram
+from ptklib.gram import RADIUS, Block, Floats, RowTable, columns_of, exact_gram, upper_triangle
 from ptklib.once import once
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
@@ -108,6 +109,11 @@ class MomentSums(NoisySums):
     def _column_table(self) -> str:
         """Return the name of the table that has one row per column."""
 
+    def _unseen(self) -> tuple[str, ...]:
+        table = self._column_table()
+        count = self.tables_[table].column(COUNT).to_numpy()[:1]  # one number, repeated
+        return () if stand_out(count, self.noise_std_[table][COUNT]) else self.required_columns()
+
     @once
     def _names(self) -> tuple[str, ...]:
         return tuple(name for block in self._blocks() for name in block.names)
@@ -171,25 +177,25 @@ class MomentSums(NoisySums):
         blocks = self._blocks()
         count, sums, products = exact_gram(table, blocks, label)
         units = {COUNT: np.array([count], dtype=np.int64)}
-        places = _places(blocks)
+        places = columns_of(blocks)
         for i, place in enumerate(places):
             own = products[place, place]
             units |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
             if len(own) > 1:
-                units[beside(f"products_{i}")] = own[np.triu_indices(len(own), 1)]
+                units[beside(f"products_{i}")] = own[upper_triangle(len(own), 1)]
             units |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
         return units
 
     def _moments(self, values: Mapping[str, npt.NDArray[Any]], variance: Mapping[str, float]) -> Moments:
         """Put standardised vectors together again."""
         blocks = self._blocks()
-        places, size = _places(blocks), sum(len(block.names) for block in blocks)
+        places, size = columns_of(blocks), sum(len(block.names) for block in blocks)
         sums, products = np.empty(size), np.zeros((size, size))
         for i, place in enumerate(places):
             sums[place] = values[f"sums_{i}"]
             own = products[place, place]
             if len(own) > 1:
-                own[np.triu_indices(len(own), 1)] = values[beside(f"products_{i}")]
+                own[upper_triangle(len(own), 1)] = values[beside(f"products_{i}")]
                 own += own.T
             own[np.diag_indices(len(own))] = values[f"products_{i}"]
             for j, other in enumerate(places[:i]):
@@ -208,15 +214,15 @@ class MomentSums(NoisySums):
         size = len(widths)
         sums = columns.column("sum").to_numpy() / widths
         products = np.empty((size, size))
-        products[np.triu_indices(size)] = pairs.column("product").to_numpy()
+        products[upper_triangle(size)] = pairs.column("product").to_numpy()
         products /= np.outer(widths, widths)
         values = {COUNT: columns.column(COUNT).to_numpy()[:1]}
-        places = _places(self._blocks())
+        places = columns_of(self._blocks())
         for i, place in enumerate(places):
             own = products[place, place]
             values |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
             if len(own) > 1:
-                values[beside(f"products_{i}")] = own[np.triu_indices(len(own), 1)]
+                values[beside(f"products_{i}")] = own[upper_triangle(len(own), 1)]
             values |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
         return values
 
@@ -231,13 +237,13 @@ class MomentSums(NoisySums):
     @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         names = pa.array(self._names(), type=pa.string())
-        rows, columns = np.triu_indices(len(names))
+        rows, columns = upper_triangle(len(names))
         pairs = {"row": names.take(pa.array(rows)), "column": names.take(pa.array(columns))}
         return {PAIRS: pairs, self._column_table(): {"column": names}}
 
     def _pairs(self, moments: Moments, covariance: Floats) -> dict[str, Floats]:
         """Return the value columns of the table of pairs, in the units of the columns."""
-        widths, upper = self._half_widths(), np.triu_indices(len(covariance))
+        widths, upper = self._half_widths(), upper_triangle(len(covariance))
         scale = np.outer(widths, widths)[upper]
         return {"product": moments.products[upper] * scale, "covariance": covariance[upper] * scale}
 
@@ -271,11 +277,6 @@ def one_blas_thread(size: int) -> AbstractContextManager[object]:
     work (2,000 columns: 39 seconds instead of 2.5).
     """
     return threadpool_limits(1, user_api="blas") if size >= _LARGE else nullcontext()
-
-
-def _places(blocks: Sequence[Block]) -> list[slice]:
-    stops = np.cumsum([len(block.names) for block in blocks])
-    return [slice(int(stop) - len(b.names), int(stop)) for b, stop in zip(blocks, stops, strict=True)]
 
 
 def settled_mean(moments: Moments, block: int, sums: Floats, limit: float) -> Floats:

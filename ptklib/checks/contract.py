@@ -1,7 +1,6 @@
 """Checks of the estimator contract: what a fitted object holds, says and keeps to itself."""
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 from ptklib.base import DPEstimator
 from ptklib.checks.events import differences
 from ptklib.checks.rows import Rows, Synthetic
-from ptklib.exceptions import PrivacyParameterError, PtklibError, SchemaError, UnmatchedWarning
+from ptklib.checks.trainings import few_rows, fitted
+from ptklib.exceptions import PrivacyParameterError, PtklibError, SchemaError
 from ptklib.families import is_family
 from ptklib.mechanisms.recording import recorded_draws
 from ptklib.partials import PartialStatistics
@@ -46,7 +46,7 @@ class Case:
 
     def fitted(self) -> Any:
         """Return a fitted copy."""
-        return self.fresh().fit(self.rows.X, self.rows.y)
+        return fitted(self.fresh(), self.rows.X, self.rows.y)
 
     @cached_property
     def synthetic(self) -> Synthetic:
@@ -63,7 +63,7 @@ def check_parameters_are_kept_as_given(case: Case) -> None:
     """`fit` changes no parameter."""
     estimator = case.fresh()
     before = {name: (value, repr(value)) for name, value in estimator.get_params(deep=False).items()}
-    estimator.fit(case.rows.X, case.rows.y)
+    fitted(estimator, case.rows.X, case.rows.y)
     for name, value in estimator.get_params(deep=False).items():
         require(value is before[name][0], f"fit replaced parameter {name!r}: store it as given")
         require(repr(value) == before[name][1], f"fit changed parameter {name!r}")
@@ -100,7 +100,7 @@ def check_holds_nothing_beyond_declared(case: Case) -> None:
     _holds(estimator, parameters, "partial_statistics")
     estimator.merge([part])
     _holds(estimator, parameters, "merge")
-    estimator.fit(case.rows.X, case.rows.y)
+    fitted(estimator, case.rows.X, case.rows.y)
     _holds(estimator, parameters | declared, "fit")
     missing = declared - set(vars(estimator))
     require(not missing, f"declared in released or public, but not set by fit: {sorted(missing)}")
@@ -144,7 +144,7 @@ def check_event_is_what_was_drawn(case: Case) -> None:
         ("fit without rows", _none(case.rows)),
         ("finalize", ([part],)),
     ):
-        with recorded_draws() as draws:
+        with recorded_draws() as draws, few_rows():
             getattr(estimator, name.split()[0])(*data)
         found = differences(event, draws)
         require(not found, f"{name} does not draw what declared_loss says: " + "; ".join(found))
@@ -200,7 +200,7 @@ def check_shapes_do_not_depend_on_data(case: Case) -> None:
         ("one row", _slice(rows, 0, 1)),
         ("equal rows", (alike.X, alike.y)),
     ):
-        tables = case.fresh().fit(*part).tables_
+        tables = fitted(case.fresh(), *part).tables_
         found = {n: t.schema for n, t in tables.items()}
         require(
             found == {n: s.schema for n, s in schemas.items()},
@@ -221,7 +221,7 @@ def check_odd_rows_are_harmless(case: Case) -> None:
         entries = np.array([*_ODD, *rows.X[name][len(_ODD) :], None], dtype=object)[:-1]
         X = rows.X.assign(**{name: pd.Series(entries, dtype=object)}).astype(object)
         try:
-            tables = _fitted(estimator, X, rows.y).tables_
+            tables = fitted(estimator, X, rows.y).tables_
         except Exception as error:
             raise AssertionError(
                 f"an odd entry of column {name!r} of objects stops fit: {type(error).__name__} tells that it is there"
@@ -273,7 +273,7 @@ def check_continues_a_previous_state(case: Case) -> None:
     """A state of the same parameters is continued, with another epsilon too, and counted."""
     _stored(case)
     state = ReleasedState.from_files(case.fitted().to_state().to_files())
-    again = case.fresh().fit(case.rows.X, case.rows.y, previous_state=state)
+    again = fitted(case.fresh(), case.rows.X, case.rows.y, previous_state=state)
     require(again.n_releases_ == 2, "n_releases_ does not count the previous state")
     cheaper = case.fresh().set_params(epsilon=float(case.estimator.epsilon) / 2)
     require(
@@ -341,23 +341,16 @@ def _slice(rows: Rows, start: int, stop: int) -> tuple[Any, Any]:
 
 def _refused(case: Case, X: Any, y: Any, what: str) -> None:
     try:
-        case.fresh().fit(X, y)
+        fitted(case.fresh(), X, y)
     except SchemaError as error:
         require(_MARK not in str(error), f"the error for {what} quotes an entry")
         return
     raise AssertionError(f"fit accepts {what}")
 
 
-def _fitted(estimator: Any, X: Any, y: Any) -> Any:
-    """Fit without the warning that counts do not stand out of their noise: it is a function of released values."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnmatchedWarning)
-        return estimator.fit(X, y)
-
-
 def _quiet(case: Case, X: Any, y: Any) -> None:
     try:
-        _fitted(case.fresh(), X, y)
+        fitted(case.fresh(), X, y)
     except PtklibError as error:
         require(_MARK not in str(error), f"{type(error).__name__} quotes an entry of the data")
     except Exception as error:

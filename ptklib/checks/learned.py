@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.checks.rows import Neighbours, Rows
-from ptklib.checks.trainings import Trainings
+from ptklib.checks.trainings import Trainings, fitted
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class LearnedScore:
 
     def __init__(self, estimator: Any, pair: Neighbours) -> None:
         def fit(rows: Rows) -> Mapping[str, Any]:
-            tables: Mapping[str, Any] = estimator.fit(rows.X, rows.y).tables_
+            tables: Mapping[str, Any] = fitted(estimator, rows.X, rows.y).tables_
             return tables
 
         found = {name: estimator.table_schemas()[name].keys for name in estimator.released_keys()}

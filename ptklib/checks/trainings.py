@@ -1,9 +1,26 @@
 """Trainings on two neighbouring datasets: exact statistics are made once, noise is drawn each time."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ptklib.checks.rows import Neighbours
+from ptklib.exceptions import UnmatchedWarning
+
+
+@contextmanager
+def few_rows() -> Iterator[None]:
+    """Fit without the warning that counts do not stand out of their noise: checks have few rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnmatchedWarning)
+        yield
+
+
+def fitted(estimator: Any, X: Any, y: Any, **given: Any) -> Any:
+    """Fit on few rows."""
+    with few_rows():
+        return estimator.fit(X, y, **given)
 
 
 class Trainings:

@@ -16,6 +16,7 @@ from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
 from ptklib.clustering.comparison import nearer
 from ptklib.clustering.denoising import denoised
 from ptklib.clustering.space import Box
+from ptklib.domains import stand_out
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
@@ -311,6 +312,15 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         }
         std = max(variance.values()) ** 0.5
         return Release(tables, {CELLS: {_COUNT: std}}, variance)
+
+    def _unseen(self) -> tuple[str, ...]:
+        if self._method() == "lloyd":
+            counts, std = self.tables_[CENTERS].column(_WEIGHT).to_numpy(), self.noise_std_[CENTERS][_WEIGHT]
+        else:
+            coarsest = grid.components(len(self._bounds()))[0]
+            counts = self.tables_[CELLS].column(_COUNT).to_numpy()[: coarsest.size]
+            std = self.noise_variance_[coarsest.name] ** 0.5
+        return () if stand_out(counts, std) else self.required_columns()
 
     def _noisy_offsets(self, exact: Units, centres: Floats) -> Floats:
         """Release the summed offsets of the rows of each centre from the middles of their cells."""

@@ -1,6 +1,6 @@
 """The estimator of noisy contingency tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -313,20 +313,18 @@ class CountFeaturizer(NoisySums):
         for feature in self._selected():
             self._layout().check(feature, state.tables[feature.column])
 
-    def _unmatched(self) -> list[str]:
-        columns = self._layout().counts
-        return [
-            feature.column
-            for feature in self._declared()
-            if isinstance(feature, Domain)
-            and feature.kind != "string"
-            and not self._stands_out(feature, columns)
-        ]
+    def _unseen(self) -> tuple[str, ...]:
+        features, label = self._features(), self._label_column()
+        found = tuple(feature.column for feature in features if not self._seen(feature))
+        none = len(found) == len(features)  # then it may be the label that matches nothing
+        return (*found, label) if none and label is not None else found
 
-    def _stands_out(self, feature: Domain, columns: Sequence[str]) -> bool:
-        table, noise = self.tables_[feature.column], self.noise_std_[feature.column]
+    def _seen(self, feature: Feature) -> bool:
+        table, columns = self.tables_[feature.column], self._layout().counts
+        if isinstance(feature, SelectedKeys):
+            return len(table) > 0
         counts = np.concatenate([table.column(name).to_numpy() for name in columns])
-        return stand_out(counts, noise[columns[0]])
+        return stand_out(counts, self.noise_std_[feature.column][columns[0]])
 
     def _transform_columns(self) -> tuple[str, ...]:
         return self._feature_names()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.base import DPEstimator, Release, Units
-from ptklib.domains import OUTSIDE
+from ptklib.domains import OUTSIDE, stand_out
 from ptklib.embeddings.declared import Declared
 from ptklib.embeddings.factors import popularity
 from ptklib.embeddings.layout import (
@@ -242,6 +242,10 @@ class UserEmbeddings(Declared):
 
     def _derive(self) -> None:
         self.item_factors_ = matrix(self.tables_[ITEMS], factor_names(self._factors()))
+
+    def _unseen(self) -> tuple[str, ...]:
+        counts = self.tables_[ITEMS].column(COUNT).to_numpy()
+        return () if stand_out(counts, self.noise_std_[ITEMS][COUNT]) else self.required_columns()
 
     def _known(self) -> Items:
         counts = self.tables_[ITEMS].column(COUNT).to_numpy()

@@ -23,8 +23,10 @@ SCALE_MAX = 2.0**55
 """Noise beyond 2**62 has probability below exp(-128); OpenDP saturates there, which is post-processing."""
 
 VECTOR_MIN = 16
-"""Longer vectors are noised by our own exact sampler. OpenDP takes 200 microseconds and 5 to 16 for each value, ours 40
-to 120 in all and, once for a scale below 256 that was not met before, half a millisecond for its table."""
+SHORT_SCALE = 128.0
+"""OpenDP adds noise to vectors of up to so many values at scales below this; all others get our own exact sampler.
+OpenDP takes 200 microseconds and 5 to 16 for each value, ours 40 to 120 in all. Ours makes a table for each new scale
+below 256, which takes up to a millisecond; importing OpenDP takes seconds."""
 
 _SUM_MAX = 2**62
 
@@ -56,7 +58,7 @@ def laplace(
     -----
     :Guarantee: epsilon-DP for the whole vector.
     :Neighbours: vectors at L1 distance ``l1_sensitivity`` or less.
-    :Mechanism: discrete Laplace by an exact sampler: OpenDP's, or for longer vectors `vectorised`.
+    :Mechanism: discrete Laplace by an exact sampler: `vectorised`, or OpenDP's for few values of a small scale.
     """
     scale = laplace_scale(l1_sensitivity=l1_sensitivity, epsilon=epsilon)
     note("DiscreteLaplace", scale, np.size(units))
@@ -71,7 +73,7 @@ def gaussian(units: npt.NDArray[np.int64], *, scale: float) -> npt.NDArray[np.in
     :Guarantee: ``(l2 / scale)**2 / 2``-zCDP at any scale, and that of the analytic Gaussian at the scale of
         ``ptklib.accounting.discrete_scale``.
     :Neighbours: vectors at L2 distance ``l2`` or less.
-    :Mechanism: discrete Gaussian by an exact sampler: OpenDP's, or for longer vectors `vectorised`.
+    :Mechanism: discrete Gaussian by an exact sampler: `vectorised`, or OpenDP's for few values of a small scale.
     """
     checked = check_scale(finite_number(scale, "scale"))
     note("DiscreteGaussian", checked, np.size(units))
@@ -88,7 +90,8 @@ def _noised(
     if exact.dtype != np.int64:
         raise TypeError(f"noise is added to int64 arrays, not {exact.dtype}")
     flat = np.clip(exact.reshape(-1), -_SUM_MAX, _SUM_MAX)
-    if flat.size <= VECTOR_MIN or scale > vectorised.SCALE_MAX:  # both are public
+    short = flat.size <= VECTOR_MIN and scale < SHORT_SCALE
+    if short or scale > vectorised.SCALE_MAX:  # size and scale are public
         noisy = np.asarray(measurement(scale)(np.ascontiguousarray(flat)), dtype=np.int64)
     else:
         noisy = flat + sampler(scale, flat.size)

@@ -214,11 +214,9 @@ class HistoricalStatistics(NoisySums):
         domains = self._layout().domains
         return {TABLE: dict(zip((d.column for d in domains), product_columns(domains), strict=True))}
 
-    def _unmatched(self) -> list[str]:
+    def _unseen(self) -> tuple[str, ...]:
         counts = self.tables_[TABLE].column(COUNT).to_numpy()
-        if stand_out(counts, self.noise_std_[TABLE][COUNT]):
-            return []
-        return [domain.column for domain in self._layout().domains if domain.kind != "string"]
+        return () if stand_out(counts, self.noise_std_[TABLE][COUNT]) else self.required_columns()
 
     def _transform_columns(self) -> tuple[str, ...]:
         return key_names(self.keys, self.domains)

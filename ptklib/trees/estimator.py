@@ -19,6 +19,7 @@ from ptklib.trees.binning import Feature, encode
 from ptklib.trees.methods import model_of
 from ptklib.trees.models import Chosen, Model, Previous
 from ptklib.trees.targets import Target, class_values
+from ptklib.trees.visible import unseen
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -122,6 +123,7 @@ class TreeFeaturizer(DPEstimator):
     """
 
     _joined: ClassVar[tuple[str, ...]] = ("rows",)
+    _unseen_note: ClassVar[str] = " Trees tell no missing value from the first values of a domain."
 
     def __init__(
         self,
@@ -291,6 +293,11 @@ class TreeFeaturizer(DPEstimator):
         if previous is not None:
             before = Previous(previous.tables[tables.TREES], previous.meta["noise_variance"])
         return self._model().release(exact, before, self.epsilon, self.delta, self._rows_per_unit())
+
+    def _unseen(self) -> tuple[str, ...]:
+        table, model, std = self.tables_[tables.TREES], self._model(), self.noise_std_[tables.TREES]
+        sizes = {name: std[name] for name in model.sizes}
+        return unseen(table, sizes, model.trees(table), self._features(), self._label_column())
 
     def _completed(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Return a stored spec as this version would write it; the default method was "auto", of the same tables."""

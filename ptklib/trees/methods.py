@@ -60,6 +60,11 @@ class BoostedModel(Model):
         return [*(name.replace("value", "weight", 1) for name in self.outputs), *self.outputs]
 
     @property
+    def sizes(self) -> list[str]:
+        """Weights."""
+        return self.columns[: self._loss.n_scores]
+
+    @property
     def noises(self) -> tuple[str, ...]:
         """Only the noise of weights adds up."""
         return ("weights",)
@@ -108,7 +113,7 @@ class BoostedModel(Model):
         unit = self._unit(loss)
         numbers = np.concatenate([found.weights, found.values * unit], axis=2)
         columns = {name: numbers[:, :, i] for i, name in enumerate(self.columns)}
-        std = dict.fromkeys(self.columns[: loss.n_scores], variance**0.5)
+        std = dict.fromkeys(self.sizes, variance**0.5)
         table = tables.to_table(found.trees, self.features, columns)
         return Release({tables.TREES: table}, {tables.TREES: std}, {"weights": variance})
 
@@ -174,6 +179,11 @@ class _ForestModel(Model):
         return forest.columns_of(self.target)
 
     @property
+    def sizes(self) -> list[str]:
+        """Counts: of each class, or of all rows."""
+        return self.columns[: self.target.n_classes or 1]
+
+    @property
     def outputs(self) -> list[str]:
         """Shares of classes, or the mean."""
         return self.columns[self.target.n_classes :] if self.target.n_classes else ["mean"]
@@ -198,7 +208,7 @@ class _ForestModel(Model):
             variance = {name: v + float(previous.variance[name]) for name, v in variance.items()}
         columns = forest.read(self._leaves, totals, variance)
         table = tables.to_table(trees, self.features, columns)
-        std = {name: variance["counts"] ** 0.5 for name in self.columns if name.startswith("count")}
+        std = dict.fromkeys(self.sizes, variance["counts"] ** 0.5)
         if not self.target.n_classes:
             assert self.target.bounds is not None
             std["sum"] = variance["sums"] ** 0.5 * self.target.bounds.half_width / UNITS

@@ -68,6 +68,11 @@ class Model(ABC):
 
     @property
     @abstractmethod
+    def sizes(self) -> list[str]:
+        """The columns that count the rows of a node, or weigh them."""
+
+    @property
+    @abstractmethod
     def outputs(self) -> list[str]:
         """The columns of a leaf that `by_tree` gives."""
 

@@ -1,16 +1,14 @@
-"""A column whose type can match no value of its domain is refused; of untyped columns the released counts tell."""
+"""A column whose type can match no value of its domain is refused; test_unmatched has those whose values match none."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
 
 from ptklib import CountFeaturizer, HistoricalStatistics, TreeFeaturizer, UserEmbeddings
-from ptklib.exceptions import SchemaError, UnmatchedWarning
+from ptklib.exceptions import SchemaError
 
 SPEED = {"speed": (0, 60)}
 KEYED = {
@@ -74,21 +72,3 @@ def test_the_type_of_a_column_decides_whether_it_fits_its_domain(
         return
     with pytest.raises(SchemaError, match="column 'key' has type"):
         estimator.partial_statistics(table)
-
-
-@pytest.mark.parametrize("family", ["statistics", "counts"])
-@pytest.mark.parametrize("n_rows", [5_000, 0])
-def test_untyped_text_under_a_domain_of_integers_is_told_by_the_released_counts(
-    family: str, n_rows: int
-) -> None:
-    hours = np.arange(n_rows) % 3
-    data = pd.DataFrame({"key": hours, "label": hours % 2, "speed": 30.0})
-    text = data.assign(key=pd.Series(hours.astype(str), dtype=object))
-    estimator = KEYED[family](range(3))
-    with pytest.warns(UnmatchedWarning, match="the counts of 'key' do not stand out"):
-        clone(estimator).fit(text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clone(estimator).fit(data)  # a typed column needs no warning, whatever its number of rows
-        if n_rows:
-            clone(estimator).fit(data.astype({"key": object}))

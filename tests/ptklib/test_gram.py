@@ -29,7 +29,7 @@ def names(size: int) -> tuple[str, ...]:
 def quantised(block: Block, rows: np.ndarray) -> list[list[int]]:
     """Return the grid rows that enter the sums, as Python integers."""
     out = np.empty((len(rows), len(block.names) + 1))
-    block.scale(rows, np.empty_like(rows), out[:, :-1])
+    block.scale(rows, np.empty_like(rows), np.empty(len(rows)), out[:, :-1])
     return [[int(value) for value in row] for row in np.rint(out[:, :-1])]
 
 

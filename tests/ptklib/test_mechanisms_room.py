@@ -123,6 +123,18 @@ def test_every_cell_of_a_long_vector_gets_its_own_noise(size: int) -> None:
     assert noisy.dtype == np.int64
 
 
+@pytest.mark.fresh_noise  # with noise that is replayed our sampler draws everything
+@pytest.mark.parametrize(("size", "scale", "asked"), [(1, 3.0, True), (1, 128.0, False), (17, 3.0, False)])
+def test_opendp_is_asked_for_few_values_of_a_small_scale_alone(
+    monkeypatch: pytest.MonkeyPatch, size: int, scale: float, asked: bool
+) -> None:
+    scales: list[float] = []
+    real = additive._gaussian_measurement
+    monkeypatch.setattr(additive, "_gaussian_measurement", lambda s: scales.append(s) or real(s))
+    gaussian(np.zeros(size, dtype=np.int64), scale=scale)
+    assert scales == ([scale] if asked else [])
+
+
 def test_shapes_survive_and_empty_vectors_stay_empty() -> None:
     for shape in ((3, 4), (2, additive.VECTOR_MIN)):
         assert laplace(np.zeros(shape, dtype=np.int64), l1_sensitivity=1, epsilon=1.0).shape == shape
