@@ -44,14 +44,18 @@ class InvalidRequest(PtkStoreError):
 
 
 class UnknownName(InvalidRequest):
-    """Nothing is registered under this name."""
+    """Nothing is registered under this name. `hint` says what may have been meant, or where to look."""
 
     code = "unknown-name"
 
     def __init__(self, kind: str, name: str, hint: str = "") -> None:
-        super().__init__(f"there is no {kind} {name!r}{hint and f'; {hint}'}")
+        super().__init__(kind, name, hint)
         self.kind = kind
         self.name = name
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"there is no {self.kind} {self.name!r}{self.hint and f'; {self.hint}'}"
 
 
 class SchemaMismatch(InvalidRequest):

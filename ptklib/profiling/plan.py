@@ -37,7 +37,7 @@ class Settings:
     Parameters
     ----------
     target : float
-        tau in parts of the range of the loss, in (0, 1/2).
+        In parts of the range of the loss, in (0, 1/2).
     epsilons : tuple of float
         Ascending.
     budget : float

@@ -60,7 +60,7 @@ class Profile:
     fingerprint : str
         SHA-256 of the config it holds for, without epsilon.
     target : float
-        tau, in the unit of the loss.
+        In the unit of the loss.
     loss_bounds : tuple of float
         Public range of the loss.
     method : Method
@@ -92,7 +92,7 @@ class Profile:
 
     @property
     def risk_at_most(self) -> float:
-        """Risk of a model trained as `n_at` says: ``low + 2 (tau - low)`` by samples, tau in expectation by formula."""
+        """Risk of a model trained as `n_at` says: ``low + 2 (target - low)`` by samples, the target by formula."""
         low = self.loss_bounds[0]
         return self.target if self.method is Method.FORMULA else low + 2 * (self.target - low)
 

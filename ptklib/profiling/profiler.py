@@ -32,8 +32,8 @@ class Profiler:
     ptk : DPEstimator, mapping, EstimatorPtk or TeamPtk
         What is trained, by its own ``train_dp``.
     target : float
-        tau, in the unit of the loss. A number of samples is found when models trained on so many have a mean risk of
-        at most 2 tau (both above the lower loss bound); a mean risk of 1.5 tau or less is found almost surely.
+        In the unit of the loss; tau in the papers. A number of samples is found when models trained on so many have a
+        mean risk of at most twice the target (above the lower loss bound); 1.5 times is found almost surely.
     epsilons : sequence of float
         The grid: budgets of one training.
     budget : float

@@ -12,11 +12,13 @@ from fastapi import Depends, Request
 from fastapi.concurrency import contextmanager_in_threadpool
 
 from ptkstore.api.limits import Limits
+from ptkstore.api.near_names import names_for
 from ptkstore.application.authorize import Named
 from ptkstore.application.record_action import Recorded
 from ptkstore.application.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
+from ptkstore.domain.near_names import suggest
 from ptkstore.errors import InvariantBroken, NotAllowed, Unauthenticated, UnknownName
 from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID, TOKEN_ID
 from ptkstore.wiring import Service
@@ -76,6 +78,15 @@ class Guard:
     def admitted(self, request: Request) -> Iterator[Caller]:
         """Whoever may; what changes anything is recorded before and after, and else what is refused."""
         caller = self._admitted(request)
+        try:
+            with self._answered(request, caller) as answered:
+                yield answered
+        except UnknownName as error:
+            suggest(error, names_for(caller.principal, caller.service, caller.identity))
+            raise
+
+    @contextmanager
+    def _answered(self, request: Request, caller: Caller) -> Iterator[Caller]:
         request_id, subject = request.state.request_id, caller.recorded.subject
         if self.action in UNTRACED:
             try:
@@ -117,6 +128,8 @@ class Guard:
                 _count(request, principal)
                 if isinstance(error, NotAllowed):
                     identity.record(self.action, subject, request.state.request_id, principal, error.code)
+                else:
+                    suggest(error, names_for(principal, state.service, identity))
                 raise
         _count(request, principal)
         return Caller(principal, state.service, identity, state.limits, self.action, [], Recorded(subject))

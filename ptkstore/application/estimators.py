@@ -51,7 +51,7 @@ def spec_of(
         With the estimator's own message, which names parameters and columns only.
     """
     if isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < float("inf"):
-        raise InvalidRequest("the target tau must be a positive, finite number")
+        raise InvalidRequest("the target must be a positive, finite number")
     for what, said in (("estimator", estimator), ("config", config), ("description", description)):
         check_texts(f"PTK {ptk_id}, {what}", said)
     try:

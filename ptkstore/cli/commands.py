@@ -63,7 +63,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "destroy": Entry(
             "repositories:destroy",
-            "Deregister all PTKs of the repository's team; their versions stay in the lake, their names stay taken.",
+            "Deregister all PTKs of the repository's team; their versions stay in the lake.",
         ),
         "set-config": Entry(
             "ptk_changes:set_config",

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ptkstore.cli.naming import near
 from ptkstore.cli.output import AsJson, Home, answers, opened, print_json, print_rows
+from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
+from ptkstore.domain.near_names import near
 from ptkstore.errors import UnknownName
 from ptkstore.sdk import Store
-
-
-def near(name: str, known: Iterable[str], *, otherwise: str) -> str:
-    """A question for the names that `name` may have been meant to be, or `otherwise`."""
-    names = list(known)
-    within = [one for one in names if one.endswith((f".{name}", f"__{name}"))]
-    close = list(dict.fromkeys([*within, *get_close_matches(name, names, cutoff=0.8)]))
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise
 
 
 def unknown_ptk(ptk_id: str, known: Iterable[str]) -> UnknownName:

@@ -44,11 +44,12 @@ def set_config(
 @answers
 def set_target(
     ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
-    tau: Annotated[
+    target: Annotated[
         float,
         typer.Argument(
+            metavar="TARGET",
             help="The target, in the unit of the PTK's evaluation: a positive number, below 1 for a PTK with epsilons, "
-            "in the lower half of its loss_bounds for one that is profiled by samples."
+            "in the lower half of its loss_bounds for one that is profiled by samples.",
         ),
     ],
     home: Home = None,
@@ -57,8 +58,8 @@ def set_target(
     """Change a PTK's target from the next window on; refused with the reason if there is no room."""
     split_ptk_id(ptk_id)
     with opened(home) as store:
-        store.update_ptk_performance_target(ptk_id, tau)
-        _tell(store, ptk_id, f"has the target {tau:g}", as_json=as_json)
+        store.update_ptk_performance_target(ptk_id, target)
+        _tell(store, ptk_id, f"has the target {target:g}", as_json=as_json)
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -84,7 +85,8 @@ def _tell(store: Store, ptk_id: str, done: str, *, as_json: bool) -> None:
         print_json(
             {
                 "ptk": ptk_id,
-                "tau": spec.target,
+                "target": spec.target,
+                "tau": spec.target,  # its name of before
                 "epsilon": spec.loss.epsilon,
                 "delta": spec.loss.delta,
                 "params": spec.estimator["params"],

@@ -12,6 +12,7 @@ from ptkstore.cli.naming import check_ptk
 from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import columns_of, read_table
+from ptkstore.cli.shown import print_lists, print_ptk
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import InvalidRequest
@@ -30,7 +31,8 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
                 "stream": spec.stream,
                 "epsilon": spec.loss.epsilon,
                 "delta": spec.loss.delta,
-                "tau": spec.target,
+                "target": spec.target,
+                **({"tau": spec.target} if as_json else {}),  # its name of before
                 "assurance": spec.assurance.value,
                 "versions": len(store.service.versions(spec.ptk_id)),
             }
@@ -58,7 +60,8 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         "family": spec.family,
         "description": spec.description,
         "stream": spec.stream,
-        "tau": spec.target,
+        "target": spec.target,
+        "tau": spec.target,  # its name of before
         "assurance": spec.assurance.value,
         "config": spec.estimator["params"],
         "profile": profile_json(profile),
@@ -70,19 +73,9 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(detail)
         return
-    newest = detail.pop("newest")
-    detail.pop("profile")
-    tables = {name: detail.pop(name) for name in ("trainings", "evaluations", "notices")}
-    for key, value in detail.items():
-        console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
-    if newest:
-        console.print(
-            f"[bold]newest version[/]: {newest['version']}, guarantee {one_line(newest['guarantee'])}",
-            highlight=False,
-        )
+    print_ptk(detail)
     print_profile(profile)
-    for name, rows in tables.items():
-        print_rows(rows, as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+    print_lists(detail)
 
 
 @answers

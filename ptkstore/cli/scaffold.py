@@ -44,7 +44,7 @@ speed_by_hour = PTK(
         bounds={{"speed": (0.0, 60.0)}},  # speeds outside are clipped
         epsilon=0.1,
     ),
-    target=0.1,  # tau: the error it aims at, as a part of the width of the bounds
+    target=0.1,  # the error it aims at, as a part of the width of the bounds
     every="1d",
     description="Rows and mean speed by hour of day",
 )

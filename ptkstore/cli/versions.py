@@ -36,7 +36,11 @@ def diff(
         print_json(asdict(found))
         return
     facts = [
-        {"fact": name, f"v{found.versions[0]}": str(before), f"v{found.versions[1]}": str(after)}
+        {
+            "fact": "target" if name == "tau" else name,
+            f"v{found.versions[0]}": str(before),
+            f"v{found.versions[1]}": str(after),
+        }
         for name, (before, after) in found.facts.items()
     ]
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")

@@ -38,7 +38,7 @@ class PtkSpec:
 
     `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
     `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
-    ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is tau,
+    ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is
     in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
     samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
     for all there are: the catalog fills it in. `facts` are what windows of a PTK that is profiled by formula are

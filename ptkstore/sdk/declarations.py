@@ -31,8 +31,8 @@ class PTK:
         What is trained; its `epsilon` and `delta` are the loss of one training. Own code is run in a sandbox, and the
         PTK is `asserted`: docs/guide/team-code.md.
     target : float
-        tau, positive, in the unit of the estimator's evaluation, or of the loss that it is profiled by. Rows and
-        epsilon are chosen by it where `epsilons` is given.
+        How small its error is to be: positive, in the unit of the estimator's evaluation, or of the loss that it is
+        profiled by. Rows and epsilon are chosen by it where `epsilons` is given.
     every : str
         The time between two trainings, a multiple of the stream's window, for example '1d'. It is trained on windows
         whose number, counted from 0 at the stream's origin, is a multiple of it; fixed once it is registered.

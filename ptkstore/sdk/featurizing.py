@@ -36,6 +36,11 @@ class Ptk:
     evaluation: Mapping[str, Any] | None = None
     trusted: type[DPEstimator] | None = None
 
+    @property
+    def target(self) -> float:
+        """How small the error was to be, which manifests and papers call tau."""
+        return self.tau
+
     @cached_property
     def estimator(self) -> DPEstimator:
         """The fitted estimator of this state, made once.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
+from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -22,6 +23,7 @@ from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
 from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
+from ptkstore.sdk.near_names import names_in, suggesting
 from ptkstore.sdk.own_code import FunctionFacts
 from ptkstore.sdk.own_modules import described_as_imported
 from ptkstore.sdk.policies import utc
@@ -71,6 +73,7 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
     return Store(LocalService(load_settings(target)))
 
 
+@suggesting
 class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     """Streams, PTKs, subscriptions and lookups; every method is one transaction or one read.
 
@@ -171,9 +174,16 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             config={**known.config, **beside},
         )
 
-    def update_ptk_performance_target(self, ptk_id: str, tau: float) -> None:
-        """Change tau from the next window on; where that needs more than there is, `PtkRejected`, and tau stays."""
-        self._service.update_ptk(ptk_id, target=tau)
+    def update_ptk_performance_target(
+        self, ptk_id: str, target: float | None = None, *, tau: float | None = None
+    ) -> None:
+        """Change the target from the next window on; `PtkRejected`, and no change, where that needs more than there is.
+
+        `tau` is an older name of `target`.
+        """
+        if (target is None) == (tau is None):
+            raise InvalidRequest("give the target, once")
+        self._service.update_ptk(ptk_id, target=tau if target is None else target)
 
     def plan(
         self,
@@ -359,6 +369,8 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, UnknownName):
+            suggest(error, names_in(self._service))
         self.close()
 
     def _stream(self, stream: str) -> Stream:

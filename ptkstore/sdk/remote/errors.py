@@ -44,7 +44,10 @@ def error_of(status: int, document: Any) -> e.PtkStoreError:
         if isinstance(fault, dict)
     ]
     if kind is e.UnknownName:
-        return e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", "?")))
+        error = e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", "?")))
+        plain = f"{error}; "
+        error.hint = message.removeprefix(plain) if message.startswith(plain) else ""
+        return error
     if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
         message = f"{message} {problem['request_id']}"
     return kind("; ".join([message, *faults]))

@@ -19,14 +19,15 @@ def written(folder: Path, name: str, text: str) -> str:
 
 def params(line: Line) -> dict[str, object]:
     (shown,) = [one for one in line.json("list") if one["ptk"] == "taxi.speed"]
-    return {key: shown[key] for key in ("epsilon", "tau")}
+    assert shown["tau"] == shown["target"]
+    return {key: shown[key] for key in ("epsilon", "target")}
 
 
 def test_a_config_is_changed_by_name_and_the_rest_stays(taxi: Line, tmp_path: Path) -> None:
     file = written(tmp_path, "smaller.json", '{"epsilon": 0.2}')
     told = taxi.json("set-config", "taxi.speed", file)
     assert (told["ptk"], told["epsilon"], told["params"]["values"]) == ("taxi.speed", 0.2, ["speed"])
-    assert params(taxi) == {"epsilon": 0.2, "tau": 0.1}
+    assert params(taxi) == {"epsilon": 0.2, "target": 0.1}
     wider = written(tmp_path, "wider.toml", "epsilons = [0.1, 0.3]\nbounds = {speed = [0.0, 90.0]}\n")
     assert "has a new bounds, epsilons" in taxi.run("set-config", "taxi.speed", wider).stdout
     told = taxi.json("set-config", "taxi.speed", written(tmp_path, "none.json", '{"epsilons": null}'))
@@ -34,9 +35,9 @@ def test_a_config_is_changed_by_name_and_the_rest_stays(taxi: Line, tmp_path: Pa
 
 
 def test_a_target_is_changed(taxi: Line) -> None:
-    assert taxi.json("set-target", "taxi.speed", "0.25")["tau"] == 0.25
+    assert taxi.json("set-target", "taxi.speed", "0.25")["target"] == 0.25
     assert "has the target 0.5" in taxi.run("set-target", "taxi.speed", "0.5").stdout
-    assert params(taxi)["tau"] == 0.5
+    assert params(taxi)["target"] == 0.5
 
 
 def test_what_does_not_fit_is_refused_with_what_would_and_changes_nothing(taxi: Line, tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_file_that_says_nothing_right_is_wrong_use(
     taxi: Line, tmp_path: Path, name: str, text: str, says: str
 ) -> None:
     assert says in taxi.run("set-config", "taxi.speed", written(tmp_path, name, text), code=2).stderr
-    assert params(taxi) == {"epsilon": 0.4, "tau": 0.1}
+    assert params(taxi) == {"epsilon": 0.4, "target": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -81,11 +82,11 @@ def test_a_file_that_says_nothing_right_is_wrong_use(
         (["set-config", "taxi.speed", "nowhere.json"], "nowhere.json"),
         (["set-target", "taxi.other", "0.1"], "there is no PTK 'taxi.other'"),
         (["set-target", "speed", "0.1"], "must be <team>.<name>"),
-        (["set-target", "taxi.speed", "0"], "tau must be a positive, finite number"),
-        (["set-target", "taxi.speed", "nan"], "tau must be a positive, finite number"),
-        (["set-target", "taxi.speed", "-1"], "tau must be a positive, finite number"),
-        (["set-target", "taxi.speed", "-1e-3"], "tau must be a positive, finite number"),
-        (["set-target", "taxi.speed", "1e999"], "tau must be a positive, finite number"),
+        (["set-target", "taxi.speed", "0"], "the target must be a positive, finite number"),
+        (["set-target", "taxi.speed", "nan"], "the target must be a positive, finite number"),
+        (["set-target", "taxi.speed", "-1"], "the target must be a positive, finite number"),
+        (["set-target", "taxi.speed", "-1e-3"], "the target must be a positive, finite number"),
+        (["set-target", "taxi.speed", "1e999"], "the target must be a positive, finite number"),
         (["set-target", "taxi.speed", "0.1", "--jsno"], "Usage"),
     ],
 )
@@ -125,9 +126,9 @@ def test_a_target_out_of_range_is_refused_with_the_range(
     taxi.run("set-target", "taxi.speed", "0.3")
     taxi.run("set-config", "taxi.speed", written(tmp_path, "c.json", json.dumps(config)))
     taxi.run("set-target", "taxi.speed", inside)
-    for tau in outside:
-        assert says.format(tau) in taxi.run("set-target", "taxi.speed", tau, code=2).stderr
-    assert params(taxi)["tau"] == float(inside)
+    for target in outside:
+        assert says.format(target) in taxi.run("set-target", "taxi.speed", target, code=2).stderr
+    assert params(taxi)["target"] == float(inside)
 
 
 def test_a_stream_shows_who_pays_from_what(ptk: Line) -> None:

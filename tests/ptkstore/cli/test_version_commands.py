@@ -32,7 +32,7 @@ def test_diff_shows_facts_and_changes(ptk: Line) -> None:
     (table,) = found["tables"]
     assert (table["table"], table["n_added"], table["n_kept"]) == ("statistics", 0, 24)
     output = ptk.run("diff", PTK, "1", "2").output
-    for words in ("tau", "0.05", "0 rows added, 0 dropped, 24 kept", "speed_mean"):
+    for words in ("target", "0.05", "0 rows added, 0 dropped, 24 kept", "speed_mean"):
         assert words in output
     assert "the manifests promise the same" in ptk.run("diff", PTK, "2", "2").output
 

@@ -260,7 +260,7 @@ def test_a_repository_is_planned_and_applied(store: Store, world: World) -> None
     team = Repository("taxi", (speeds(), speeds("fast", 0.2)))
     planned = store.plan(team, audit=False)
     assert [(c.action, c.ptk_id) for c in planned] == [("register", "taxi.speed"), ("register", "taxi.fast")]
-    assert store.apply(team) == tuple(replace(c, checks=None, reason="") for c in planned)
+    assert store.apply(team) == tuple(replace(c, checks=None, reason="", room=None) for c in planned)
     assert [c.action for c in store.apply(team)] == ["keep", "keep"]
     changed = Repository("taxi", (speeds(), replace(speeds("fast", 0.3), description="new")))
     assert [c.action for c in store.apply(changed)] == ["keep", "update"]

@@ -1,0 +1,65 @@
+"""How one PTK is shown to people: tables on a terminal, one `name: value` a line where the output is piped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from ptkstore.cli.output import console, one_line, print_rows
+
+_LISTS = ("trainings", "evaluations", "notices")
+
+
+def print_ptk(detail: Mapping[str, Any]) -> None:
+    """The fields of a PTK, its parameters and its newest version."""
+    own = ("ptk", "family", "description", "stream", "target", "assurance")
+    print_fields("", {name: detail[name] for name in own})
+    print_fields("config", detail["config"])
+    newest = detail["newest"]
+    if newest is None:
+        print_fields("newest", {"version": "none yet"})
+        return
+    guarantee = {name: value for name, value in newest["guarantee"].items() if name != "event"}
+    window = newest["newest_contributing_window"]
+    print_fields(
+        "newest",
+        {
+            "version": newest["version"],
+            "published_at": newest["published_at"],
+            "window_start": window["start"],
+            "window_end": window["end"],
+            **guarantee,
+        },
+    )
+
+
+def print_lists(detail: Mapping[str, Any]) -> None:
+    """What became of a PTK's trainings, what is known of its loss, and the words left for its owner."""
+    for name in _LISTS:
+        print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+
+
+def print_fields(about: str, fields: Mapping[str, Any]) -> None:
+    """Names with their values: a table on a terminal, else lines that begin with `about` and the name."""
+    if not console.is_terminal:
+        for name, value in fields.items():
+            console.print(
+                one_line(f"{about}.{name}: {_told(value)}" if about else f"{name}: {_told(value)}"),
+                highlight=False,
+                soft_wrap=True,
+            )
+        return
+    table = Table(title=about.capitalize() or None, title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(one_line(name), one_line(_told(value)))
+    console.print(table)
+
+
+def _told(value: object) -> str:
+    """A value as people read it: a text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

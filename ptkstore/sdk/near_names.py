@@ -1,0 +1,72 @@
+"""Near names in the errors of a client: names are asked of the store as this caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ptkstore.domain.near_names import Names, features_of, suggest, views_of
+from ptkstore.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ptkstore.wiring import Service
+
+_Client = TypeVar("_Client")
+_NEWEST = 20
+
+
+def names_in(service: Service) -> Mapping[str, Names]:
+    """The names of a store by kind; behind HTTP those that the token may see."""
+
+    def ptks(_: str) -> Collection[str]:
+        return [spec.ptk_id for spec in service.ptks()]
+
+    def versions(name: str) -> Iterable[str]:
+        ptk_id = name.partition(" ")[0]
+        if ptk_id not in (known := ptks(name)):
+            return known
+        return [f"{ptk_id} v{one.number}" for one in service.versions(ptk_id)[-_NEWEST:]]
+
+    def at_home(read: Callable[[Any], Iterable[str]]) -> Names:
+        def names(_: str) -> Iterable[str]:
+            if not hasattr(service, "read"):  # behind HTTP
+                return ()
+            with service.read() as view:
+                return list(read(view.identities))
+
+        return names
+
+    return {
+        "stream": lambda _: [stream.name for stream in service.streams()],
+        "PTK": ptks,
+        "published version of PTK": ptks,
+        "version": versions,
+        "published version": versions,
+        "subscription": lambda _: [one.subscription.id for one in service.subscriptions()],
+        "feature view": lambda _: ["ptk_state", *views_of(service.ptks())],
+        "feature": lambda _: features_of(service.ptks()),
+        "team": at_home(lambda identities: identities.teams()),
+        "token": at_home(lambda identities: (token.id for token in identities.tokens())),
+    }
+
+
+def suggesting(client: type[_Client]) -> type[_Client]:
+    """Have every public method of a client say in an `UnknownName` which names are near; it has a `_service`."""
+    for kind in client.__mro__[:-1]:
+        for name, method in list(vars(kind).items()):
+            if not name.startswith("_") and callable(method) and not isinstance(method, type | staticmethod):
+                setattr(kind, name, _suggesting(method))
+    return client
+
+
+def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def asked(self: Any, *args: Any, **more: Any) -> Any:
+        try:
+            return method(self, *args, **more)
+        except UnknownName as error:
+            suggest(error, names_in(self._service))
+            raise
+
+    return asked
