@@ -19,6 +19,7 @@
     │   └── StillAtWork        the first request under this key has not ended
     ├── Unavailable        wait and retry
     │   ├── TooManyRequests    more in a while than one caller may send
+    │   ├── NoProcess          the machine starts no process for a run now
     │   ├── RowsLost           the online store lost the rows of a published version
     │   └── CatalogOutdated    the catalog is of another schema; upgrade it, or the program
     ├── OutcomeUnknown     look before acting
@@ -156,6 +157,12 @@ class TooManyRequests(Unavailable):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NoProcess(Unavailable):
+    """The machine starts no process for a run now; nothing of the run was begun."""
+
+    code = "no-process"
 
 
 class RowsLost(Unavailable):

@@ -51,7 +51,8 @@ def ingest_records(
     a part of a stored batch stores nothing.
 
     Rows become visible by one transaction at the end: before it, files of an unknown token count for nothing. Nothing
-    about the rows, not even which windows they touch, enters the catalog.
+    about the rows, not even which windows they touch, enters the catalog; the key store notes the windows, so that a
+    file that is lost is missed.
 
     Raises
     ------
@@ -90,6 +91,7 @@ def ingest_records(
                 window = WindowId(stream_name, index)
                 chosen = rows.filter(pa.array(accepted & (indices == index)))
                 raw.write_batch(window, token, chosen, keys.sealing_key(window))
+                keys.note_batch(window, token)
         except WindowGone:
             continue
         except OutcomeUnknown as error:  # of a file or key, that counts for nothing without the commit below

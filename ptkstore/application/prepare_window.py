@@ -10,7 +10,7 @@ from ptkstore.application.unprepared import tell_not_prepared
 from ptkstore.domain.blocks import part_bounds
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id, retry_wait
 from ptkstore.domain.windows import WindowState
-from ptkstore.errors import LeaseLost, PtkStoreError, WindowGone
+from ptkstore.errors import LeaseLost, NoProcess, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
@@ -35,7 +35,8 @@ def prepare_window(
     A repeated or concurrent run puts the same rows into the same parts, so only the last step needs the fence.
 
     Where the process fails though the raw zone takes what is written, the failure counts: too many rows, a file that is
-    damaged, a key that is lost. After so many of them the job ends as failed, and owners are told.
+    damaged or gone, a key that is lost. After so many of them the job ends as failed, and owners are told. A machine
+    that starts no process only puts the job off.
     """
     window = job.window
     with begin() as uow:
@@ -62,13 +63,14 @@ def prepare_window(
         max_rows_per_unit=stream.policy.max_rows_per_unit,
         attribute=stream.policy.attribute,
         attribute_values=stream.policy.attribute_values,
+        noted=tuple(sorted({*tokens} & {*keys.noted_batches(window)})),
     )
     raw.check_writable()  # a raw zone that is away says nothing of the window, however often it is asked
     try:
         # Beside other preparations, which write the same, but never beside an erasure, which would miss these parts.
         with keys.hold_rows(window, alone=False):
             preparer.prepare(request, keep_alive)
-    except LeaseLost:
+    except (LeaseLost, NoProcess):  # which tells nothing of the window
         raise
     except PtkStoreError:
         ticks.wait()  # when it failed is as private as when it ended well

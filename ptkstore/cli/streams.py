@@ -1,8 +1,8 @@
-"""Commands that show streams: list, show."""
+"""Commands on streams that exist: list, show, prepare."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +33,26 @@ def list_streams(home: Home = None, as_json: AsJson = False) -> None:
 
 
 @stream_app.command("show")
+@stream_app.command("prepare")
+@answers
+def prepare(
+    name: str,
+    window: Annotated[int, typer.Argument(help="The window's number.")],
+    without_lost: Annotated[
+        bool, typer.Option("--without-lost", help="Go on without the rows of batches whose files are gone.")
+    ] = False,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to prepare a window again that was given up (`not-prepared`). Nothing is charged twice."""
+    with opened(home) as store:
+        store.service.prepare_again(name, window, without_lost=without_lost)
+    if as_json:
+        print_json({"stream": name, "window": window})
+    else:
+        console.print(f"Workers try window {window} of {name} again.")
+
+
 @answers
 def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""

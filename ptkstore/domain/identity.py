@@ -63,6 +63,7 @@ class Action(StrEnum):
     STREAM_EVOLVE = "stream.evolve"
     STREAM_INGEST = "stream.ingest"
     STREAM_CLOSE = "stream.close"
+    STREAM_PREPARE = "stream.prepare"
     STREAM_FORGET = "stream.forget"
     STREAM_RECOMMEND = "stream.recommend"
     EXPOSURE_READ = "exposure.read"
@@ -136,6 +137,7 @@ RULES: dict[Action, Rule] = {
     Action.STREAM_EVOLVE: _rule(_A),
     Action.STREAM_INGEST: _rule(_P),
     Action.STREAM_CLOSE: _rule(_P, _A),
+    Action.STREAM_PREPARE: _rule(_A),
     Action.STREAM_FORGET: _rule(_P, _O),
     Action.STREAM_RECOMMEND: _rule(_D, _O, _A),
     Action.EXPOSURE_READ: _rule(_P, _O, _A),

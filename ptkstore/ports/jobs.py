@@ -99,6 +99,10 @@ class Jobs(JobsView, Protocol):
         """Record that rows are being opened, and count attempts from here; the lease stays."""
         ...
 
+    def begin_again(self, job: Job, due_at: datetime) -> None:
+        """Make a locked job that has ended ready, as if it had never been tried; how it ended still counts."""
+        ...
+
     def wake(self, job_id: str, due_at: datetime) -> None:
         """Make an idle cursor ready; a ready one is left as it is."""
         ...

@@ -55,6 +55,21 @@ class KeyStore(Protocol):
         """`CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
         ...
 
+    def note_batch(self, window: WindowId, token: str) -> None:
+        """Remember that rows of this batch were written for the window; `WindowGone` when its key was destroyed.
+
+        What the key store notes is private, and goes with the window's key.
+        """
+        ...
+
+    def noted_batches(self, window: WindowId) -> tuple[str, ...]:
+        """The batches of which rows were written for the window, whether or not they were committed."""
+        ...
+
+    def forget_batches(self, window: WindowId) -> None:
+        """Expect no batch of the window any more; repeatable."""
+        ...
+
     def split_key(self, stream: str) -> bytes:
         """The stream's 32-byte key of the hash that assigns privacy units to parts, for life (differences.md P7).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,11 +18,13 @@ class RawZone(Protocol):
         """Store the rows of one ingest for one window; durable on return; a repeated token replaces nothing."""
         ...
 
-    def read_batches(self, window: WindowId, tokens: Sequence[str], key: bytes) -> Iterator[pa.Table]:
+    def read_batches(
+        self, window: WindowId, tokens: Sequence[str], key: bytes, noted: Collection[str] = ()
+    ) -> Iterator[pa.Table]:
         """The stored rows of those tokens that have any in this window, in the order of `tokens`.
 
         What is asked of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
-        meanwhile.
+        meanwhile, or one of a token that was `noted` is not there.
         """
         ...
 

@@ -92,7 +92,8 @@ class PrepareRequest:
     goes to the first part whose bound in `part_bounds` lies above the hash of its privacy unit under `split_key`: the
     row itself or, with `unit_column`, the user, of whom `max_rows_per_unit` rows are kept. Within a part, with
     `attribute`, each of `attribute_values` has rows of its own, and a user's come from one of them. Every part gets a
-    file for each value, one without rows too; it is numbered part * values + value.
+    file for each value, one without rows too; it is numbered part * values + value. Of the batches that are `noted` a
+    file must be there.
     """
 
     window: WindowId
@@ -105,6 +106,7 @@ class PrepareRequest:
     max_rows_per_unit: int = 1
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
+    noted: tuple[str, ...] = ()
 
 
 class Preparer(Protocol):

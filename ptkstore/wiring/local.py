@@ -34,6 +34,7 @@ RECORDED: Mapping[str, tuple[Action, _Subject]] = {
     "evolve_stream": (Action.STREAM_EVOLVE, _STREAM),
     "ingest": (Action.STREAM_INGEST, _STREAM),
     "close_windows": (Action.STREAM_CLOSE, _STREAM),
+    "prepare_again": (Action.STREAM_PREPARE, _STREAM),
     "forget": (Action.STREAM_FORGET, _STREAM),
     "recover_ledger": (Action.LEDGER_RECOVER, lambda _: "store"),
     "export_ledger": (Action.LEDGER_EXPORT, _STREAM),

@@ -21,6 +21,7 @@ from ptkstore.application import (
     ingest_records,
     materialize_ptk,
     odometers,
+    prepare_again,
     read_exposure,
     read_ledger,
     read_numbers,
@@ -99,6 +100,12 @@ class Service(Subscribing, Telling, TeamCoding):
         step = close_windows.STEP
         closed = close_windows.close_windows(stream, at_most=step, begin=self.begin, clock=self.clock)
         return len(closed) == step
+
+    def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
+        """See `application.prepare_again`."""
+        prepare_again.prepare_again(
+            stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
+        )
 
     def recover_ledger(self) -> tuple[recover_ledger.Recovered, ...]:
         """See `application.recover_ledger`."""

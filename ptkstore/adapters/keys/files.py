@@ -104,6 +104,15 @@ def replace(path: Path, content: bytes) -> None:
         sync(path.parent)
 
 
+def append(path: Path, content: bytes) -> None:
+    """Write content behind that of a file, synced; a crash may leave a part of it."""
+    with storage_errors():
+        is_new = not path.exists()
+        _write(path, content, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        if is_new:
+            sync(path.parent)
+
+
 def probe(path: Path, content: bytes) -> None:
     """Write and delete a file that nobody reads, under a lock of its own."""
     twin = _written(path, content)

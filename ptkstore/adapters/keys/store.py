@@ -30,6 +30,7 @@ from ptkstore.errors import (
 from ptkstore.ports.keys import JournalView
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 _ROW_LOCKS = 64  # files, whatever the number of windows; windows that share one wait for each other
 _SECRETS_AT_ONCE = 4  # one message is signed with all of them
 _PROBE_SECONDS = 2.0
@@ -44,7 +45,8 @@ class FileKeyStore:
     """`KeyStore` on a local file system.
 
     A key is `<name>.key`; the tombstone `<name>.gone` is written before the key is destroyed and stays for
-    ever: no crash and no repetition makes a destroyed key anew.
+    ever: no crash and no repetition makes a destroyed key anew. `<window>.batches` lists the batches that hold rows of
+    a window, a line each, until its key is destroyed.
 
     Parameters
     ----------
@@ -193,6 +195,31 @@ class FileKeyStore:
             yield
 
     @files.storage_errors()
+    def noted_batches(self, window: WindowId) -> tuple[str, ...]:
+        """The batches of which rows were written for the window."""
+        try:
+            lines = self._batches_path(window).read_text().splitlines()
+        except FileNotFoundError:
+            return ()
+        return tuple(dict.fromkeys(line for line in lines if _TOKEN.fullmatch(line)))  # a crash may tear one
+
+    def note_batch(self, window: WindowId, token: str) -> None:
+        """Remember that rows of this batch were written for the window."""
+        if not _TOKEN.fullmatch(token):
+            raise InvalidRequest("a batch token is 32 hexadecimal digits")
+        with self._stream_lock(window.stream):
+            if _tombstone(self._window_path(window)).exists():
+                raise WindowGone(f"the key of window {window} is destroyed")
+            self._known(window.stream)
+            files.make_private(self._windows_path(window.stream))
+            files.append(self._batches_path(window), f"\n{token}\n".encode())
+
+    def forget_batches(self, window: WindowId) -> None:
+        """Expect no batch of the window any more."""
+        with self._stream_lock(window.stream):
+            self._forget_batches(window)
+
+    @files.storage_errors()
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows that have a key."""
         found = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
@@ -205,6 +232,7 @@ class FileKeyStore:
                 self._known(window.stream)
                 files.make_private(self._windows_path(window.stream))
             _destroy_key(self._window_path(window))
+            self._forget_batches(window)
 
     def draft_key(self, draft_id: str) -> bytes:
         """The draft's key; made at first use."""
@@ -324,6 +352,13 @@ class FileKeyStore:
 
     def _draft_path(self, draft_id: str) -> Path:
         return self._root / "drafts" / f"{_checked_id('draft', draft_id)}.key"
+
+    def _batches_path(self, window: WindowId) -> Path:
+        return self._window_path(window).with_suffix(".batches")
+
+    def _forget_batches(self, window: WindowId) -> None:
+        if self._batches_path(window).exists():
+            files.destroy(self._batches_path(window))
 
     def _secret_path(self, subscription_id: str) -> Path:
         return self._root / "webhooks" / f"{_checked_id('subscription', subscription_id)}.secret"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
@@ -46,11 +46,15 @@ class FsspecRawZone:
         if not self._place.exists(path):
             self._place.create(path, encrypted(rows, self._sealer, key, path))
 
-    def read_batches(self, window: WindowId, tokens: Sequence[str], key: bytes) -> Iterator[pa.Table]:
+    def read_batches(
+        self, window: WindowId, tokens: Sequence[str], key: bytes, noted: Collection[str] = ()
+    ) -> Iterator[pa.Table]:
         """The rows of those tokens that are stored here, one table per token."""
-        paths = [_batch_path(window, token) for token in tokens]
+        paths = {token: _batch_path(window, token) for token in tokens}
         stored = frozenset(self._place.find(_batches_folder(window)))
-        for path in paths:
+        if any(path not in stored for token, path in paths.items() if token in noted):
+            raise WindowGone("rows that were stored do not exist any more")
+        for path in paths.values():
             if path in stored:
                 with self._opened(path) as file:
                     yield decrypted(file, self._sealer, key, path, None)

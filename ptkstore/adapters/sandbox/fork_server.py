@@ -27,6 +27,9 @@ from ptkstore.adapters.sandbox.process import Limits, limit
 
 STARTED: Final = b"started"
 REFUSED: Final = b"refused"
+"""By the machine, which has no room for another process now."""
+UNFIT: Final = b"unfit"
+"""The server itself cannot fork."""
 STATUS: Final = struct.Struct("<i")
 NAME: Final = "ptk-forks"
 RUN_NAME: Final = "ptk-run"
@@ -110,9 +113,9 @@ class _Server:
         try:
             _load(asked["modules"])
             pid = _fork()
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError) as error:
             with suppress(OSError):
-                os.write(channel, REFUSED)
+                os.write(channel, REFUSED if isinstance(error, OSError) else UNFIT)
             for number in fds:
                 os.close(number)
             return True

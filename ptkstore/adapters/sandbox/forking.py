@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ptkstore.adapters.sandbox.fork_server import STARTED, STATUS
+from ptkstore.adapters.sandbox.fork_server import REFUSED, STARTED, STATUS
 from ptkstore.adapters.sandbox.process import Ended, Limits, Watch
-from ptkstore.errors import Unavailable
+from ptkstore.errors import NoProcess, Unavailable
 
 _TRIES: Final = 2
 _CLOSING_SECONDS: Final = 5.0
@@ -37,6 +37,13 @@ def run_fork(
 
     The server imports `modules` before it forks, and starts with `environment`. It never sees the order, which the fork
     gets after its limits are set. Where the server is gone, another one is started: until then nobody has the order.
+
+    Raises
+    ------
+    NoProcess
+        The machine has no room for another process; nobody got the order.
+    Unavailable
+        No server forks; nobody got the order.
     """
     deadline = time.monotonic() + limits.timeout_seconds
     asked = {
@@ -44,20 +51,27 @@ def run_fork(
         "limits": [limits.timeout_seconds, limits.memory_bytes],
         "directory": str(directory),
     }
+    refused = False
     for _ in range(_TRIES):
-        server = _server(tuple(argv), environment)
+        try:
+            server = _server(tuple(argv), environment)
+        except OSError:
+            raise NoProcess("the machine starts no process now") from None
         with Watch(order) as watch, _Fork() as fork:
             if not fork.is_asked_for(server, json.dumps(asked).encode(), watch):
                 _drop(server)
                 continue
             if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
                 return Ended(b"", -signal.SIGKILL, timed_out=True)
-            if fork.told() != STARTED:  # the order was not sent: no row was opened
+            if (told := fork.told()) != STARTED:  # the order was not sent: no row was opened
                 _drop(server)
+                refused = told == REFUSED
                 continue
             timed_out = watch.until(fork.fileno(), deadline, keep_alive)
             return Ended(bytes(watch.answer), fork.end(), timed_out)
-    raise Unavailable("the machine starts no process for a run")
+    if refused:
+        raise NoProcess("the machine starts no process now")
+    raise Unavailable("no process can be forked for a run")
 
 
 class _Fork:
@@ -84,7 +98,7 @@ class _Fork:
             return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
 
     def told(self) -> bytes:
-        """What the server did: `STARTED`, that it refused, or nothing because it is gone."""
+        """What the server did: `STARTED`, `REFUSED` by the machine, that it cannot, or nothing because it is gone."""
         told = self._receive()
         self._started = told == STARTED
         return told

@@ -28,7 +28,7 @@ def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> Non
 
     A repeated or concurrent run keeps the same rows of each unit and puts them into the same files.
     """
-    batches = raw.read_batches(request.window, request.tokens, request.window_key)
+    batches = raw.read_batches(request.window, request.tokens, request.window_key, frozenset(request.noted))
     pieces = [filled(batch, request.schema) for batch in batches]  # some are older than the newest columns
     rows = pa.concat_tables(pieces) if pieces else _no_rows(request)
     kept, groups = np.arange(rows.num_rows), _groups(rows, request)

@@ -282,6 +282,7 @@ def _prepare_fields(request: PrepareRequest) -> dict[str, Any]:
     return {
         "window": [request.window.stream, request.window.index],
         "tokens": list(request.tokens),
+        "noted": list(request.noted),
         "columns": [[name, kind.value] for name, kind in request.schema.columns],
         "time_column": request.schema.time_column,
         "added": [[one.column, one.default, one.since] for one in request.schema.added],
@@ -309,6 +310,7 @@ def _prepare_request(fields: dict[str, Any]) -> PrepareRequest:
         max_rows_per_unit=fields["max_rows_per_unit"],
         attribute=fields["attribute"],
         attribute_values=tuple(fields["attribute_values"]),
+        noted=tuple(fields["noted"]),
     )
 
 

@@ -120,6 +120,14 @@ class SqlJobs:
         """Record that rows are being opened; the lease stays."""
         self._write(replace(job, state=JobState.OPENED, attempt=1), lease_until=job.lease_until)
 
+    def begin_again(self, job: Job, due_at: datetime) -> None:
+        """Make a locked job that has ended ready, as if it had never been tried; how it ended still counts."""
+        self._count_removed(job.kind, str(job.outcome), 1)
+        self._write(
+            replace(job, state=JobState.READY, outcome=None, position=0, attempt=0, due_at=due_at),
+            lease_until=None,
+        )
+
     def wake(self, job_id: str, due_at: datetime) -> None:
         """Make an idle cursor ready. Locks any row, idle or not, so that a finishing worker looks again."""
         row = self._row(job_id, lock=True)

@@ -603,6 +603,7 @@ def test_every_action_is_asked_for_by_some_route(api: Api) -> None:
     elsewhere = {
         Action.CONSOLE_SIGN_IN,  # in the console
         Action.LEDGER_RECOVER,  # the others in the store's home only
+        Action.STREAM_PREPARE,
         Action.LAKE_CLEAN,
         Action.CATALOG_UPGRADE,
     }

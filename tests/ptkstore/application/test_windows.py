@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.errors import (
     InvalidRequest,
+    NoProcess,
     PtkStoreError,
     Refused,
     Unavailable,
@@ -352,6 +354,21 @@ def spoil_first(world: World) -> None:
     path.write_bytes(path.read_bytes()[:-100] + b"\0" * 96 + path.read_bytes()[-4:])
 
 
+def batches_of_first(world: World) -> list[Path]:
+    return sorted((world.service.settings.root / "raw" / STREAM / "0" / "batches").iterdir())
+
+
+def lose_first_batch(world: World) -> None:
+    """The one file of window 0 is gone without a trace."""
+    (path,) = batches_of_first(world)
+    path.unlink()
+
+
+def lose_first_rows(world: World) -> None:
+    """All of window 0 is gone from the raw zone."""
+    shutil.rmtree(world.service.settings.root / "raw" / STREAM / "0")
+
+
 def lose_first_key(world: World) -> None:
     """The key of window 0 is lost, as in a key store that was restored from before."""
     (path,) = world.service.settings.keys.rglob("0.key")
@@ -378,7 +395,9 @@ def failures(world: World, most: int) -> int:
     return most
 
 
-@pytest.mark.parametrize("befall", [spoil_first, lose_first_key, too_large])
+@pytest.mark.parametrize(
+    "befall", [spoil_first, lose_first_batch, lose_first_rows, lose_first_key, too_large]
+)
 def test_a_window_that_cannot_be_prepared_ends_and_its_owners_are_told_once(
     world: World, befall: Callable[[World], None]
 ) -> None:
@@ -397,6 +416,110 @@ def test_a_window_that_cannot_be_prepared_ends_and_its_owners_are_told_once(
     assert world.service.work_on("expire/taxi/0")
     assert [one for one in world.notices() if one[0].endswith("window 0")] == told
     assert world.state(0) is WindowState.EXPIRED
+
+
+def given_up(world: World, befall: Callable[[World], None]) -> None:
+    """Window 0, which holds the rows of two batches and cannot be prepared."""
+    world.register()
+    world.ingest()
+    world.ingest((0.6, 0.7))
+    world.close(1)
+    befall(world)
+    assert failures(world, 3 * MAX_ATTEMPTS) == MAX_ATTEMPTS
+
+
+def test_a_window_that_was_given_up_is_prepared_again_and_charged_once(world: World) -> None:
+    prepare = world.preparer.prepare
+    given_up(world, too_large)
+    world.service.__dict__["preparer"].prepare = prepare  # its machine has more memory now
+    world.service.prepare_again(STREAM, 0)
+    world.work()
+    assert world.state(0) is WindowState.PREPARED
+    assert world.train_block(0) == (0, TENTH)
+    assert len(world.service.versions("taxi.speed")) == 1
+    ended = world.service.numbers().work.ended
+    assert (ended["prepare", "failed"], ended["prepare", "done"]) == (1, 1)
+    assert world.service.verify_ledger(STREAM).faults == ()
+    with pytest.raises(Refused, match="is prepared"):
+        world.service.prepare_again(STREAM, 0)
+
+
+def test_a_window_that_is_prepared_again_may_be_given_up_again(world: World) -> None:
+    given_up(world, too_large)
+    world.service.prepare_again(STREAM, 0)
+    with pytest.raises(Refused, match="still try"):
+        world.service.prepare_again(STREAM, 0)
+    assert failures(world, 3 * MAX_ATTEMPTS) == MAX_ATTEMPTS
+    assert world.notices() == 2 * [
+        ("taxi window 0", "not-prepared"),
+        ("taxi.speed window 0", "not-prepared"),
+    ]
+    assert world.service.numbers().work.ended["prepare", "failed"] == 2
+
+
+def test_a_window_goes_on_without_a_lost_batch_if_the_operator_says_so(world: World) -> None:
+    def lose_one(world: World) -> None:
+        batches_of_first(world)[0].unlink()
+
+    given_up(world, lose_one)
+    world.service.prepare_again(STREAM, 0)
+    assert failures(world, 3 * MAX_ATTEMPTS) == MAX_ATTEMPTS
+    world.service.prepare_again(STREAM, 0, without_lost=True)
+    world.work()
+    assert world.state(0) is WindowState.PREPARED
+    assert len(world.service.versions("taxi.speed")) == 1
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_an_expired_window_stays_expired_however_it_ended(world: World, expired: bool) -> None:
+    given_up(world, too_large)
+    expire_first(world)
+    if expired:
+        world.work("expire")
+    with pytest.raises(Refused, match="left its retention"):
+        world.service.prepare_again(STREAM, 0, without_lost=True)
+    world.work("expire")
+    assert world.state(0) is WindowState.EXPIRED
+    assert not world.service.work_on("prepare/taxi/0")
+    assert world.train_block(0) == (0, 0)
+    assert world.service.keys.noted_batches(WindowId(STREAM, 0)) == ()
+
+
+def test_only_closed_windows_that_were_given_up_are_prepared_again(world: World) -> None:
+    world.register()
+    world.ingest()
+    with pytest.raises(UnknownName):
+        world.service.prepare_again(STREAM, 0)
+    world.close(1)
+    with pytest.raises(Refused, match="still try"):
+        world.service.prepare_again(STREAM, 0)
+
+
+def test_a_batch_that_was_written_and_never_committed_is_not_missed(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.service.keys.note_batch(WindowId(STREAM, 0), "0" * 32)
+    world.close(1)
+    assert world.work("prepare") == ["prepare/taxi/0"]
+    assert world.state(0) is WindowState.PREPARED
+
+
+def test_a_machine_that_starts_no_process_only_delays_a_window(world: World) -> None:
+    world.register()
+    world.ingest()
+    world.close(1)
+    prepare = world.preparer.prepare
+
+    def refused(request: PrepareRequest, keep_alive: Callable[[], None]) -> None:
+        raise NoProcess("the machine starts no process now")
+
+    world.service.__dict__["preparer"].prepare = refused
+    assert failures(world, 3 * MAX_ATTEMPTS) == 3 * MAX_ATTEMPTS
+    assert world.job("prepare/taxi/0").position == 0
+    world.service.__dict__["preparer"].prepare = prepare
+    world.clock.pass_(minutes=1)
+    assert world.service.work_on("prepare/taxi/0")
+    assert world.notices() == []
 
 
 def test_a_raw_zone_that_is_away_does_not_count_against_a_window(

@@ -70,6 +70,14 @@ def test_wrong_words_are_refused_with_the_right_ones(ptk: Line, wrong: tuple[str
     assert says in ptk.refused(*CREATE, *wrong, code=2)
 
 
+def test_a_window_that_was_not_given_up_is_not_prepared_again(ptk: Line) -> None:
+    ptk.run(*CREATE)
+    assert "no closed window" in ptk.refused("stream", "prepare", "rides", "0", code=2)
+    ptk.run("close", "rides", "--until", "2026-01-06")
+    said = ptk.refused("stream", "prepare", "rides", "0", "--without-lost", code=1)
+    assert "no PTK wanted" in said
+
+
 def test_recovery_of_a_catalog_in_step_says_so(ptk: Line) -> None:
     ptk.run(*CREATE)
     assert "in step" in ptk.run("ledger", "recover").output

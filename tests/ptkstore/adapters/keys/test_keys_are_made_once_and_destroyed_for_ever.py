@@ -32,6 +32,40 @@ def all_files(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
+def test_batches_are_noted_until_the_key_of_their_window_is_destroyed(
+    root: Path, store: FileKeyStore
+) -> None:
+    tokens = tuple(str(number) * 32 for number in range(3))
+    store.sealing_key(WINDOW)
+    for token in (*tokens, tokens[0]):
+        store.note_batch(WINDOW, token)
+    assert FileKeyStore(root).noted_batches(WINDOW) == tokens
+    assert store.noted_batches(WindowId("taxi", 4)) == ()
+    assert store.windows("taxi") == (WINDOW,)
+    store.destroy_window(WINDOW)
+    assert store.noted_batches(WINDOW) == ()
+    with pytest.raises(WindowGone):
+        store.note_batch(WINDOW, tokens[0])
+    assert [path.name for path in (root / "windows" / "taxi").iterdir()] == ["3.gone"]
+
+
+def test_a_note_that_a_crash_tore_hides_none_of_the_others(root: Path, store: FileKeyStore) -> None:
+    store.note_batch(WINDOW, "a" * 32)
+    with (root / "windows" / "taxi" / "3.batches").open("a") as file:
+        file.write("\nbbbb")
+    store.note_batch(WINDOW, "c" * 32)
+    assert store.noted_batches(WINDOW) == ("a" * 32, "c" * 32)
+    store.forget_batches(WINDOW)
+    store.forget_batches(WINDOW)
+    assert store.noted_batches(WINDOW) == ()
+
+
+@pytest.mark.parametrize("token", ["", "a", "A" * 32, "a" * 31 + "\n", "../" * 11])
+def test_only_tokens_are_noted(store: FileKeyStore, token: str) -> None:
+    with pytest.raises(InvalidRequest):
+        store.note_batch(WINDOW, token)
+
+
 def test_a_window_keeps_its_key_over_restarts(root: Path, store: FileKeyStore) -> None:
     key = store.sealing_key(WINDOW)
     assert len(key) == 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from ptkstore.adapters.sandbox.forking import run_fork
 from ptkstore.adapters.sandbox.process import Ended, Limits
 from ptkstore.adapters.sandbox.program import ENVIRONMENT
 from ptkstore.domain.snapshots import Draft
-from ptkstore.errors import LeaseLost, Unavailable
+from ptkstore.errors import LeaseLost, NoProcess, Unavailable
 from tests.ptkstore.adapters.sandbox.world import SPEC, World, nothing
 from tests.waiting import until
 
@@ -262,8 +263,34 @@ def test_a_server_with_a_thread_forks_nothing(tmp_path: Path) -> None:
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     )
     argv = (*SERVER[:2], f"import sys; sys.path.append({str(tmp_path)!r})\n{PROGRAM}")
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable) as error:
         run("os.write(fd, b'x')", tmp_path, modules=("with_a_thread",), argv=argv)
+    assert type(error.value) is Unavailable
+
+
+@pytest.mark.parametrize("why", ["EAGAIN", "ENOMEM"])
+def test_a_fork_that_the_machine_refuses_is_told_apart(tmp_path: Path, why: str) -> None:
+    refuses = f"""
+import errno, os
+def fork():
+    raise OSError(errno.{why}, "")
+os.fork = fork
+"""
+    with pytest.raises(NoProcess):
+        run("os.write(fd, b'x')", tmp_path, argv=(*SERVER[:2], refuses + PROGRAM))
+
+
+def test_a_server_that_the_machine_does_not_start_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_process(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", no_process)
+        with pytest.raises(NoProcess):
+            run("os.write(fd, b'x')", tmp_path)
+    assert run("os.write(fd, b'x')", tmp_path) == Ended(b"x", 0, timed_out=False)
 
 
 def test_a_fork_of_the_owner_has_a_server_of_its_own(tmp_path: Path) -> None:
