@@ -16,6 +16,7 @@ import redis
 
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Patience
+from ptkstore.adapters.sandbox.fork_server import RUN_NAME
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.machine import environment
 from ptkstore.domain.identity import Role
@@ -140,10 +141,10 @@ class Machine:
         return bool(pool)
 
     def kill_trainings(self) -> None:
-        """kill -9 every process that trains or prepares just now."""
+        """kill -9 every process that trains or prepares just now, and not the server that forked it."""
         worker = self._pid("worker")
         for child in [] if worker is None else _children(worker):
-            if TRAINING in _command(child):
+            if _name(child) == RUN_NAME:
                 with suppress(psutil.NoSuchProcess):
                     child.kill()
 
@@ -231,6 +232,13 @@ def _children(pid: int) -> list[psutil.Process]:
         return list(psutil.Process(pid).children(recursive=True))
     except psutil.NoSuchProcess:
         return []
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
 
 
 def _command(process: psutil.Process) -> list[str]:
