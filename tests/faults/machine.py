@@ -171,10 +171,16 @@ class Machine:
         assert faults == [], faults  # not a test's own file: pytest adds nothing
 
     def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        """Come back when the condition holds; a test that waits in vain fails here."""
-        until = time.monotonic() + PATIENCE_SECONDS
+        """Come back when the condition holds; a test that waits while no job goes on fails here.
+
+        On a machine that is busy with other things each process that was killed takes long to come back.
+        """
+        before: object = None
+        until = time.monotonic()
         while not condition():
             state = (what, self.unfinished(), self.faults.waiting())
+            if state != before:
+                before, until = state, time.monotonic() + PATIENCE_SECONDS
             assert time.monotonic() < until, (state, self.last_words())
             time.sleep(LOOK_EVERY_SECONDS)
 

@@ -18,7 +18,7 @@ from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
 from tests.waiting import until
 
-pytestmark = [pytest.mark.real, pytest.mark.long]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(880)]
 
 SEEDS = (1,)
 KEPT_WINDOWS = 2
