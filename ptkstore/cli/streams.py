@@ -32,7 +32,6 @@ def list_streams(home: Home = None, as_json: AsJson = False) -> None:
         )
 
 
-@stream_app.command("show")
 @stream_app.command("prepare")
 @answers
 def prepare(
@@ -53,6 +52,7 @@ def prepare(
         console.print(f"Workers try window {window} of {name} again.")
 
 
+@stream_app.command("show")
 @answers
 def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""
