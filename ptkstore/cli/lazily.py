@@ -51,7 +51,13 @@ class LazyCommands(PlainGroup):
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Import the command that is run."""
         name, _, rest = super().resolve_command(ctx, args)
-        return name, load(str(name)), rest
+        if not ctx.resilient_parsing:
+            return name, load(str(name)), rest
+        from ptkstore.cli import completion  # what is typed is completed, and no command is run
+
+        if name in completion.ARGUMENTS and completion.is_plain(rest):
+            return name, completion.quickly(str(name)), rest
+        return name, completion.with_names(load(str(name)), str(name)), rest
 
 
 def load(name: str) -> Command:
