@@ -61,10 +61,10 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
     InvalidRequest
         The URL is none that a token may be sent to, or there is no token.
     """
-    from ptkstore.sdk.remote import RemoteService, is_url
+    if isinstance(target, str) and "://" in target:
+        from ptkstore.sdk.remote import RemoteService
 
-    if is_url(target):
-        return Store(cast("Service", RemoteService(str(target), token or os.environ.get("PTK_TOKEN", ""))))
+        return Store(cast("Service", RemoteService(target, token or os.environ.get("PTK_TOKEN", ""))))
     if token is not None:
         raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
     from ptkstore.settings import load_settings

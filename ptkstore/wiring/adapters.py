@@ -7,27 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
-from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore, FileSigner
-from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
 from ptkstore.adapters.processes import RedisServer, make_home
-from ptkstore.adapters.sandbox import (
-    Bubblewrap,
-    BubblewrapSandbox,
-    Limits,
-    ProcessEraser,
-    ProcessEvaluator,
-    ProcessPreparer,
-    ProcessProfiler,
-    ProcessTrainer,
-    Program,
-)
-from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.adapters.streams import RedisStreams
-from ptkstore.adapters.webhooks import ApiManifests, HttpCourier, HttpMessenger
 from ptkstore.adapters.world import SilentSteps, SystemClock
-from ptkstore.application.group_commit import GroupCommit
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.messages import ManifestAddresses
@@ -37,12 +20,31 @@ from ptkstore.ports.world import Clock, Steps
 from ptkstore.settings import Settings
 from ptkstore.wiring.tracing import TracedSteps, traces_of
 
+if TYPE_CHECKING:
+    from ptkstore.adapters.feast import RedisOnline, SqliteOnline
+    from ptkstore.adapters.keys import FileKeyStore, FileSigner
+    from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
+    from ptkstore.adapters.sandbox import (
+        BubblewrapSandbox,
+        ProcessEraser,
+        ProcessEvaluator,
+        ProcessPreparer,
+        ProcessProfiler,
+        ProcessTrainer,
+        Program,
+    )
+    from ptkstore.adapters.sql import SqlCatalog
+    from ptkstore.adapters.streams import RedisStreams
+    from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
+    from ptkstore.application.group_commit import GroupCommit
+
 
 class Adapters:
     """What use cases are bound to.
 
-    Adapters are made at first use, so that a process pays only for what it does. Not shared between processes: after a
-    fork, make new ones. Work that waits for the catalog leaves off once its process was `told_to_stop`.
+    Adapters are imported and made at first use, so that a process pays only for what it does. Not shared between
+    processes: after a fork, make new ones. Work that waits for the catalog leaves off once its process was
+    `told_to_stop`.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Adapters:
     @cached_property
     def catalog(self) -> SqlCatalog:
         """SQL of everything but rows and keys."""
+        from ptkstore.adapters.sql import SqlCatalog
+
         self._home_unless(self.settings.database_url)
         return SqlCatalog(self.settings.catalog_url)
 
@@ -74,42 +78,58 @@ class Adapters:
     @cached_property
     def keys(self) -> FileKeyStore:
         """Keys, apart from what they open."""
+        from ptkstore.adapters.keys import FileKeyStore
+
         self._home_unless(self.settings.keys_url)
         return FileKeyStore(self.settings.keys)
 
     @cached_property
     def signer(self) -> FileSigner:
         """The key that reports are signed with."""
+        from ptkstore.adapters.keys import FileSigner
+
         self._home_unless(self.settings.keys_url)
         return FileSigner(self.settings.keys)
 
     @cached_property
     def raw(self) -> FsspecRawZone:
         """Encrypted rows."""
+        from ptkstore.adapters.keys import AesGcmSealer
+        from ptkstore.adapters.objects import FsspecRawZone
+
         self._home_unless(self.settings.raw_url)
         return FsspecRawZone(self.settings.raw, AesGcmSealer())
 
     @cached_property
     def staging(self) -> FsspecStaging:
         """Encrypted drafts."""
+        from ptkstore.adapters.keys import AesGcmSealer
+        from ptkstore.adapters.objects import FsspecStaging
+
         self._home_unless(self.settings.raw_url)
         return FsspecStaging(self.settings.raw, AesGcmSealer())
 
     @cached_property
     def lake(self) -> FsspecLake:
         """Published states."""
+        from ptkstore.adapters.objects import FsspecLake
+
         self._home_unless(self.settings.lake_url)
         return FsspecLake(self.settings.lake)
 
     @cached_property
     def bundles(self) -> FsspecBundles:
         """Code of teams."""
+        from ptkstore.adapters.objects import FsspecBundles
+
         self._home_unless(self.settings.lake_url)
         return FsspecBundles(self.settings.lake)
 
     @cached_property
     def sandbox(self) -> BubblewrapSandbox:
         """Where team code is run."""
+        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+
         settings = self.settings
         return BubblewrapSandbox(
             Bubblewrap(settings.bubblewrap, settings.places),
@@ -119,30 +139,42 @@ class Adapters:
     @cached_property
     def trainer(self) -> ProcessTrainer:
         """One process per run."""
+        from ptkstore.adapters.sandbox import ProcessTrainer
+
         return ProcessTrainer(self._program, staging=self.staging)
 
     @cached_property
     def profiler(self) -> ProcessProfiler:
         """One process per profile."""
+        from ptkstore.adapters.sandbox import ProcessProfiler
+
         return ProcessProfiler(replace(self._program, timeout_seconds=self.settings.profile_timeout_seconds))
 
     @cached_property
     def evaluator(self) -> ProcessEvaluator:
         """One process per evaluation."""
+        from ptkstore.adapters.sandbox import ProcessEvaluator
+
         return ProcessEvaluator(self._program)
 
     @cached_property
     def preparer(self) -> ProcessPreparer:
         """One process per window."""
+        from ptkstore.adapters.sandbox import ProcessPreparer
+
         return ProcessPreparer(self._program)
 
     @cached_property
     def eraser(self) -> ProcessEraser:
         """One process per window."""
+        from ptkstore.adapters.sandbox import ProcessEraser
+
         return ProcessEraser(self._program)
 
     @property
     def _program(self) -> Program:
+        from ptkstore.adapters.sandbox import Program
+
         return Program(
             raw_url=self.raw.url,
             staging_url=self.staging.url,
@@ -155,6 +187,8 @@ class Adapters:
     @cached_property
     def features(self) -> FeatureStore:
         """Feast, which its room imports at first use because that takes seconds."""
+        from ptkstore.adapters.feast import FeastFeatureStore
+
         return FeastFeatureStore(
             self.feast_repo,
             keep_versions=self.settings.keep_versions,
@@ -164,22 +198,30 @@ class Adapters:
     @cached_property
     def messenger(self) -> HttpMessenger:
         """Signed webhooks."""
+        from ptkstore.adapters.webhooks import HttpMessenger
+
         return HttpMessenger(allowed_networks=self.settings.webhook_networks)
 
     @cached_property
     def courier(self) -> HttpCourier:
         """Signed webhooks, many at once."""
+        from ptkstore.adapters.webhooks import HttpCourier
+
         return HttpCourier(self.messenger)
 
     @property
     def manifests(self) -> ManifestAddresses:
         """Where messages send their readers: to the HTTP API if its public address is known, else to the lake."""
+        from ptkstore.adapters.webhooks import ApiManifests
+
         public_url = self.settings.api_public_url
         return self.lake if public_url is None else ApiManifests(public_url)
 
     @cached_property
     def event_streams(self) -> RedisStreams:
         """Streams of events in the service's Redis."""
+        from ptkstore.adapters.streams import RedisStreams
+
         return RedisStreams(self.redis_url)
 
     @property
@@ -200,6 +242,8 @@ class Adapters:
     @cached_property
     def charges(self) -> GroupCommit:
         """Where the threads of this process that charge one stream meet."""
+        from ptkstore.application.group_commit import GroupCommit
+
         return GroupCommit(self.begin)
 
     @cached_property
@@ -230,6 +274,8 @@ class Adapters:
     @property
     def feast_online(self) -> RedisOnline | SqliteOnline:
         """Where Feast's online rows lie."""
+        from ptkstore.adapters.feast import RedisOnline, SqliteOnline
+
         if self.settings.online_in_redis:
             return RedisOnline.from_url(self.redis_url, packed=self.settings.online_store == "packed")
         return SqliteOnline()
@@ -237,6 +283,8 @@ class Adapters:
     @cached_property
     def feast_repo(self) -> Path:
         """A plain Feast repository, written from the settings."""
+        from ptkstore.adapters.feast import write_repo
+
         make_home(self.settings.root)
         repo = self.settings.root / "feast"
         write_repo(repo, self.feast_registry_url, self.feast_online)

@@ -33,7 +33,6 @@ FRAMES = TABLES | {"pandas"}
 NOISE = {"cryptography"}  # the stream that exact noise is drawn from
 ESTIMATORS = FRAMES | NOISE | {"scipy", "sklearn", "threadpoolctl"}
 HTTP = {"httpx", "rich"}  # httpx has a command line of its own and loads rich for it
-LOGS = {"structlog", "rich"}  # as structlog's console renderer does
 SETTINGS = {"pydantic", "pydantic_settings"}
 # Feast drags its servers in; only what its room imports on first use may load it.
 FEAST = FRAMES | {
@@ -59,7 +58,6 @@ ADAPTERS: dict[str, set[str]] = {
     "ptkstore.adapters.sql": TABLES | {"orjson", "sqlalchemy"},
     "ptkstore.adapters.tracing": {"opentelemetry"},
     "ptkstore.adapters.webhooks": HTTP | {"sniffio", "ssrfguard", "standardwebhooks"},
-    "ptkstore.adapters.world": LOGS,
 }
 # The extra `service` installs nothing for spans: only who asks for them loads that room.
 WIRED = TABLES | SETTINGS
@@ -135,14 +133,14 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's
     "ptkstore.settings": SETTINGS,
     "ptkstore.wire": {"pydantic"},
-    "ptkstore.wiring": WIRED,
+    "ptkstore.wiring": TABLES | SETTINGS,  # adapters come when they are made
     "ptkstore.sdk": TABLES,
     "ptkstore.sdk.featurizer": ESTIMATORS,  # what subclasses scikit-learn's
     "ptkstore.sdk.remote": TABLES | HTTP | {"pydantic"},
     "ptkstore.console": WIRED | SERVER | {"jinja2"},
     "ptkstore.serving": WIRED | SERVER | {"jinja2", "prometheus_client", "uvicorn"},
     "ptkstore.api": WIRED | SERVER | {"prometheus_client", "uvicorn"},
-    "ptkstore.cli": TABLES | LOGS | SETTINGS | {"typer"},
+    "ptkstore.cli": TABLES | SETTINGS | {"rich", "typer"},
     # `ptk --help` loads these alone
     "ptkstore.cli.commands": set(),
     "ptkstore.cli.lazily": {"typer"},

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Connection,
     Dialect,
     ForeignKeyConstraint,
     Index,
@@ -27,6 +28,15 @@ from sqlalchemy import (
 SCHEMA_VERSION = 6  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _partial(index: Index, condition: str) -> None:
+    """Index the rows of this condition alone. Keyword arguments of `Index` would load both dialects."""
+
+    def add_condition(_: Table, connection: Connection, **__: Any) -> None:
+        index.dialect_options[connection.dialect.name]["where"] = text(condition)
+
+    event.listen(index.table, "before_create", add_condition)
 
 
 class Instant(TypeDecorator[datetime]):
@@ -126,13 +136,8 @@ journal = Table(
     ).ddl_if(dialect="sqlite"),
 )
 Index("journal_blocks", journal.c.stream, journal.c.lo, journal.c.hi)
-Index(  # a reservation ends once: spent or released, never both
-    "journal_one_end",
-    journal.c.key,
-    unique=True,
-    sqlite_where=text("kind <> 'reserve'"),
-    postgresql_where=text("kind <> 'reserve'"),
-)
+# a reservation ends once: spent or released, never both
+_partial(Index("journal_one_end", journal.c.key, unique=True), "kind <> 'reserve'")
 
 policies = Table(  # lines of the journal's chain, numbered together with its rows
     "policy",
@@ -181,29 +186,14 @@ jobs = Table(
     Column("trace", String),  # the trace of who asked for it; ids only
     Column("share", String, nullable=False, server_default=""),  # whose share of the workers it takes
 )
-_UNFINISHED = text("state IN ('ready', 'opened')")
+_UNFINISHED = "state IN ('ready', 'opened')"
 Index("job_due", jobs.c.state, jobs.c.due_at)
 Index("job_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index)
 Index("job_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index)
 # Looking for due work asks what else is unfinished, for every job that may be due: jobs that ended cost nothing there.
-Index(
-    "job_unfinished_ptk",
-    jobs.c.ptk_id,
-    jobs.c.kind,
-    jobs.c.window_index,
-    sqlite_where=_UNFINISHED,
-    postgresql_where=_UNFINISHED,
-)
-Index(
-    "job_unfinished_window",
-    jobs.c.stream,
-    jobs.c.kind,
-    jobs.c.window_index,
-    sqlite_where=_UNFINISHED,
-    postgresql_where=_UNFINISHED,
-)
-_LEASED = text("lease_until IS NOT NULL")
-Index("job_leased", jobs.c.lease_until, sqlite_where=_LEASED, postgresql_where=_LEASED)
+_partial(Index("job_unfinished_ptk", jobs.c.ptk_id, jobs.c.kind, jobs.c.window_index), _UNFINISHED)
+_partial(Index("job_unfinished_window", jobs.c.stream, jobs.c.kind, jobs.c.window_index), _UNFINISHED)
+_partial(Index("job_leased", jobs.c.lease_until), "lease_until IS NOT NULL")
 
 turns = Table(  # when workers last took a job of each share, as a number that only grows
     "turn", metadata, Column("share", String, primary_key=True), Column("number", BigInteger, nullable=False)

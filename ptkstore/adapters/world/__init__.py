@@ -1,8 +1,9 @@
 """The machine's clock and log."""
 
 from ptkstore.adapters.world.clock import SystemClock
+from ptkstore.adapters.world.log import configure_logging, log_code
 from ptkstore.adapters.world.requests import RequestLog
-from ptkstore.adapters.world.steps import LoggedSteps, SilentSteps, configure_logging, log_code
+from ptkstore.adapters.world.steps import LoggedSteps, SilentSteps
 from ptkstore.adapters.world.unforeseen import log_no_texts, place_of
 
 __all__ = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import structlog
-
+from ptkstore.adapters.world.log import logger
 from ptkstore.adapters.world.unforeseen import place_of
 
 
@@ -11,7 +10,7 @@ class RequestLog:
     """One line per request, and one more for each that failed for no reason of ours."""
 
     def __init__(self) -> None:
-        self._log = structlog.get_logger("ptkstore.api")
+        self._log = logger("ptkstore.api")
 
     def serving(self, host: str, port: int) -> None:
         """Where requests may come from now on."""

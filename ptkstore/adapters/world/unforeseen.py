@@ -11,8 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
-import structlog
-
+from ptkstore.adapters.world.log import logger
 from ptkstore.errors import PtkStoreError
 
 
@@ -44,7 +43,7 @@ class _Records(logging.Handler):
         error = given[1] if isinstance(given, tuple) else sys.exception() if given else None
         if isinstance(error, BaseException):
             said |= {"kind": type(error).__name__, "raised_at": place_of(error)}
-        log = structlog.get_logger("ptkstore")
+        log = logger()
         tell = log.error if record.levelno >= logging.ERROR else log.warning
         tell("a library says something", **said)
 
@@ -79,7 +78,7 @@ def log_no_texts() -> None:
     ) -> None:
         with suppress(Exception):
             place = _below_path(f"{filename}:{lineno}")
-            structlog.get_logger("ptkstore").warning("a library warns", kind=category.__name__, place=place)
+            logger().warning("a library warns", kind=category.__name__, place=place)
 
     logging.raiseExceptions = False  # a handler of a library that fails would print the text of its record
     warnings.showwarning = of_warning
@@ -92,7 +91,7 @@ def log_no_texts() -> None:
 
 def _log(what: str, error: BaseException | None) -> None:
     with suppress(BaseException):  # Python prints the original where a hook fails
-        log = structlog.get_logger("ptkstore")
+        log = logger()
         if isinstance(error, PtkStoreError):  # our own words: names and codes
             log.error(f"{what} ended", code=error.code, why=str(error))
         elif error is not None:

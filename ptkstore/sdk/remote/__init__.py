@@ -1,5 +1,5 @@
 """A store behind the HTTP API, for the client."""
 
-from ptkstore.sdk.remote.service import RemoteService, is_url
+from ptkstore.sdk.remote.service import RemoteService
 
-__all__ = ["RemoteService", "is_url"]
+__all__ = ["RemoteService"]

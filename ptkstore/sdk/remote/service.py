@@ -51,11 +51,6 @@ ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
 
 
-def is_url(target: object) -> bool:
-    """Whether a store is named by a URL, not by a directory."""
-    return isinstance(target, str) and "://" in target
-
-
 @dataclass(frozen=True, slots=True)
 class PublishedVersion:
     """A version in a list; `content` is what lists tell of its manifest."""

@@ -1,0 +1,97 @@
+"""What `ptk --help` and a command that only reads load: imports are most of what either costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.ptkstore.cli.test_trail import World
+
+READS = (
+    ("list",),
+    ("versions", "taxi.speed"),
+    ("budget", "taxi"),
+    ("stream", "list"),
+    ("notices",),
+)
+"""Not `show`, which plans by a family's formula, and not `stream show`, which looks for keys and files."""
+# A catalog is read by SQLAlchemy, settings and arguments by pydantic, tables are drawn by Rich.
+HELP_NEEDS = {"typer"}
+A_READ_NEEDS = HELP_NEEDS | {
+    "numpy",
+    "orjson",
+    "pyarrow",
+    "pydantic",
+    "pydantic_settings",
+    "rich",
+    "sqlalchemy",
+}
+NOT_NEEDED = (
+    "alembic",
+    "celery",
+    "click",
+    "cryptography",
+    "feast",
+    "fsspec",
+    "httpx",
+    "numpy",
+    "orjson",
+    "pandas",
+    "psycopg",
+    "pyarrow",
+    "pydantic",
+    "pydantic_settings",
+    "redis",
+    "rich",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+    "structlog",
+    "typer",
+)
+"""What the product loads somewhere; a command may load those that it needs."""
+
+RUN = """
+import json, sys
+from ptkstore.cli.main import app
+for words in json.loads(sys.argv[1]):
+    app(words, standalone_mode=False)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def loaded(*commands: tuple[str, ...]) -> set[str]:
+    """The modules of a new process that ran these commands."""
+    command = [sys.executable, "-c", RUN, json.dumps(commands)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    return set(json.loads(ended.stderr.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    home = tmp_path_factory.mktemp("reads") / "home"
+    made = World(home)
+    made.stream()
+    made.register()
+    made.publish(0)
+    return str(home)
+
+
+def test_help_loads_no_command() -> None:
+    modules = loaded(("--help",))
+    assert sorted(set(NOT_NEEDED) & modules - HELP_NEEDS) == []
+    assert {name for name in modules if name.startswith("ptkstore.cli.")} == {
+        "ptkstore.cli.commands",
+        "ptkstore.cli.lazily",
+        "ptkstore.cli.main",
+    }
+
+
+def test_a_read_loads_what_it_needs(home: str) -> None:
+    modules = loaded(*((*words, "--home", home) for words in READS))
+    assert sorted(set(NOT_NEEDED) & modules - A_READ_NEEDS) == []
+    assert "sqlalchemy.dialects.postgresql" not in modules  # this catalog is a file
