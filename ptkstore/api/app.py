@@ -18,6 +18,7 @@ from ptkstore.api.envelope import Envelope
 from ptkstore.api.feed import Feed
 from ptkstore.api.limits import Limits
 from ptkstore.api.metrics import Metrics
+from ptkstore.api.online import OnlineRows
 from ptkstore.api.rates import Rates
 from ptkstore.api.resources import PREFIX, guards_of
 from ptkstore.api.routes import (
@@ -55,7 +56,8 @@ RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscrip
 def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     """The application; it does not own the service."""
     limits = limits or Limits.of(service.settings)
-    numbers = Metrics(service)
+    online = OnlineRows(service)
+    numbers = Metrics(service, online)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -92,7 +94,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.states = States(service, limits.versions_cached)
     app.state.rates = Rates(limits.requests_per_second)
     app.state.refused, app.state.refused_collectors = RefusedCallers(), RefusedCallers()
-    app.state.parts = health.Parts(service)
+    app.state.parts = health.Parts(service, online)
     for room in RESOURCES:
         app.include_router(room.resource.router)
     app.include_router(health.router)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ptkstore.application.signs_of_life import Life, ProcessRole
 from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:
+    from ptkstore.api.online import OnlineRows
     from ptkstore.wiring import Service
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -34,7 +35,7 @@ def method_of(text: str) -> str:
 class Metrics:
     """The numbers of one process, and those of the catalog when asked."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, online: OnlineRows) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "ptk_http_requests",
@@ -52,7 +53,7 @@ class Metrics:
         self.event_streams = Gauge(
             "ptk_http_event_streams", "Event streams that are open.", registry=self._registry
         )
-        self._registry.register(_Catalog(service))
+        self._registry.register(_Catalog(service, online))
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -71,8 +72,8 @@ class _Catalog(Collector):
     How many samples there are grows with streams and PTKs, never with subscriptions, tokens, rows or requests.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, online: OnlineRows) -> None:
+        self._service, self._online = service, online
         self._lock = threading.Lock()
         self._known: tuple[Metric, ...] = ()
         self._read_at = float("-inf")
@@ -88,6 +89,7 @@ class _Catalog(Collector):
                 self._known = (
                     *_of_store(self._service.numbers()),
                     *_of_life(self._service.life(), self._service.clock.now()),
+                    _of_online(self._online.lost()),
                 )
                 self._read_at = time.monotonic()
             known = self._known
@@ -202,6 +204,15 @@ def _of_life(life: Mapping[ProcessRole, Life], now: datetime) -> Iterator[Metric
         "Since when nothing was heard of any process of a role.",
         ("role",),
         [((role.value,), _since(one.last, now)) for role, one in life.items() if one.last],
+    )
+
+
+def _of_online(lost: Collection[str]) -> Metric:
+    return _gauge(
+        "ptk_online_rows_lost",
+        "1 for a PTK whose newest version has no rows online any more.",
+        ("ptk",),
+        [((ptk_id,), 1) for ptk_id in sorted(lost)],
     )
 
 

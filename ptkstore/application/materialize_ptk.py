@@ -36,22 +36,30 @@ def _flip(ptk_id: str) -> str:
     return job_id(JobKind.FLIP, ptk_id)
 
 
+def _shows(flip: Job) -> bool:
+    return flip.position > 0
+
+
 def _rests(flip: Job) -> bool:
     """Whether a version is shown, and no worker is about to show one."""
-    return flip.state is JobState.IDLE and flip.position > 0
+    return flip.state is JobState.IDLE and _shows(flip)
+
+
+def lost_online(*, read: Read, features: FeatureStore) -> frozenset[str]:
+    """PTKs whose newest version lost its rows online."""
+    with read() as uow:
+        shown = [spec.ptk_id for spec in uow.ptks.find() if _shows(uow.jobs.get(_flip(spec.ptk_id)))]
+    return frozenset(
+        ptk_id
+        for start in range(0, len(shown), _AT_ONCE)
+        for ptk_id in features.lost(shown[start : start + _AT_ONCE])
+    )
 
 
 def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureStore) -> tuple[str, ...]:
     """Find PTKs whose newest version lost its rows online, tell their owners and have the rows written again."""
-    with read() as uow:
-        shown = [spec.ptk_id for spec in uow.ptks.find() if _rests(uow.jobs.get(_flip(spec.ptk_id)))]
-    lost = [
-        ptk_id
-        for start in range(0, len(shown), _AT_ONCE)
-        for ptk_id in features.lost(shown[start : start + _AT_ONCE])
-    ]
     repaired = []
-    for ptk_id in sorted(lost):
+    for ptk_id in sorted(lost_online(read=read, features=features)):
         with begin() as uow:
             # another process found it, or a newer version comes; either writes the rows
             if uow.ptks.lock(ptk_id) is None or not _rests(uow.jobs.lock(_flip(ptk_id))):

@@ -18,9 +18,10 @@ class Readiness(Wire):
 
     A part that is not used is `unused`. A kind of process of which nothing was heard for a minute is `silent`, and
     so is the Redis of `ptk up` where it does not answer: requests are served all the same, but nothing else gets
-    done. `codes` has a code for each part for which the service is not ready.
+    done. The part `online` is `lost` while the rows of a version that is served are gone: its lookups fail, and workers
+    write the rows again. `codes` has a code for each part for which the service is not ready.
     """
 
     ready: bool
-    parts: dict[str, Literal["ok", "failing", "unused", "silent"]]
+    parts: dict[str, Literal["ok", "failing", "unused", "silent", "lost"]]
     codes: dict[str, str]

@@ -289,6 +289,10 @@ class Service(Subscribing, Telling, TeamCoding):
         """See `application.materialize_ptk`."""
         return materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
+    def lost_online(self) -> frozenset[str]:
+        """See `application.materialize_ptk`."""
+        return materialize_ptk.lost_online(read=self.read, features=self.features)
+
     def repair_online(self) -> tuple[str, ...]:
         """See `application.materialize_ptk`."""
         return materialize_ptk.repair_online(

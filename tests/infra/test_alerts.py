@@ -12,6 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ptkstore.api.metrics import Metrics
+from ptkstore.api.online import OnlineRows
 from tests.infra.rendering import INFRA
 from tests.ptkstore.application.world import World
 
@@ -30,7 +31,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     world.register()
     world.publish(0)
     world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/")
-    metrics = Metrics(world.service)
+    metrics = Metrics(world.service, OnlineRows(world.service))
     metrics.saw("GET", "/v1/streams", 200, 0.1)
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(metrics.text().decode()):
@@ -38,7 +39,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             found.setdefault(sample.name, set()).update(sample.labels)
         # a PTK has these only once somebody missed something
         found.setdefault(
-            family.name, {"ptk"} if family.name.startswith(("ptk_end", "ptk_dead", "ptk_outbox")) else set()
+            family.name,
+            {"ptk"} if family.name.startswith(("ptk_end", "ptk_dead", "ptk_outbox", "ptk_online")) else set(),
         )
     world.service.close()
     return found

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, Response
 
 from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.api.guard import refused_on_record, token_text
+from ptkstore.api.online import OnlineRows
 from ptkstore.api.resources import refusals
 from ptkstore.application.authorize import Named
 from ptkstore.application.signs_of_life import ProcessRole
@@ -39,8 +40,10 @@ class Parts:
     Nobody waits long for that: anybody may ask, and a part that hangs must not take all threads of the server.
     """
 
-    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
-        self._service, self._clock = service, clock
+    def __init__(
+        self, service: Service, online: OnlineRows, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._service, self.online, self._clock = service, online, clock
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
         self._written_at: dict[str, float] = defaultdict(lambda: float("-inf"))
@@ -51,7 +54,7 @@ class Parts:
         self._asking = "catalog", float("inf")
 
     def states(self) -> tuple[dict[str, str], dict[str, str]]:
-        """`ok`, `failing`, `unused` or `silent` by part; and a code of each that is failing."""
+        """`ok`, `failing`, `unused`, `silent` or `lost` by part; and a code of each that is failing."""
         if not self._lock.acquire(timeout=0.0 if self._known[0] else SLOW_SECONDS):
             return self._meanwhile()
         try:
@@ -92,6 +95,8 @@ class Parts:
             else:
                 states[name] = "ok"
         self._asking = "catalog", self._clock()
+        # requests are served: only lookups of these PTKs fail, and which they are is not for everybody
+        states["online"] = "lost" if self.online.lost() else "ok"
         with suppress(PtkStoreError):  # the catalog has said so already
             life = self._service.life()
             states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}

@@ -16,16 +16,20 @@ from typer.testing import CliRunner
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.sql import tables as t
+from ptkstore.api import online
+from ptkstore.api.online import OnlineRows
 from ptkstore.api.routes import health
 from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
 from ptkstore.cli.main import app as command
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
+from ptkstore.errors import Unavailable
 from tests import full_disk
 from tests.ptkstore.api.server import Api, arrow, ingest, problem
 from tests.ptkstore.application.world import trips
+from tests.waiting import until
 
 TOKEN = "collector-0123456789abcdef"
-NOBODY = {"worker": "silent", "relay": "silent", "schedule": "silent"}
+NOBODY = {"online": "ok", "worker": "silent", "relay": "silent", "schedule": "silent"}
 WELL = dict.fromkeys(("catalog", "keys", "lake", "raw"), "ok") | {"redis": "unused", **NOBODY}
 
 
@@ -180,7 +184,7 @@ def test_how_long_a_catalog_is_held_counts_from_the_first_try_that_found_it_so(
 ) -> None:
     monkeypatch.setattr(health, "LOCK_SECONDS", 0.05)
     now = 1_000_000.0
-    parts = health.Parts(api.world.service, clock=lambda: now)
+    parts = health.Parts(api.world.service, OnlineRows(api.world.service), clock=lambda: now)
     for _ in range(2):  # in a new process, and again after a long time in which it was free, or nobody asked
         with api.world.service.begin():
             for later, state in ((1.0, "ok"), (59.0, "ok"), (59.0, "ok"), (2.0, "failing")):
@@ -273,6 +277,46 @@ def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(ap
     for role in ProcessRole:
         api.world.service.show_life(role, "c")
     assert readiness(api)[0] == 200
+
+
+def test_lost_rows_are_told_until_they_are_back_and_requests_are_served(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online, "EVERY_SECONDS", 0.0)
+    world, admin = api.world, api.acting(Role.ADMINISTRATOR, team="operators")
+    name = "ptk_online_rows_lost", "taxi.speed"
+
+    def told(state: str) -> bool:
+        status, said = readiness(api)
+        assert (status, said["ready"], said["codes"]) == (200, True, {})
+        return bool(said["parts"]["online"] == state)
+
+    world.register()
+    world.publish(0)
+    assert told("ok")
+    assert name not in samples(admin.get("/metrics"))
+    version = world.views.shown.pop("taxi.speed")  # as a FLUSHALL does
+    until(lambda: told("lost"), "the loss to be told")
+    assert samples(admin.get("/metrics"))[name] == 1
+    assert world.service.repair_online() == ("taxi.speed",)
+    assert world.service.lost_online() == {"taxi.speed"}  # nobody has written them yet
+    world.work("flip")
+    assert world.views.shown == {"taxi.speed": version}
+    until(lambda: told("ok"), "the rows to be back")
+    until(lambda: name not in samples(admin.get("/metrics")), "no rows to be lost")
+
+
+def test_an_online_store_that_does_not_answer_is_not_told_as_lost(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(ptk_ids: object) -> frozenset[str]:
+        raise Unavailable("the online store does not answer")
+
+    api.world.register()
+    api.world.publish(0)
+    monkeypatch.setattr(api.world.views, "lost", away)
+    api.app.state.parts.online.ask()
+    assert readiness(api)[1]["parts"]["online"] == "ok"
 
 
 def test_a_part_that_fails_makes_it_unready_for_a_balancer_too(api: Api) -> None:
