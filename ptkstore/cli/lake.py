@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ptkstore.application.collect_garbage import USUAL_AGE
-from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_rows, reading
 from ptkstore.cli.versions import version_number
 from ptkstore.domain.ptks import duration
 from ptkstore.errors import InvalidRequest
@@ -64,7 +64,7 @@ def lineage(
     if "." not in name:
         raise InvalidRequest(f"{name!r} is no PTK: write <team>.<name>, or a stream with --window")
     number = None if version is None else version_number(version)
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.lineage(name, number)
     rows = [{**asdict(one), "made_from": ", ".join(one.made_from)} for one in found]
     if as_json:
@@ -77,7 +77,7 @@ def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: b
         raise InvalidRequest(
             f"{stream!r} is no stream: a window is of a stream, which has a name without a dot"
         )
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.lineage_of_window(stream, window)
     rows = [descendant_document(one) for one in found]
     if not as_json:

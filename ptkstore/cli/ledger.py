@@ -22,6 +22,7 @@ from ptkstore.cli.output import (
     opened,
     print_json,
     print_rows,
+    reading,
     said,
 )
 from ptkstore.domain.reports import ALGORITHM
@@ -63,7 +64,7 @@ def budget(
     `spent` holds whatever was asked in the light of what; `tight` is closer, for the releases as they stand, and no
     admission rests on it.
     """
-    with opened(home) as store:
+    with reading(home) as store:
         rows = (
             store.budget(stream, tight=True)
             if by is By.BLOCK
@@ -80,7 +81,7 @@ def budget(
 @answers
 def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False) -> None:
     """Recompute every sum, capacity and digest from the journal, and compare it with the key store."""
-    with opened(home) as store:
+    with reading(home) as store:
         service = store.service
         names = [stream] if stream else [s.name for s in service.streams()]
         checks = [service.verify_ledger(name) for name in names]
@@ -160,7 +161,7 @@ def export(
     page is made of is written beside it.
     """
     form = _form_of(form, output)
-    with opened(home) as store:
+    with reading(home) as store:
         if public_key:
             _print_key(store.report_key(), as_json=as_json)
             return

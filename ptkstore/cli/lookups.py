@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, opened, print_json, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, print_json, print_rows, reading
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -27,7 +27,7 @@ def lookup(
 ) -> None:
     """Look features up online through Feast."""
     entity = dict(_key(key) for key in keys)
-    with opened(home) as store:
+    with reading(home) as store:
         asked = _asked(features, store.service.ptks())
         try:
             answer = store.look_up(asked.references, [entity])[0]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ptkstore.errors import InvalidRequest, PtkStoreError
+from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError
 from ptkstore.sdk import Store, connect
 from ptkstore.settings import CATALOG, Settings, load_settings
 
@@ -30,6 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class _Terminal(Console):
@@ -78,6 +79,29 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
     return connect(home)
 
 
+def reading(home: Path | None) -> Store:
+    """The store that a command reads: in `home` where that is named, else the one behind `PTK_URL`, if it is set."""
+    url = os.environ.get(URL)
+    return at_url(url) if url and home is None else opened(home)
+
+
+def at_url(url: str) -> Store:
+    """The store behind a URL, with the token in `PTK_TOKEN`."""
+    if "://" not in url:  # or it would be taken for a directory, and be made
+        raise InvalidRequest(
+            f"{URL} names a store by https://host, not by {url!r}; a directory is named by --home"
+        )
+    return connect(url)
+
+
+def seen(read: Callable[[], _T]) -> _T | None:
+    """What a part of a page is read from; None where the token may not read that part."""
+    try:
+        return read()
+    except NotAllowed:
+        return None
+
+
 def check_home(home: Path | None) -> Settings:
     """The settings of a store that is there; `InvalidRequest` otherwise."""
     _check_is_meant(home)
@@ -100,7 +124,8 @@ def _check_is_meant(home: Path | None) -> None:
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
-            f"{URL}; ptk plan, apply and destroy work over HTTP, and so does what ptkstore.connect() returns in Python"
+            f"{URL}; commands that read, ptk plan, apply and destroy work over HTTP, and so does what "
+            "ptkstore.connect() returns in Python"
         )
 
 

@@ -9,13 +9,23 @@ import typer
 
 from ptkstore.application.row_texts import Columns
 from ptkstore.cli.naming import check_ptk
-from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    one_line,
+    print_json,
+    print_rows,
+    reading,
+    seen,
+)
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.cli.shown import print_lists, print_ptk
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import ColumnType
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Ptk, Store
 from ptkstore.sdk import featurize as featurize_tables
 
@@ -23,7 +33,8 @@ from ptkstore.sdk import featurize as featurize_tables
 @answers
 def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
     """List registered PTKs."""
-    with opened(home) as store:
+    with reading(home) as store:
+        newest = store.service.newest_versions()
         rows = [
             {
                 "ptk": spec.ptk_id,
@@ -34,7 +45,7 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
                 "target": spec.target,
                 **({"tau": spec.target} if as_json else {}),  # its name of before
                 "assurance": spec.assurance.value,
-                "versions": len(store.service.versions(spec.ptk_id)),
+                "versions": newest.get(spec.ptk_id),
             }
             for spec in store.service.ptks()
         ]
@@ -45,16 +56,16 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
 def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the word left for its owner."""
     team, _ = split_ptk_id(ptk_id)
-    with opened(home) as store:
+    with reading(home) as store:
         check_ptk(store, ptk_id)
         service = store.service
-        with service.read() as uow:
-            spec = uow.ptks.get(ptk_id)
-        published = service.versions(ptk_id)
-        profile = service.profile(ptk_id)
-        evaluations = store.evaluations(ptk_id)
-        trainings = store.trainings(ptk_id)
-        notices = [one for one in store.notices(team) if one["subject"].split()[0] == ptk_id]
+        spec = next(one for one in service.ptks() if one.ptk_id == ptk_id)
+        number = service.newest_versions().get(ptk_id)
+        newest = service.manifest(ptk_id, number) if number else None
+        profile = seen(lambda: service.profile(ptk_id))
+        evaluations = seen(lambda: store.evaluations(ptk_id))
+        trainings = seen(lambda: store.trainings(ptk_id))
+        notices = seen(lambda: store.notices(team))
     detail: dict[str, Any] = {
         "ptk": ptk_id,
         "family": spec.family,
@@ -64,17 +75,20 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         "tau": spec.target,  # its name of before
         "assurance": spec.assurance.value,
         "config": spec.estimator["params"],
-        "profile": profile_json(profile),
-        "newest": published[-1].content if published else None,
+        "profile": None if profile is None else profile_json(profile),
+        "newest": newest,
         "evaluations": evaluations,
-        "trainings": [_but(one, "ptk_id") for one in trainings],
-        "notices": [_but(one, "team") for one in notices],
+        "trainings": None if trainings is None else [_but(one, "ptk_id") for one in trainings],
+        "notices": None
+        if notices is None
+        else [_but(one, "team") for one in notices if one["subject"].split()[0] == ptk_id],
     }
     if as_json:
         print_json(detail)
         return
     print_ptk(detail)
-    print_profile(profile)
+    if profile is not None:
+        print_profile(profile)
     print_lists(detail)
 
 
@@ -82,23 +96,27 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
 def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     """List the published versions of a PTK."""
     split_ptk_id(ptk_id)
-    with opened(home) as store:
-        evaluated = {one["version"]: one for one in store.evaluations(ptk_id)}
-        rows = [
-            {
-                "version": v.number,
-                "newest_window_end": v.content["newest_contributing_window"]["end"],
-                "published_at": v.content["published_at"],
-                "epsilon": v.content["guarantee"]["epsilon"],
-                "delta": v.content["guarantee"]["delta"],
-                "loss": evaluated.get(v.number, {}).get("loss"),
-                "standard_error": evaluated.get(v.number, {}).get("standard_error"),
-                "manifest_sha256": v.sha256,
-            }
-            for v in store.service.versions(ptk_id)
-        ]
-        if not rows:  # of a PTK that was deregistered there are some
+    with reading(home) as store:
+        try:
+            published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
+        except UnknownName:  # over HTTP, where nobody is told of what was never registered
+            published, evaluations = [], []
+        if not published:  # of a PTK that was deregistered there are some
             check_ptk(store, ptk_id)
+    evaluated = {one["version"]: one for one in evaluations}
+    rows = [
+        {
+            "version": one["version"],
+            "newest_window_end": one["newest_contributing_window"]["end"],
+            "published_at": one["published_at"],
+            "epsilon": one["guarantee"]["epsilon"],
+            "delta": one["guarantee"]["delta"],
+            "loss": evaluated.get(one["version"], {}).get("loss"),
+            "standard_error": evaluated.get(one["version"], {}).get("standard_error"),
+            "manifest_sha256": one["manifest_sha256"],
+        }
+        for one in published
+    ]
     nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
     print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing=nothing)
 
@@ -114,7 +132,7 @@ def featurize(
     """Append the features of a published PTK to a table."""
     import pyarrow.parquet as pq
 
-    with opened(home) as store:
+    with reading(home) as store:
         ptk = store.ptk(ptk_id)
         texts = _texts(store, ptk)
     table = next(iter(featurize_tables([read_table(file, texts)], [ptk])))

@@ -19,6 +19,7 @@ from ptkstore.cli.output import (
     AsJson,
     Home,
     answers,
+    at_url,
     console,
     one_line,
     opened,
@@ -26,7 +27,7 @@ from ptkstore.cli.output import (
     said,
 )
 from ptkstore.errors import Refused
-from ptkstore.sdk import Repository, Store, connect, load_repository, team_of
+from ptkstore.sdk import Repository, Store, load_repository, team_of
 from ptkstore.sdk.repositories import Change
 
 Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
@@ -156,7 +157,7 @@ def _tell(what: str) -> None:
 
 
 def _store(url: str | None, home: Path | None) -> Store:
-    return opened(home) if url is None else connect(url)
+    return opened(home) if url is None else at_url(url)
 
 
 def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -39,7 +39,15 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
 def print_lists(detail: Mapping[str, Any]) -> None:
     """What became of a PTK's trainings, what is known of its loss, and the words left for its owner."""
     for name in _LISTS:
-        print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+        if detail[name] is not None:
+            print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
+    print_hidden([name for name in ("profile", *_LISTS) if detail[name] is None])
+
+
+def print_hidden(parts: Sequence[str]) -> None:
+    """Which parts of a page a token may not see."""
+    if parts:
+        console.print(f"not for this token: {', '.join(parts)}")
 
 
 def print_fields(about: str, fields: Mapping[str, Any]) -> None:

@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, one_line, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    one_line,
+    opened,
+    print_json,
+    print_rows,
+    reading,
+    seen,
+)
 from ptkstore.cli.recommendation import recommend
+from ptkstore.cli.shown import print_hidden
 from ptkstore.cli.stream_creation import add_column, create
 from ptkstore.domain.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.ptks import duration_text
@@ -25,7 +37,7 @@ stream_app.command("add-column")(add_column)
 @answers
 def list_streams(home: Home = None, as_json: AsJson = False) -> None:
     """List streams."""
-    with opened(home) as store:
+    with reading(home) as store:
         rows = [_summary(stream) for stream in store.service.streams()]
         print_rows(
             rows, as_json=as_json, title="Streams", nothing="no streams yet; see: ptk stream create --help"
@@ -56,21 +68,12 @@ def prepare(
 @answers
 def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""
-    with opened(home) as store:
-        with store.service.read() as uow:
-            stream = uow.streams.get(name)
-            windows = [
-                {
-                    "window": w.id.index,
-                    "start": w.start.isoformat(),
-                    "end": w.end.isoformat(),
-                    "state": w.state.value,
-                }
-                for w in uow.windows.of(name)
-            ]
-        exposure = store.service.exposure(name)
-        notices = [one for one in store.notices(stream.team) if one["subject"].split()[0] == name]
-    until = {kept.window.id.index: kept.until.isoformat() for kept in exposure.kept}
+    with reading(home) as store:
+        stream = store.service.stream(name)
+        exposure = seen(lambda: store.service.exposure(name))
+        windows = [] if exposure is None else store.windows(name)
+        notices = seen(lambda: store.notices(stream.team))
+    until = {} if exposure is None else {k.window.id.index: k.until.isoformat() for k in exposure.kept}
     for row in windows:
         row["rows_until"] = until.get(int(row["window"]), "gone")
     detail: dict[str, Any] = {
@@ -82,6 +85,38 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
         "added_columns": {
             one.column: {"default": one.default, "since_window": one.since} for one in stream.schema.added
         },
+        **(_NOT_SEEN if exposure is None else _exposed(exposure)),
+        "windows": None if exposure is None else windows,
+        "notices": None
+        if notices is None
+        else [
+            {key: one[key] for key in ("at", "subject", "code")}
+            for one in notices
+            if one["subject"].split()[0] == name
+        ],
+    }
+    if as_json:
+        print_json(detail)
+        return
+    for key, value in detail.items():
+        if key not in ("windows", "exposure", "notices") and value is not None:
+            console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
+    if exposure is not None:
+        print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
+    if detail["notices"]:
+        print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
+    if exposure is not None:
+        console.print(_told(exposure), highlight=False, soft_wrap=True)
+    print_hidden([part for part in ("exposure", "windows", "notices") if detail[part] is None])
+
+
+stream_app.command("recommend")(recommend)
+
+_NOT_SEEN = {"event_time_reached": None, "exposure": None}
+
+
+def _exposed(exposure: Exposure) -> dict[str, Any]:
+    return {
         "event_time_reached": exposure.reached.isoformat(),
         "exposure": {
             "rows_since": exposure.since.isoformat(),
@@ -93,22 +128,7 @@ def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
             "closing": exposure.closing.value,
             "would_have_expired_by_the_clock": list(exposure.past_by_clock),
         },
-        "windows": windows,
-        "notices": [{key: one[key] for key in ("at", "subject", "code")} for one in notices],
     }
-    if as_json:
-        print_json(detail)
-        return
-    for key, value in detail.items():
-        if key not in ("windows", "exposure", "notices"):
-            console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
-    print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
-    if notices:
-        print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
-    console.print(_told(exposure), highlight=False, soft_wrap=True)
-
-
-stream_app.command("recommend")(recommend)
 
 
 def _told(exposure: Exposure) -> str:

@@ -17,6 +17,7 @@ from ptkstore.cli.output import (
     opened,
     print_json,
     print_rows,
+    reading,
 )
 
 Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
@@ -43,7 +44,7 @@ def subscribe(
 @answers
 def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.subscriptions()
     shown = ("id", "ptk_id", "endpoint", "heard_of_version", "status", "failures", "last_code", "missed")
     rows = found if as_json else [{name: one[name] for name in shown} for one in found]
@@ -58,7 +59,7 @@ def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
 @answers
 def deliveries(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
     """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.deliveries(subscription_id)
     if as_json:
         print_json(found)

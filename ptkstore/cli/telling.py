@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, opened, print_rows
+from ptkstore.cli.output import AsJson, Home, answers, print_rows, reading
 
 
 @answers
@@ -20,6 +20,6 @@ def notices(
     as_json: AsJson = False,
 ) -> None:
     """Show the words left for owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.notices(team, None if since is None else since.isoformat() + "+00:00")
     print_rows(found, as_json=as_json, title="Notices", nothing="nobody was told anything yet")

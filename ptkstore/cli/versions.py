@@ -17,6 +17,7 @@ from ptkstore.cli.output import (
     opened,
     print_json,
     print_rows,
+    reading,
 )
 from ptkstore.errors import InvalidRequest
 
@@ -30,7 +31,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Show what differs between two published versions of a PTK."""
-    with opened(home) as store:
+    with reading(home) as store:
         found = store.diff(ptk_id, version_number(one), version_number(other))
     if as_json:
         print_json(asdict(found))

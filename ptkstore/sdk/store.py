@@ -18,6 +18,7 @@ from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import Repository
+from ptkstore.sdk.documents import ptk_document, version_document
 from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.ledgers import budget_rows
@@ -234,6 +235,25 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             raise UnknownName("published version of PTK", ptk_id)
         found = (one for one in self.evaluations(ptk_id) if one["version"] == version)
         return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(found, None))
+
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> list[dict[str, Any]]:
+        """The registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.
+
+        That is 0 before the first version, and None over HTTP for a token that may not read the PTK's states.
+        """
+        newest = self._service.newest_versions()
+        return [
+            {**ptk_document(spec), "newest_version": newest.get(spec.ptk_id)}
+            for spec in self._service.ptks(stream=stream, team=team)
+        ]
+
+    def versions(self, ptk_id: str) -> list[dict[str, Any]]:
+        """The published versions of a PTK, oldest first: number, time, guarantee, newest window and manifest's hash.
+
+        Those of a PTK that was deregistered are among them; an id that was never used has none.
+        """
+        split_ptk_id(ptk_id)
+        return [version_document(version) for version in self._service.versions(ptk_id)]
 
     def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
         """The paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""

@@ -1,4 +1,4 @@
-"""The client's part about streams: create, grow, fill, close, forget."""
+"""The client's part about streams: list, create, grow, fill, close, forget."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.losses import Loss
+from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks import duration
 from ptkstore.domain.streams import ColumnType, Schema, Stream
 from ptkstore.errors import SchemaMismatch
+from ptkstore.sdk.documents import stream_document
+from ptkstore.sdk.exposures import exposure_document, window_document
 from ptkstore.sdk.policies import choice, policy_of, share_of, utc
 
 if TYPE_CHECKING:
@@ -137,6 +140,26 @@ class StreamMethods:
         )
         columns = tuple((column, choice(ColumnType, kind, "column type")) for column, kind in schema.items())
         self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
+
+    def streams(self) -> list[dict[str, Any]]:
+        """The streams, by name, each with its schema and its whole policy; over HTTP those that the token may see."""
+        return [stream_document(stream) for stream in self._service.streams()]
+
+    def windows(self, stream: str) -> list[dict[str, Any]]:
+        """The windows of a stream that ever closed: `window`, `start`, `end` and `state`.
+
+        Raises
+        ------
+        UnknownName
+            No such stream.
+        """
+        checked_name("stream", stream)
+        return [window_document(window) for window in self._service.windows(stream)]
+
+    def exposure(self, stream: str) -> dict[str, Any]:
+        """What of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
+        checked_name("stream", stream)
+        return exposure_document(self._service.exposure(stream))
 
     def evolve_stream(
         self, stream: str, *, add_column: str, type: str, default: str | int | float | bool

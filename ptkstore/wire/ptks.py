@@ -152,6 +152,17 @@ class PtkOut(Wire):
     profile: Annotated[dict[str, Any] | None, Field(description="what a profile by samples is asked for")]
 
 
+class ListedPtk(PtkOut):
+    """A registered PTK in a list."""
+
+    newest_version: Annotated[
+        int | None,
+        Field(
+            description="the number of its newest version, 0 before the first; null for who may read no states"
+        ),
+    ]
+
+
 class PointOut(Wire):
     """An answer of a profile; `n` are the privacy units found, or the most that were tried."""
 

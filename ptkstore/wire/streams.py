@@ -230,6 +230,15 @@ class OdometersOut(Wire):
     teams: list[PartyOdometerOut]
 
 
+class WindowOut(Wire):
+    """A window that has closed."""
+
+    window: int
+    start: Instant
+    end: Instant
+    state: Literal["closed", "prepared", "expiring", "expired"]
+
+
 class KeptWindow(Wire):
     """A closed window whose rows may exist until event time reaches `until`."""
 

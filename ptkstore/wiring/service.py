@@ -44,7 +44,7 @@ from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Closing, ColumnType, Stream
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.windows import Window, WindowId
 from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring import work
@@ -246,6 +246,22 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.streams.all()
 
+    def stream(self, name: str) -> Stream:
+        """One stream; `UnknownName` if there is none."""
+        with self.read() as uow:
+            return uow.streams.get(name)
+
+    def windows(self, stream: str) -> tuple[Window, ...]:
+        """The windows of a stream that ever closed; `UnknownName` if there is no such stream."""
+        with self.read() as uow:
+            uow.streams.get(stream)
+            return uow.windows.of(stream)
+
+    def newest_versions(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake; 0 where none is."""
+        with self.read() as uow:
+            return uow.jobs.placed()
+
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs."""
         with self.read() as uow:
@@ -280,6 +296,11 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             version = uow.versions.get(ptk_id, number)
         return version.content, versions.files_of(version, self.lake)
+
+    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
+        """The manifest of a version, as it was elected."""
+        with self.read() as uow:
+            return uow.versions.get(ptk_id, number).content
 
     def rollback_ptk(self, ptk_id: str, to: int) -> Version:
         """See `application.rollback_ptk`."""

@@ -16,6 +16,7 @@ from ptkstore.api.slots import leave_place
 from ptkstore.application.authorize import Named
 from ptkstore.application.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
+from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import NotAllowed
 from ptkstore.sdk.admissions import admission_document
 from ptkstore.sdk.documents import ptk_document
@@ -27,6 +28,7 @@ from ptkstore.wire.ptks import (
     AdmissionOut,
     Exchanged,
     ExchangeIn,
+    ListedPtk,
     Materialized,
     ProfileOut,
     PtkIn,
@@ -71,7 +73,7 @@ def register_ptk(body: PtkIn, caller: WhoAsks, key: IdempotencyKey = None) -> JS
     return created(caller, key, "register_ptk", body, act)
 
 
-@resource.route("GET", "/ptks", Action.PTK_LIST, response_model=Page[PtkOut])
+@resource.route("GET", "/ptks", Action.PTK_LIST, response_model=Page[ListedPtk])
 def list_ptks(
     caller: WhoAsks,
     cursor: Cursor = None,
@@ -82,7 +84,14 @@ def list_ptks(
     """List the PTKs of the streams on which the caller has a role."""
     seen = caller.identity.visible_streams(caller.principal)
     specs = [spec for spec in caller.service.ptks(stream=stream, team=team) if spec.stream in seen]
-    return page_of(specs, lambda spec: spec.ptk_id, ptk_document, cursor, limit)
+    readable = caller.identity.streams_for(caller.principal, Action.STATE_READ)
+    newest = caller.service.newest_versions()
+
+    def listed(spec: PtkSpec) -> dict[str, Any]:
+        number = newest.get(spec.ptk_id, 0) if spec.stream in readable else None
+        return {**ptk_document(spec), "newest_version": number}
+
+    return page_of(specs, lambda spec: spec.ptk_id, listed, cursor, limit)
 
 
 @resource.route(

@@ -18,6 +18,7 @@ from ptkstore.domain.identity import Action
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents import stream_document, stream_of, time_of
+from ptkstore.sdk.exposures import exposure_document, window_document
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.streams import (
     Advice,
@@ -29,6 +30,7 @@ from ptkstore.wire.streams import (
     StreamIn,
     StreamOut,
     StreamPatch,
+    WindowOut,
 )
 
 resource = Resource("streams")
@@ -110,29 +112,16 @@ def forget_unit(stream: StreamName, body: ForgetIn, caller: WhoAsks) -> dict[str
 @resource.route("GET", "/streams/{stream}/exposure", Action.EXPOSURE_READ, response_model=ExposureOut)
 def show_exposure(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
     """Say what of a stream is kept that is no DP output, since when and until when."""
-    exposure = caller.service.exposure(stream)
-    return {
-        "stream": stream,
-        "reached": exposure.reached.isoformat(),
-        "since": exposure.since.isoformat(),
-        "allowed_since": exposure.allowed_since.isoformat(),
-        "open_since": exposure.open_since.isoformat(),
-        "kept": [
-            {
-                "window": kept.window.id.index,
-                "start": kept.window.start.isoformat(),
-                "end": kept.window.end.isoformat(),
-                "state": kept.window.state.value,
-                "until": kept.until.isoformat(),
-            }
-            for kept in exposure.kept
-        ],
-        "overdue": list(exposure.overdue),
-        "remains": list(exposure.remains),
-        "holds": exposure.holds,
-        "closing": exposure.closing.value,
-        "past_by_clock": list(exposure.past_by_clock),
-    }
+    return exposure_document(caller.service.exposure(stream))
+
+
+@resource.route("GET", "/streams/{stream}/windows", Action.EXPOSURE_READ, response_model=Page[WindowOut])
+def list_windows(
+    stream: StreamName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
+) -> dict[str, Any]:
+    """List the windows of a stream that ever closed, by number, and what became of each."""
+    found = caller.service.windows(stream)
+    return page_of(found, lambda one: f"{one.id.index:018d}", window_document, cursor, limit)
 
 
 @resource.route("GET", "/streams/{stream}/recommendation", Action.STREAM_RECOMMEND, response_model=Advice)

@@ -37,12 +37,14 @@ def error_of(status: int, document: Any) -> e.PtkStoreError:
     kind = BY_CODE.get(str(problem.get("code")))
     if kind is None:
         kind = _BY_STATUS.get(status, e.InvalidRequest if status < 500 else e.InvariantBroken)
-    message = str(problem.get("detail") or f"the server answered {status}")
+    message = str(problem.get("detail") or _unexplained(status))
     faults = [
         f"{fault.get('where')}: {fault.get('reason')}"
         for fault in problem.get("faults") or ()
         if isinstance(fault, dict)
     ]
+    if kind is e.UnknownName and problem.get("kind") is None:  # no such route
+        return e.InvalidRequest(_unexplained(status))
     if kind is e.UnknownName:
         error = e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", "?")))
         plain = f"{error}; "
@@ -51,3 +53,9 @@ def error_of(status: int, document: Any) -> e.PtkStoreError:
     if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
         message = f"{message} {problem['request_id']}"
     return kind("; ".join([message, *faults]))
+
+
+def _unexplained(status: int) -> str:
+    """What is said of an answer that is not one of our server's."""
+    told = f"the server answered {status}"
+    return told if status >= 500 else f"{told} as no store does: is this the address of its HTTP API?"

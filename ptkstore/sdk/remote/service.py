@@ -21,9 +21,6 @@ from ptkstore.application.ingest_records import (
     taken_up_to,
 )
 from ptkstore.application.read_ledger import LedgerCheck
-from ptkstore.application.read_profile import ProfileView
-from ptkstore.application.trace_window import Descendant
-from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
@@ -37,10 +34,8 @@ from ptkstore.sdk.documents import (
     ptk_of,
     stream_of,
 )
-from ptkstore.sdk.evaluations import evaluation_of
-from ptkstore.sdk.lineage import descendant_of
-from ptkstore.sdk.profiles import profile_of
 from ptkstore.sdk.remote.parts import Parts
+from ptkstore.sdk.remote.reading import PublishedVersion, RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.telling import RemoteTelling
@@ -49,16 +44,6 @@ from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedVersion:
-    """A version in a list; `content` is what lists tell of its manifest."""
-
-    ptk_id: str
-    number: int
-    sha256: str
-    content: Mapping[str, Any]
 
 
 class _Clock:
@@ -80,7 +65,7 @@ class _Signer:
         return self.transport.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]))
 
 
-class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
+class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, RemoteTelling):
     """The part of `wiring.Service` that a client uses, over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -106,10 +91,6 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
         asked = {"add_column": {"name": column, "type": kind.value, "default": default}}
         grown = self._http.send("PATCH", path_of("streams", stream), json=plain(asked), repeatable=True)
         return read(grown, stream_of)
-
-    def streams(self) -> tuple[Stream, ...]:
-        """The streams on which the token's team has a role."""
-        return tuple(self._http.pages(path_of("streams"), stream_of))
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
         """Store rows; a large table goes in parts, each of which is stored as a whole or not at all.
@@ -217,32 +198,6 @@ class RemoteService(RemoteSubscribing, RemoteRepositories, RemoteTelling):
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training a PTK."""
         self._http.send("DELETE", path_of("ptks", ptk_id), repeatable=False)
-
-    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs."""
-        return tuple(self._http.pages(path_of("ptks"), ptk_of, {"stream": stream, "team": team}))
-
-    def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
-        """Published versions."""
-        return tuple(
-            self._http.pages(
-                path_of("ptks", ptk_id, "versions"),
-                lambda one: PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one),
-            )
-        )
-
-    def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
-        """The published versions that a window's rows went into."""
-        path = path_of("streams", stream, "windows", window, "versions")
-        return tuple(self._http.pages(path, descendant_of))
-
-    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """Paid estimates of the losses of published versions."""
-        return tuple(self._http.pages(path_of("ptks", ptk_id, "evaluations"), evaluation_of))
-
-    def profile(self, ptk_id: str) -> ProfileView:
-        """What is known of how many rows a PTK needs."""
-        return self._http.get(path_of("ptks", ptk_id, "profile"), profile_of)
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, every file held against its hash."""

@@ -11,7 +11,14 @@ from urllib.parse import quote
 
 import httpx
 
-from ptkstore.errors import InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
+from ptkstore.errors import (
+    InvalidRequest,
+    OutcomeUnknown,
+    PtkStoreError,
+    StillAtWork,
+    Unauthenticated,
+    Unavailable,
+)
 from ptkstore.sdk.remote.errors import error_of, is_problem
 
 _T = TypeVar("_T")
@@ -34,6 +41,8 @@ class Transport:
         parsed = _checked(url)
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise InvalidRequest("a remote store needs a token: ptk_...; give token=, or set PTK_TOKEN")
+        place = f"{parsed.scheme}://{parsed.netloc.decode()}"
+        self._away = f"no store answers at {place}: is that its address, and is its API up?"
         self._client = httpx.Client(
             base_url=parsed,
             headers={"Authorization": f"Bearer {token}", "User-Agent": "ptkstore"},
@@ -110,7 +119,7 @@ class Transport:
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout):
                 if attempt == TRIES:
-                    raise _unanswered("the server cannot be reached", lost) from None
+                    raise _unanswered(self._away, lost) from None
                 _wait(attempt)
                 continue
             except httpx.TransportError:
@@ -129,8 +138,8 @@ class Transport:
                     continue
                 if lost:
                     raise _unanswered("the server does not answer", lost)
-            raise error_of(response.status_code, problem)
-        raise _unanswered("the server cannot be reached", lost)
+            raise _told(error_of(response.status_code, problem))
+        raise _unanswered(self._away, lost)
 
     def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
         """The id of the first event after this one, None when the time is over; lines without one keep it waiting."""
@@ -183,6 +192,15 @@ def _checked(url: str) -> httpx.URL:
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query:
         raise InvalidRequest("the URL of a remote store is https://host[:port][/path]")
     return parsed
+
+
+def _told(error: PtkStoreError) -> PtkStoreError:
+    """The server's refusal; of a token in words of the client, which need not know of headers."""
+    if not isinstance(error, Unauthenticated):
+        return error
+    return Unauthenticated(
+        "the store takes no such token: it is mistyped, revoked or expired; set PTK_TOKEN, or give token="
+    )
 
 
 def _unanswered(why: str, lost: bool) -> PtkStoreError:

@@ -13,14 +13,12 @@ from tests.ptkstore.cli.test_commands import CREATE, Line
 
 COMMANDS = [
     CREATE,
-    ["list"],
-    ["show", "taxi.speed"],
-    ["stream", "list"],
     ["stream", "recommend", "taxi"],
     ["close", "taxi"],
-    ["budget", "taxi"],
-    ["ledger", "verify"],
-    ["subscriptions"],
+    ["rollback", "taxi.speed", "--to", "1"],
+    ["subscribe", "taxi.speed", "--endpoint", "https://consumer.example"],
+    ["redeliver", "sub_0123456789abcdef"],
+    ["ledger", "recover"],
     ["team", "create", "ads"],
     ["token", "list"],
     ["audit-log"],

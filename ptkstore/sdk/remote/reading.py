@@ -1,0 +1,89 @@
+"""What can be read of streams, PTKs and versions of a store behind the HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ptkstore.application.read_exposure import Exposure
+from ptkstore.application.read_profile import ProfileView
+from ptkstore.application.trace_window import Descendant
+from ptkstore.domain.evaluations import Evaluation
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.windows import Window
+from ptkstore.sdk.documents import ptk_of, stream_of
+from ptkstore.sdk.evaluations import evaluation_of
+from ptkstore.sdk.exposures import exposure_of, window_of
+from ptkstore.sdk.lineage import descendant_of
+from ptkstore.sdk.profiles import profile_of
+from ptkstore.sdk.remote.transport import Transport, path_of
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedVersion:
+    """A version in a list; `content` is what lists tell of its manifest."""
+
+    ptk_id: str
+    number: int
+    sha256: str
+    content: Mapping[str, Any]
+
+
+class RemoteReading:
+    """Use cases that read, over HTTP."""
+
+    _http: Transport
+
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams on which the token's team has a role."""
+        return tuple(self._http.pages(path_of("streams"), stream_of))
+
+    def stream(self, name: str) -> Stream:
+        """A stream on which the token's team has a role."""
+        return self._http.get(path_of("streams", name), stream_of)
+
+    def windows(self, stream: str) -> tuple[Window, ...]:
+        """The windows of a stream that ever closed."""
+        path = path_of("streams", stream, "windows")
+        return tuple(self._http.pages(path, lambda one: window_of(stream, one)))
+
+    def exposure(self, stream: str) -> Exposure:
+        """What is kept of a stream."""
+        return self._http.get(path_of("streams", stream, "exposure"), exposure_of)
+
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs."""
+        return tuple(self._http.pages(path_of("ptks"), ptk_of, {"stream": stream, "team": team}))
+
+    def newest_versions(self) -> Mapping[str, int]:
+        """The newest version of each PTK whose versions the token's team may read."""
+        found = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))
+        return {ptk_id: number for ptk_id, number in found if number is not None}
+
+    def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
+        """Published versions."""
+        return tuple(
+            self._http.pages(
+                path_of("ptks", ptk_id, "versions"),
+                lambda one: PublishedVersion(ptk_id, one["version"], one["manifest_sha256"], one),
+            )
+        )
+
+    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
+        """The manifest of a published version."""
+        return self._http.get(path_of("ptks", ptk_id, "versions", number, "manifest"), dict)
+
+    def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
+        """The published versions that a window's rows went into."""
+        path = path_of("streams", stream, "windows", window, "versions")
+        return tuple(self._http.pages(path, descendant_of))
+
+    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """Paid estimates of the losses of published versions."""
+        return tuple(self._http.pages(path_of("ptks", ptk_id, "evaluations"), evaluation_of))
+
+    def profile(self, ptk_id: str) -> ProfileView:
+        """What is known of how many rows a PTK needs."""
+        return self._http.get(path_of("ptks", ptk_id, "profile"), profile_of)

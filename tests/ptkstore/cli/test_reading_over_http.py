@@ -1,0 +1,263 @@
+"""Commands that read, run in a home and with `PTK_URL` and a token: the same words lead to the same output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from click.testing import Result
+from typer.testing import CliRunner
+
+from ptkstore.cli.main import app
+from ptkstore.domain.identity import Role
+from ptkstore.errors import Refused, UnknownName
+from ptkstore.sdk import Store, connect
+from ptkstore.sdk.remote import transport
+from tests.ptkstore.api.server import Api
+from tests.ptkstore.application.world import STREAM
+
+PTK = "taxi.speed"
+EVERY_ROLE = tuple(Role)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server_says_nothing() -> Iterator[None]:
+    """The server's lines of its log would come between those of the commands, which run in the same process."""
+    before = structlog.get_config()
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), cache_logger_on_first_use=False)
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A store with two PTKs, two versions of one, a subscriber and words left for owners; tests only read it."""
+    with Api(tmp_path_factory.mktemp("http") / "home") as api:
+        del api.world.service.__dict__["features"]  # the real one: lookups are compared
+        api.world.stream(epsilon=2)
+        api.world.stream("other")
+        api.world.register(description="Mean speeds.")
+        api.world.register("idle", epsilon=0.05, stream="other")
+        for day in range(2):
+            api.world.publish(day)
+        with pytest.raises(Refused):
+            api.world.register("large", epsilon=5)
+        api.identity.create_team("taxi")
+        api.world.service.subscribe_to_ptk(PTK, "redis-stream:news", team="taxi")
+        yield api
+
+
+def run(words: Sequence[str], **environment: str) -> Result:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200", **environment})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def at_home(api: Api, *words: str) -> Result:
+    return run(words, PTK_HOME=str(api.world.service.settings.root))
+
+
+def over_http(api: Api, *words: str, token: str | None = None) -> Result:
+    given = api.token(*EVERY_ROLE) if token is None else token
+    return run(words, PTK_URL=api.url, PTK_TOKEN=given, PTK_HOME="/nowhere/at/all")
+
+
+READING = [
+    ["list"],
+    ["show", PTK],
+    ["show", "taxi.idle"],
+    ["show", "taxi.sped"],
+    ["show", "speed"],
+    ["versions", PTK],
+    ["versions", "taxi.idle"],
+    ["versions", "taxi.nothing"],
+    ["diff", PTK, "1", "v2"],
+    ["diff", PTK, "1", "7"],
+    ["budget", STREAM],
+    *(["budget", STREAM, "--by", by] for by in ("line", "stream", "ptk", "team")),
+    ["budget", "other"],
+    ["budget", "nowhere"],
+    ["lineage", PTK],
+    ["lineage", PTK, "--version", "1"],
+    ["lineage", PTK, "--version", "9"],
+    ["lineage", STREAM, "--window", "0"],
+    ["lineage", STREAM, "--window", "99"],
+    ["lookup", PTK, "hour=0"],
+    ["lookup", f"{PTK}:speed_mean", "hour=1"],
+    ["lookup", f"{PTK}:sped_mean", "hour=1"],
+    ["lookup", f"{PTK}@v1:speed_mean", "hour=1"],
+    ["lookup", f"{PTK}@v9:speed_mean", "hour=1"],
+    ["lookup", PTK, "our=1"],
+    ["lookup", "taxi.idle", "hour=1"],
+    ["lookup", "taxi.nothing", "hour=1"],
+    ["lookup", "ptk_state:version", f"ptk={PTK}"],
+    ["notices"],
+    ["notices", "--team", "taxi"],
+    ["notices", "--since", "2099-01-01"],
+    ["subscriptions"],
+    ["deliveries", "SUBSCRIPTION"],
+    ["deliveries", "sub_0000000000000000"],
+    ["stream", "list"],
+    ["stream", "show", STREAM],
+    ["stream", "show", "other"],
+    ["stream", "show", "nowhere"],
+    ["ledger", "verify"],
+    ["ledger", "verify", "--stream", STREAM],
+    ["ledger", "export", "--public-key"],
+]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_it_prints_the_same_in_a_home_and_over_http(api: Api, words: list[str], form: list[str]) -> None:
+    (one,) = api.world.service.subscriptions()
+    words = [one.subscription.id if word == "SUBSCRIPTION" else word for word in words]
+    here, there = at_home(api, *words, *form), over_http(api, *words, *form)
+    assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr)
+    assert here.stdout or here.exit_code
+
+
+def test_features_are_appended_by_the_same_words(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("hour,speed\n0,10.5\n1,20.5\n")
+    written = []
+    for name, ran in (("home", at_home), ("http", over_http)):
+        file = tmp_path / f"{name}.parquet"
+        assert ran(api, "featurize", PTK, str(tmp_path / "rows.csv"), "-o", str(file)).exit_code == 0
+        written.append(file.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_a_signed_report_comes_over_http_too(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    assert over_http(api, "ledger", "export", STREAM, "-o", str(file)).exit_code == 0
+    checked = run(["ledger", "check", str(file), "--json"])
+    assert checked.exit_code == 0
+    assert json.loads(checked.stdout)["fault"] is None
+
+
+# what a token may see
+
+
+def shown(api: Api, *words: str, team: str, roles: Sequence[Role]) -> Any:
+    result = over_http(api, *words, "--json", token=api.token(*roles, team=team))
+    return json.loads(result.stdout)
+
+
+def test_a_consumer_of_another_team_sees_what_is_published_and_nothing_of_its_making(api: Api) -> None:
+    api.grant("ads", STREAM, Role.CONSUMER)
+    token = api.token(Role.CONSUMER, team="ads")
+    found = json.loads(over_http(api, "show", PTK, "--json", token=token).stdout)
+    assert found["newest"]["version"] == 2
+    assert {name for name, value in found.items() if value is None} == {"profile", "trainings", "notices"}
+    text = over_http(api, "show", PTK, token=token).stdout
+    assert "not for this token: profile, trainings, notices" in text
+    stream = json.loads(over_http(api, "stream", "show", STREAM, "--json", token=token).stdout)
+    hidden = {name for name, value in stream.items() if value is None}
+    assert hidden == {"event_time_reached", "exposure", "windows", "notices"}
+    assert [one["ptk"] for one in shown(api, "list", team="ads", roles=[Role.CONSUMER])] == [PTK]
+    refused = over_http(api, "budget", STREAM, token=token)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == "not-allowed: budget.read is for developer, officer, administrator\n"
+
+
+def test_who_may_read_no_states_is_told_of_no_version(api: Api) -> None:
+    api.grant("meters", STREAM, Role.PRODUCER)
+    (row,) = shown(api, "list", team="meters", roles=[Role.PRODUCER])
+    assert (row["ptk"], row["versions"]) == (PTK, None)
+
+
+def test_a_team_without_a_role_sees_nothing(api: Api) -> None:
+    assert shown(api, "list", team="strangers", roles=[Role.CONSUMER]) == []
+    assert shown(api, "stream", "list", team="strangers", roles=[Role.CONSUMER]) == []
+    error = shown(api, "stream", "show", STREAM, team="strangers", roles=[Role.CONSUMER])["error"]
+    assert error["message"] == f"there is no stream '{STREAM}'"
+
+
+# the SDK
+
+
+@pytest.fixture(params=["home", "http"])
+def store(api: Api, request: pytest.FixtureRequest) -> Iterator[Store]:
+    if request.param == "home":
+        yield Store(api.world.service)
+        return
+    with connect(api.url, token=api.token(*EVERY_ROLE)) as store:
+        yield store
+
+
+def test_a_store_lists_streams_ptks_and_versions(api: Api, store: Store) -> None:
+    here = Store(api.world.service)
+    assert store.streams() == here.streams()
+    assert [one["name"] for one in store.streams()] == ["other", STREAM]
+    assert store.ptks() == here.ptks()
+    assert [(one["ptk_id"], one["newest_version"]) for one in store.ptks()] == [("taxi.idle", 0), (PTK, 2)]
+    assert [one["ptk_id"] for one in store.ptks(stream=STREAM, team="taxi")] == [PTK]
+    assert store.versions(PTK) == here.versions(PTK)
+    assert [one["version"] for one in store.versions(PTK)] == [1, 2]
+    assert store.versions("taxi.idle") == []
+
+
+def test_a_store_tells_of_windows_and_of_what_is_exposed(api: Api, store: Store) -> None:
+    here = Store(api.world.service)
+    assert store.windows(STREAM) == here.windows(STREAM)
+    assert [one["window"] for one in store.windows(STREAM)] == [0, 1]
+    assert store.exposure(STREAM) == here.exposure(STREAM)
+    assert store.exposure(STREAM)["holds"]
+    for ask in (store.windows, store.exposure):
+        with pytest.raises(UnknownName, match="nowhere"):
+            ask("nowhere")
+
+
+# errors: one line each, with what to do
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(transport, "LONGEST_WAIT_SECONDS", 0.002)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("environment", "code", "told"),
+    [
+        ({"PTK_TOKEN": "ptk_wrong"}, 1, "unauthenticated: the store takes no such token"),
+        (
+            {"PTK_TOKEN": ""},
+            2,
+            "invalid-request: a remote store needs a token: ptk_...; give token=, or set PTK_TOKEN",
+        ),
+        (
+            {"PTK_URL": "http://127.0.0.1:1"},
+            1,
+            "unavailable: no store answers at http://127.0.0.1:1: is that its address, and is its API up?",
+        ),
+        ({"PTK_URL": "http://ptk.example"}, 2, "invalid-request: a token goes over https only"),
+        ({"PTK_URL": "not-a-url"}, 2, "invalid-request: PTK_URL"),
+    ],
+    ids=["wrong-token", "no-token", "away", "plain", "no-url"],
+)
+def test_what_is_wrong_with_a_store_elsewhere_is_one_line(
+    api: Api, environment: dict[str, str], code: int, told: str
+) -> None:
+    given = {"PTK_URL": api.url, "PTK_TOKEN": api.token(*EVERY_ROLE), **environment}
+    result = run(["list"], **given)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_address_that_is_no_store_is_told_as_such(api: Api) -> None:
+    result = run(["list"], PTK_URL=f"{api.url}/elsewhere", PTK_TOKEN=api.token(*EVERY_ROLE))
+    assert result.exit_code == 2
+    assert "as no store does: is this the address of its HTTP API?" in result.stderr
+
+
+def test_a_home_that_is_named_is_read_whatever_the_url(api: Api) -> None:
+    home = str(api.world.service.settings.root)
+    result = run(["stream", "list", "--json", "--home", home], PTK_URL="http://127.0.0.1:1")
+    assert [one["stream"] for one in json.loads(result.stdout)] == ["other", STREAM]
