@@ -199,3 +199,14 @@ class CorruptObject(InvariantBroken):
     """Stored bytes differ from the hash recorded for them."""
 
     code = "corrupt-object"
+
+
+def missing_package(error: ModuleNotFoundError) -> str | None:
+    """What to install where an installation lacks a package of an extra; None where the module is our own."""
+    missing = (error.name or "").partition(".")[0]
+    if missing in ("", "ptklib", "ptkstore", "workers"):
+        return None
+    return (
+        f"the package {missing!r} is not installed: install ptkstore with its extra `service`, as in "
+        "pip install 'ptkstore[service] @ https://...whl'"
+    )

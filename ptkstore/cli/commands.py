@@ -156,7 +156,10 @@ COMMANDS: dict[str, dict[str, Entry]] = {
             "versions:materialize",
             "Write the newest version's rows online again, after the online store lost them; it costs no budget.",
         ),
-        "work": Entry("work:work", "Do all due work in this process, once; `ptk up` does it for good."),
+        "work": Entry(
+            "work:work",
+            "Do due work on this machine until none is left, then end; `ptk up` does it for good.",
+        ),
         "config": Entry("config:config", "Print the settings with their sources, secrets masked."),
         "stream": Entry("streams:stream_app", "Streams and their policies."),
         "team": Entry("identity:team_app", "Teams."),

@@ -209,7 +209,8 @@ def _id(text: str) -> str:
     name = text.removeprefix("ptk_")
     if "_" in name or len(name) != 16:
         raise InvalidRequest(
-            "give the token's id as ptk token list shows it, ptk_ and 16 characters; never its whole text"
+            "this is no id of a token. Give what ptk token list shows in its column `token`: ptk_ and 16 characters. "
+            "The text that opens the API is longer; it is a secret, so do not type it here"
         )
     return name
 

@@ -73,6 +73,11 @@ def budget(
         told = contexts_of(store.service, stream)
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing)
+    if rows and not as_json and any(name.startswith("tight") for name in rows[0]):
+        console.print(
+            "tight: a closer figure of what the releases made so far lost; admissions go by spent, never by it",
+            soft_wrap=True,
+        )
     if told:
         (said if as_json else console).print(escape(told), highlight=False, soft_wrap=True)
 

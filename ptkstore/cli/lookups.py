@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, print_json, print_rows, reading
+from ptkstore.cli.output import AsJson, Home, answers, one_line, print_json, print_rows, reading, said
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -42,6 +42,15 @@ def lookup(
         title="",
         nothing="no features",
     )
+    if silent := [name for name, value in answer.items() if value is None]:
+        asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
+        said.print(
+            one_line(
+                f"no released value for {asked_by}: {', '.join(silent)}. Whether there are rows of it is not told"
+            ),
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)

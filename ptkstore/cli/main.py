@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from ptkstore.cli.lacking import told_in_one_line
 
-from ptkstore.adapters.world import configure_logging
-from ptkstore.cli.lazily import LazyCommands
+with told_in_one_line():
+    import typer
+
+    from ptkstore.adapters.world import configure_logging
+    from ptkstore.cli.lazily import LazyCommands
 
 app = typer.Typer(
     cls=LazyCommands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -34,8 +37,9 @@ def ptk(
 
 def main() -> None:
     """Entry point of the command."""
-    configure_logging(when_needed=True)
-    app()
+    with told_in_one_line():
+        configure_logging(when_needed=True)
+        app()
 
 
 if __name__ == "__main__":

@@ -83,8 +83,11 @@ def recommend(
     print_rows(shown, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
     if points:
         console.print(
-            "rows: of all train partitions of a window together, for so many PTKs of a line at this epsilon per block; "
-            "first_feasible_rows: with the least number of partitions that has a plan"
+            "Each row answers one question. against ptks: the rows that the first 1, 2, ... PTKs of the line need at "
+            "today's epsilon. against budget: the rows that all PTKs need, were the epsilon per block another.\n"
+            "rows: the rows that a window needs in all its train partitions together. first_feasible_rows: the same "
+            "with the least number of partitions that has a plan.",
+            soft_wrap=True,
         )
     if any(point["rows"] is None for point in points):
         console.print(
@@ -94,7 +97,7 @@ def recommend(
         console.print(escape(f"{line}: {reason}"))
     if advice.n_rows and advice.window is not None:
         console.print(
-            f"N: {counted(advice.n_rows, 'row')} in all train partitions; T: windows of at least "
-            f"{spoken(advice.window)}, at {counted(advice.policy.rows_per_window, 'row')} per "
+            f"Recommended: {counted(advice.n_rows, 'row')} in all train partitions (N), so windows of at least "
+            f"{spoken(advice.window)} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per "
             f"{spoken(advice.policy.window)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -214,9 +215,29 @@ def init(
             f"{folder} cannot be written: {error.strerror or type(error).__name__}"
         ) from None
     if as_json:
-        print_json({"folder": str(folder), "team": name, "stream": stream, "files": sorted(_FILES)})
+        told = {"folder": str(folder), "team": name, "stream": stream, "files": sorted(_FILES)}
+        print_json({**told, "next": _next(folder, name, stream)})
     else:
         console.print(escape(f"{folder}: {', '.join(_FILES)}"), highlight=False)
+        begin, *rest = _next(folder, name, stream)
+        console.print(f"Next, unless there is a stream {stream} with these columns:", highlight=False)
+        console.print(f"  {escape(begin)}", highlight=False, soft_wrap=True)
+        console.print(
+            "Then, here or with PTK_URL and PTK_TOKEN set for a store behind HTTP:", highlight=False
+        )
+        for command in rest:
+            console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+
+
+def _next(folder: Path, team: str, stream: str) -> list[str]:
+    """The commands that come next, the first of them only where the stream is not there."""
+    place = shlex.quote(str(folder))
+    return [
+        f"ptk stream create {stream} --team {team} --time-column at --epsilon 1 --minimum-assurance asserted "
+        "--origin 2026-01-05 --closing operator --schema at:timestamp,hour:int64,speed:float64",
+        f"ptk plan {place}",
+        f"ptk apply {place}",
+    ]
 
 
 def _name_of(folder: Path) -> str:

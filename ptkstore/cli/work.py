@@ -11,11 +11,20 @@ from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened,
 
 @answers
 def work(
-    at_once: Annotated[int, typer.Option(help="Trainings beside each other, each in its own process.")] = 1,
+    at_once: Annotated[
+        int,
+        typer.Option(
+            help="Preparations, profiles and trainings beside each other; each runs in a process of its own."
+        ),
+    ] = 1,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do all due work in this process, once; `ptk up` does it for good."""
+    """Do due work on this machine until none is left, then end; `ptk up` does it for good.
+
+    It waits for work that others do and for the next publish tick. It closes no window: the schedule of `ptk up` and
+    `ptk close` do. A delivery that failed is left for later.
+    """
     with opened(home) as store, progress("looking for due work") as tell:
         done = store.service.work_until_idle(at_once, tell)
     if as_json:

@@ -30,9 +30,10 @@ def names_in(service: Service) -> Mapping[str, Names]:
 
     def at_home(read: Callable[[Any], Iterable[str]]) -> Names:
         def names(_: str) -> Iterable[str]:
-            if not hasattr(service, "read"):  # behind HTTP
+            begin = getattr(service, "read", None)
+            if begin is None:  # behind HTTP
                 return ()
-            with service.read() as view:
+            with begin() as view:
                 return list(read(view.identities))
 
         return names

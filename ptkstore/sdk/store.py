@@ -15,7 +15,7 @@ from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.domain.windows import INDEX_MAX
-from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.auditing import RUNS, examine_ptk
 from ptkstore.sdk.declarations import Repository
 from ptkstore.sdk.documents import ptk_document, version_document
@@ -62,6 +62,15 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
     InvalidRequest
         The URL is none that a token may be sent to, or there is no token.
     """
+    try:
+        return _connected(target, token)
+    except ModuleNotFoundError as error:
+        if (told := missing_package(error)) is None:
+            raise
+        raise ModuleNotFoundError(told, name=error.name) from None
+
+
+def _connected(target: str | Path | None, token: str | None) -> Store:
     if isinstance(target, str) and "://" in target:
         from ptkstore.sdk.remote import RemoteService
 

@@ -256,7 +256,7 @@ def test_plan_shows_apply_does_and_doing_it_again_changes_nothing(stream: Line, 
     assert (step["epsilon_before"], step["assurance"], step["bundle"]) == (0, "library", None)
     assert stream.json("list") == []
     assert stream.json("apply", folder) == [
-        {**step, "checks": None, "reason": ""}
+        {**step, "checks": None, "reason": "", "room": None}
     ]  # checked by the plan alone
     (row,) = stream.json("list")
     assert (row["ptk"], row["epsilon"], row["versions"]) == ("taxi.speed", 0.1, 0)

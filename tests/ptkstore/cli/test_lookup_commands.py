@@ -58,6 +58,16 @@ def test_features_are_looked_up_by_ptk_and_by_view(ptk: Line) -> None:
     assert ptk.json("lookup", "ptk_state:version", "ptk=taxi.speed") == {"version": 1}
 
 
+def test_a_key_without_a_released_value_is_told_and_no_more(ptk: Line) -> None:
+    found = ptk.run("lookup", "taxi.speed", "hour=99")
+    told = "no released value for hour=99: count, speed_mean, speed_sum. Whether there are rows of it is not told"
+    assert sorted(found.stderr.strip().replace(",", "").replace(".", "").split()) == sorted(
+        told.replace(",", "").replace(".", "").split()
+    )
+    assert ptk.run("lookup", "taxi.speed", "hour=1").stderr == ""
+    assert set(ptk.json("lookup", "taxi.speed", "hour=99").values()) == {None}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

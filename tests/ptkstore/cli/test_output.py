@@ -144,6 +144,7 @@ def test_commands_print_by_nothing_else(repository):
         ("output.py", "sys.stdout.write"),
         ("up.py", "where.print"),  # one of the two consoles
         ("main.py", "typer.echo"),  # our own version
+        ("lacking.py", "sys.stderr.write"),  # where Rich may be what is missing
         ("ledger.py", "(said if as_json else console).print"),
         ("ledger.py", "sys.stdout.write"),
         ("ledger.py", "sys.stdout.buffer.write"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -313,3 +314,15 @@ def test_the_sandbox_is_tried_and_its_want_explained(
 def test_a_sandbox_that_holds_is_said_to(line: Line) -> None:
     create(line)
     assert line.json("sandbox") == {"sandbox": "works"}
+
+
+def test_init_names_commands_that_work_as_they_are(line: Line, tmp_path: Path) -> None:
+    told = line.run("init", str(tmp_path / "a team"), "--team", "taxi", "--stream", "trips").stdout
+    commands = [text.strip() for text in told.splitlines() if text.startswith("  ptk ")]
+    assert [command.split()[1] for command in commands] == ["stream", "plan", "apply"]
+    for command in commands:
+        line.run(*shlex.split(command)[1:])
+    assert [row["ptk"] for row in line.json("list")] == ["taxi.speed_by_hour"]
+    folder = str(tmp_path / "other")
+    found = line.json("init", folder, "--team", "taxi", "--stream", "trips")
+    assert found["next"] == [command.replace(f"'{tmp_path / 'a team'}'", folder) for command in commands]

@@ -177,7 +177,7 @@ def test_plan_says_what_apply_does_and_a_second_apply_does_nothing(store: Store,
         ("register", "taxi.fast", 0.2, 0.0),
     ]
     assert store.service.ptks() == ()
-    assert store.apply(team) == tuple(replace(c, checks=None, reason="") for c in planned)
+    assert store.apply(team) == tuple(replace(c, checks=None, reason="", room=None) for c in planned)
     once = store.service.ptks()
     assert [c.action for c in store.apply(team)] == ["keep", "keep"]
     assert store.service.ptks() == once
