@@ -118,4 +118,6 @@ def test_the_id_of_a_token_is_asked_for_as_it_is_shown(ptk: Run) -> None:
     (shown,) = told(ptk("token", "list", "--json"))
     assert len(shown["token"]) == len("ptk_") + 16
     result = ptk("token", "revoke", "short")
-    assert "as ptk token list shows it, ptk_ and 16 characters" in " ".join(result.output.split())
+    assert "what ptk token list shows in its column `token`: ptk_ and 16 characters" in " ".join(
+        result.output.split()
+    )
