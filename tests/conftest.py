@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles, a clean environment, the plugins, which tests count as real."""
+"""What all tests share: a clean environment, the plugins, which tests count as real."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.noise_reruns import reruns
 
 pytest_plugins = [
+    "tests.hypothesis_profiles",
     "tests.lacking",
     "tests.measurements",
     "tests.repeatable",
@@ -18,19 +18,12 @@ pytest_plugins = [
     "tests.team_code",
 ]
 
-# A deadline, or a complaint about slow examples, would time the machine and not the code.
-settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
-settings.register_profile("soak", settings.get_profile("local"), max_examples=2_000)
-
 SERVERS = {"redis_server", "postgres", "webhook_receiver"}
 KEPT = {"PTK_TEST_DATA", "PTK_TEST_WITHOUT"}  # where real data lie; which tools may be missing
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the hypothesis profile; forget the caller's `PTK_HOME` and its like."""
-    chosen = "soak" if config.option.markexpr == "soak" else "ci" if os.environ.get("CI") else "local"
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", chosen))
+    """Forget the caller's `PTK_HOME` and its like."""
     for name in [name for name in os.environ if name.startswith("PTK_") and name not in KEPT]:
         del os.environ[name]
 

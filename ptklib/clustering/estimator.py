@@ -257,7 +257,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         start = None if previous is None else box.quantise(self._centres_in(previous.tables))
         rows = exact["rows"].reshape(-1, len(box.names))
         found = lloyd.noisy_centres(rows, box.half_widths, k, plan, start)
-        std = plan.noise_variance(f"round_{lloyd.ROUNDS - 1}_count") ** 0.5
+        last = lloyd.rounds_of(len(box.names), plan.epsilons is None) - 1
+        std = plan.noise_variance(f"round_{last}_count") ** 0.5
         table = self._centers(box.restore(found.units), found.weights)
         return Release({CENTERS: table}, {CENTERS: {_WEIGHT: std}})
 

@@ -20,6 +20,9 @@ Ints = npt.NDArray[np.int64]
 ROUNDS = 10
 """With fewer, centres that share a cluster find no time to part; with more, pure noise grows."""
 
+_FEWER_ROUNDS, _MANY_COLUMNS = 6, 32
+"""With Laplace noise and more columns, fewer rounds find better centres: noise grows with the numbers of both."""
+
 OFFSET = 2**20
 """Units in the longest offset of a row from its centre; also in the largest squared offset."""
 
@@ -55,6 +58,11 @@ class Centres:
     weights: Floats
 
 
+def rounds_of(n_columns: int, gaussian: bool) -> int:
+    """Return the number of rounds; what it depends on is public."""
+    return _FEWER_ROUNDS if n_columns > _MANY_COLUMNS and not gaussian else ROUNDS
+
+
 def plan_rounds(
     half_widths: Ints, k: int, epsilon: object, delta: object, rows_per_unit: int = 1
 ) -> ReleasePlan:
@@ -70,7 +78,8 @@ def plan_rounds(
     widths = [int(w) for w in half_widths]
     gaussian = check_delta(delta) > 0
     whole = isqrt(sum(w * w for w in widths)) + 1 if gaussian else sum(widths)
-    rest = (1 - sum(_SPREAD.values()) - _GAIN) / ROUNDS
+    n_rounds = rounds_of(len(widths), gaussian)
+    rest = (1 - sum(_SPREAD.values()) - _GAIN) / n_rounds
     parts = [
         (Component("spread_count", 1, 1), _SPREAD["count"]),
         (Component("spread_sums", len(widths), whole), _SPREAD["sums"]),
@@ -79,7 +88,7 @@ def plan_rounds(
     if gaussian:
         parts += tree.components(len(widths), OFFSET)
         rest *= 1 - tree.SHARE / (1 - sum(_SPREAD.values()) - _GAIN)
-    for i in range(ROUNDS):
+    for i in range(n_rounds):
         parts += [
             (Component(f"round_{i}_count", k, 1), rest * _ROUND["count"]),
             (Component(f"round_{i}_sums", k * len(widths), OFFSET), rest * _ROUND["sums"]),
@@ -121,11 +130,11 @@ def _noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, sta
         units = _on_grid(centre + width * flat, half_widths)
         return Centres(units if rounds.better(first, units) else first, np.full(k, n_rows / k))
     radius, weights = float(np.linalg.norm(spread)), np.zeros(k)
-    for i in range(ROUNDS):
+    for i in range(rounds.number):
         measured = rounds.measure(i, units, radius)
         weights = np.maximum(measured.counts, 0.0)
         moved = units + measured.displacements()
-        if start is None and i < ROUNDS - 2:
+        if start is None and i < rounds.number - 2:
             moved = measured.relocated(moved)
         units, radius = _on_grid(moved, half_widths), measured.next_radius()
     if rounds.better(first, units):
@@ -211,6 +220,7 @@ class _Rounds:
 
     def __init__(self, rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan) -> None:
         self._rows, self._widths, self._k, self._plan = rows, half_widths, k, plan
+        self.number = rounds_of(len(half_widths), plan.epsilons is None)
 
     def spread(self) -> tuple[Floats, Floats, float]:
         """Return the middle and the half width of a box most rows lie in, in units, and the number of rows.
@@ -261,7 +271,7 @@ class _Rounds:
         variance = 1 / (1 / prior + n_rows**2 / self._plan.noise_variance("spread_sums"))
         centre, whole = middle.astype(np.float64), float(np.linalg.norm(spread))
         radius = whole
-        for i in range(ROUNDS):
+        for i in range(self.number):
             at = _on_grid(centre, self._widths)
             measured = self.measure(i, at[None, :], radius).of(1)
             n = max(float(measured.counts[0]), sqrt(measured.count_variance))
