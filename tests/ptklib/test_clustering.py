@@ -20,6 +20,7 @@ from ptklib.clustering.comparison import standing_out
 from ptklib.clustering.denoising import denoised
 from ptklib.clustering.space import Box
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
+from ptklib.mechanisms.recording import recorded_draws
 from ptklib.privacy import Bounds
 from ptklib.release import ReleasePlan, plan_release
 
@@ -122,6 +123,17 @@ def test_no_drawn_table_has_worse_centres_than_without_data(method: str, delta: 
             rows, 2 * flat_centres(k, (1,) * dimension) - 1
         )
     assert worse <= 1
+
+
+@pytest.mark.parametrize(("size", "delta", "n_rounds"), [(32, 0, 10), (33, 0, 6), (33, 1e-6, 10)])
+def test_laplace_noise_in_many_columns_is_divided_over_fewer_rounds(
+    size: int, delta: float, n_rounds: int
+) -> None:
+    model = estimator(size, 4, epsilon=1.0, delta=delta, method="lloyd")
+    rows = np.random.default_rng(5).uniform(-1, 1, (50, size))
+    with recorded_draws() as draws:
+        model.fit(rows)
+    assert len(draws) == 4 + 3 * n_rounds + (tree._DEPTH + 1 if delta else 0)
 
 
 def test_many_columns_with_laplace_noise_are_at_least_as_good_as_one_mean() -> None:
