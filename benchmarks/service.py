@@ -11,7 +11,7 @@ from benchmarks.measuring import verdict  # noqa: E402
 from benchmarks.parts import chosen, measure  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "service.json"
-PARTS = ("lookups", "subscribers", "featurizer", "windows", "trainings", "fairness", "http")
+PARTS = ("lookups", "subscribers", "featurizer", "windows", "trainings", "fairness", "http", "starts")
 
 
 def main(wanted: list[str]) -> int:

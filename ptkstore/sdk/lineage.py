@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ptkstore.application.trace_window import Descendant
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ def descendant_document(descendant: Descendant) -> dict[str, Any]:
 
 def descendant_of(document: Mapping[str, Any]) -> Descendant:
     """The version that `descendant_document` wrote."""
+    from ptkstore.application.trace_window import Descendant
+
     return Descendant(
         ptk_id=document["ptk_id"],
         version=document["version"],

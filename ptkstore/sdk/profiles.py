@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.read_profile import ProfileView
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.profiles import Paid, Point, Verdict
 from ptkstore.domain.reports import loss_json
 from ptkstore.sdk.documents import loss_of
+
+if TYPE_CHECKING:
+    from ptkstore.application.read_profile import ProfileView
 
 _PLAIN = (
     "facts_of",
@@ -50,6 +52,8 @@ def profile_document(view: ProfileView) -> dict[str, Any]:
 
 def profile_of(document: Mapping[str, Any]) -> ProfileView:
     """The view that `profile_document` wrote."""
+    from ptkstore.application.read_profile import ProfileView
+
     return ProfileView(
         method=document["method"],
         menu=tuple((float(epsilon), int(rows)) for epsilon, rows in document["menu"]),

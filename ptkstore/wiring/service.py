@@ -47,7 +47,6 @@ from ptkstore.domain.streams import Closing, ColumnType, Stream
 from ptkstore.domain.windows import Window, WindowId
 from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.schema import Upgraded
-from ptkstore.wiring import work
 from ptkstore.wiring.subscribing import Subscribing
 from ptkstore.wiring.team_code import TeamCoding
 from ptkstore.wiring.telling import Telling
@@ -429,4 +428,6 @@ class Service(Subscribing, Telling, TeamCoding):
             return uow.jobs.busy(now, now + self.settings.tick + timedelta(seconds=1))
 
     def _work(self, job: Job, keep_alive: Callable[[], None]) -> None:
+        from ptkstore.wiring import work  # reading commands do no jobs
+
         work.work_on(job, self, keep_alive)
