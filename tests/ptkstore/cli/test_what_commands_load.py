@@ -86,6 +86,7 @@ def test_help_loads_no_command() -> None:
     assert sorted(set(NOT_NEEDED) & modules - HELP_NEEDS) == []
     assert {name for name in modules if name.startswith("ptkstore.cli.")} == {
         "ptkstore.cli.commands",
+        "ptkstore.cli.lacking",
         "ptkstore.cli.lazily",
         "ptkstore.cli.main",
     }
