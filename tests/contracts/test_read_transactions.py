@@ -41,7 +41,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "ledger.journal": (STREAM,),
     "ledger.chain": (STREAM,),
     "ledger.policies": (STREAM,),
-    "ptks.check_free": (PTK,),
+    "ptks.check_free": (PTK, STREAM),
     "ptks.get": (PTK,),
     "ptks.find": (),
     "ptks.stream_of": (PTK,),
