@@ -19,6 +19,8 @@ from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.feast.tables import view_tables
 from ptkstore.adapters.feast.views import ptk_view
 from ptkstore.adapters.processes import RedisServer
+from ptkstore.domain.assurances import Assured
+from ptkstore.domain.streams import Assurance
 from ptkstore.ports.features import PublishedState
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
@@ -53,6 +55,7 @@ def state(version: int, n_keys: int) -> PublishedState:
         sha256=f"{version:064x}",
         owner="bench",
         description="",
+        assured=Assured(Assurance.LIBRARY),
     )
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ptkstore.application.odometers import books_of, odometers_on
+from ptkstore.application.odometers import assurances_on, books_of, odometers_on
 from ptkstore.application.read_exposure import Exposure, exposure_of, sentences_on
 from ptkstore.application.read_ledger import faults_of, faults_of_memory
+from ptkstore.domain.assurances import assured
 from ptkstore.domain.blocks import part_name, place_of
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
@@ -67,6 +68,7 @@ def export_ledger(
         windows = uow.windows.of(stream)
         specs = uow.ptks.find(stream=stream)
         in_row = uow.streams.policy_in_row(stream)
+        known = assurances_on(books, uow)
     exposure = exposure_of(stream, begin=begin, clock=clock, keys=keys, raw=raw, staging=staging)
     policy = books.stream.policy
     chosen = _windows_in(policy, windows, since, until)
@@ -84,7 +86,11 @@ def export_ledger(
         "exposure": _exposure(exposure),
         "windows_in_doubt_below": books.progress.retired_before,
         "losses": _losses(books.entries, blocks),
-        **({} if faults else _figures(policy, odometers_on(books, blocks), specs, len(chosen))),
+        **(
+            {}
+            if faults
+            else _figures(policy, odometers_on(books, blocks).with_assurance(known), specs, len(chosen))
+        ),
     }
     return Export(signed(report, signer.public_key(), signer.sign), faults)
 
@@ -269,7 +275,8 @@ def _figures(
             "means": _protections(policy, odometers.stream.guarantee, windows),
         },
         "blocks": [_block(row, policy) for row in odometers.blocks],
-        "ptks": [{**_party("ptk", one), **_ptk(known.get(one.name))} for one in odometers.ptks],
+        "assured": odometers.assured.document(),
+        "ptks": [{**_ptk(known.get(one.name)), **_party("ptk", one)} for one in odometers.ptks],
         "registered": [{"ptk": ptk_id, **_ptk(spec)} for ptk_id, spec in known.items()],
         "teams": [_party("team", one) for one in odometers.teams],
     }
@@ -302,10 +309,15 @@ def _block(row: LineOdometer, policy: Policy) -> dict[str, Any]:
 
 
 def _party(kind: str, party: PartyOdometer) -> dict[str, Any]:
-    return {kind: party.name, "reserved": loss_json(party.reserved), "spent": _spent(party.spent)}
+    return {
+        kind: party.name,
+        "reserved": loss_json(party.reserved),
+        "spent": _spent(party.spent),
+        **party.assured.document(),
+    }
 
 
 def _ptk(spec: PtkSpec | None) -> dict[str, Any]:
     if spec is None:
-        return {"assurance": None, "family": None}
-    return {"assurance": spec.assurance.value, "family": spec.family}
+        return {"assurance": None, "asserted_by": None, "family": None}
+    return {**assured(spec.assurance, spec.ptk_id).document(), "family": spec.family}

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ptkstore.application.computed_columns import computed_columns
 from ptkstore.application.versions import files_of
+from ptkstore.domain.assurances import assured_in
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks import servings_of
@@ -101,6 +102,7 @@ def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> 
         sha256=version.sha256,
         owner=team_of(version.ptk_id),
         description=content["family"],
+        assured=assured_in(content, version.ptk_id),
         serving=_serving(content, config),
         computed=computed_columns(content["state"], tables, config),
     )

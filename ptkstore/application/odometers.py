@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ptklib.accounting import pld_epsilon
 from ptklib.privacy import PrivacyLoss
+from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
 from ptkstore.domain.blocks import blocks_below
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import ChainLine, Entry
@@ -43,7 +44,26 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
     """All odometers of a stream, over all of its blocks."""
     with begin() as uow:
         books = books_of(stream, uow)
-    return odometers_on(books, books.blocks)
+        known = assurances_on(books, uow)
+    return odometers_on(books, books.blocks).with_assurance(known)
+
+
+def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
+    """Why the loss of each PTK in the journal is believed: the least of what is registered and what was published.
+
+    A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
+    """
+    ids = sorted({entry.ptk_id for entry in books.entries})
+    if books.stream.policy.minimum_assurance is Assurance.LIBRARY:
+        return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
+    found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
+    for spec in uow.ptks.find(stream=books.stream.name):
+        found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
+    for ptk_id in ids:
+        latest = uow.versions.latest(ptk_id)
+        if latest is not None:
+            found[ptk_id].append(assured_in(latest.content, ptk_id))
+    return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in found.items()}
 
 
 def odometers_on(books: Books, blocks: Sequence[BlockRecord]) -> Odometers:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ptkstore.application.charging import charge_of
 from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.filters import BlockLedger, BlockRecord
 from ptkstore.domain.journal import BudgetRequest, ChainLine
@@ -27,6 +28,14 @@ class LedgerCheck:
     entries: int
     blocks: int
     faults: tuple[str, ...]
+
+
+def asserted_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]]:
+    """The least assurance that a stream accepts, and its registered PTKs whose loss the library does not prove."""
+    with begin() as uow:
+        minimum = uow.streams.get(stream).policy.minimum_assurance
+        specs = () if minimum is Assurance.LIBRARY else uow.ptks.find(stream=stream)
+    return minimum, tuple(sorted(one.ptk_id for one in specs if one.assurance is not Assurance.LIBRARY))
 
 
 def budget_of(

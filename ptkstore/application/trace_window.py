@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from ptkstore.domain.assurances import UNKNOWN, Assured
 from ptkstore.domain.snapshots import Lineage
 from ptkstore.domain.streams import Policy
 from ptkstore.domain.windows import WindowId, start_of
@@ -33,6 +34,7 @@ class Descendant:
     release_decision: str
     made_from: tuple[str, ...]
     newest: bool
+    assured: Assured = UNKNOWN
 
 
 def trace_window(
@@ -80,6 +82,7 @@ def _descendants(uow: CatalogView, asked: WindowId, policy: Policy, after: Key) 
                     one.release_decision,
                     tuple(f"{origin} v{of}" for origin, of in one.made_from),
                     number == newest,
+                    one.assured,
                 )
 
 

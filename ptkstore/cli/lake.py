@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ptkstore.application.collect_garbage import USUAL_AGE
 from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_rows, reading
 from ptkstore.cli.versions import version_number
+from ptkstore.domain.assurances import assured_of
 from ptkstore.domain.ptks import duration
 from ptkstore.errors import InvalidRequest
-from ptkstore.sdk.lineage import descendant_document
+from ptkstore.sdk.lineage import ancestor_document, descendant_document
 
 lake_app = typer.Typer(no_args_is_help=True, help="Files of lake and raw zone.")
 
@@ -66,10 +68,16 @@ def lineage(
     number = None if version is None else version_number(version)
     with reading(home) as store:
         found = store.lineage(name, number)
-    rows = [{**asdict(one), "made_from": ", ".join(one.made_from)} for one in found]
-    if as_json:
-        rows = [asdict(one) for one in found]
+    rows = [ancestor_document(one) for one in found]
+    if not as_json:
+        rows = [_for_people(row) for row in rows]
     print_rows(rows, as_json=as_json, title=f"Lineage of {name}", nothing="nothing is published yet")
+
+
+def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A version's row with its lists as texts, and who vouches for it in one cell."""
+    shown = {name: value for name, value in row.items() if name != "asserted_by"}
+    return {**shown, "made_from": ", ".join(row["made_from"]), "assurance": assured_of(row).words()}
 
 
 def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: bool) -> None:
@@ -81,10 +89,7 @@ def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: b
         found = store.lineage_of_window(stream, window)
     rows = [descendant_document(one) for one in found]
     if not as_json:
-        rows = [
-            {**row, "made_from": ", ".join(row["made_from"]), "newest": "newest" if row["newest"] else ""}
-            for row in rows
-        ]
+        rows = [{**_for_people(row), "newest": "newest" if row["newest"] else ""} for row in rows]
     print_rows(
         rows,
         as_json=as_json,

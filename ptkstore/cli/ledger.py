@@ -25,6 +25,7 @@ from ptkstore.cli.output import (
     reading,
     said,
 )
+from ptkstore.domain.assurances import budget_rests_on
 from ptkstore.domain.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.ledgers import check_report, contexts_of, odometer_rows
@@ -71,6 +72,7 @@ def budget(
             else odometer_rows(store.odometers(stream), by.value)
         )
         told = contexts_of(store.service, stream)
+        rests_on = budget_rests_on(*store.service.asserted_on(stream))
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing)
     if rows and not as_json and any(name.startswith("tight") for name in rows[0]):
@@ -78,6 +80,8 @@ def budget(
             "tight: a closer figure of what the releases made so far lost; admissions go by spent, never by it",
             soft_wrap=True,
         )
+    if not as_json:
+        console.print(escape(rests_on), highlight=False, soft_wrap=True)
     if told:
         (said if as_json else console).print(escape(told), highlight=False, soft_wrap=True)
 

@@ -5,15 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, one_line, print_json, print_rows, reading, said
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    console,
+    one_line,
+    print_json,
+    print_rows,
+    reading,
+    said,
+)
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ptkstore.ports.features import Answers
 
 STATE_VIEW = "ptk_state"
 
@@ -30,11 +45,13 @@ def lookup(
     with reading(home) as store:
         asked = _asked(features, store.service.ptks())
         try:
-            answer = store.look_up(asked.references, [entity])[0]
+            found = store.look_up(asked.references, [entity])
         except InvalidRequest as error:
             raise _told(store, asked, entity, error) from None
+    (answer,) = found
     if as_json:
         print_json(answer)
+        _tell_assured(found, said)
         return
     print_rows(
         [{"feature": k, "value": v} for k, v in answer.items()],
@@ -42,6 +59,7 @@ def lookup(
         title="",
         nothing="no features",
     )
+    _tell_assured(found, console)
     if silent := [name for name, value in answer.items() if value is None]:
         asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
         said.print(
@@ -51,6 +69,13 @@ def lookup(
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _tell_assured(found: Answers, where: Console) -> None:
+    """Say whether guarantees are proven; where values alone are wanted, only of those that are not."""
+    for view, one in found.assured.items():
+        if one.by or where is console:
+            where.print(f"{view}: {one.sentence()}", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

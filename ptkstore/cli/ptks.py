@@ -23,6 +23,7 @@ from ptkstore.cli.output import (
 from ptkstore.cli.profiles import print_profile, profile_json
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.cli.shown import print_lists, print_ptk
+from ptkstore.domain.assurances import assured, assured_in
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import InvalidRequest, UnknownName
@@ -44,7 +45,7 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
                 "delta": spec.loss.delta,
                 "target": spec.target,
                 **({"tau": spec.target} if as_json else {}),  # its name of before
-                "assurance": spec.assurance.value,
+                **assured(spec.assurance, spec.ptk_id).document(),
                 "versions": newest.get(spec.ptk_id),
             }
             for spec in store.service.ptks()
@@ -73,7 +74,7 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
         "stream": spec.stream,
         "target": spec.target,
         "tau": spec.target,  # its name of before
-        "assurance": spec.assurance.value,
+        **assured(spec.assurance, spec.ptk_id).document(),
         "config": spec.estimator["params"],
         "profile": None if profile is None else profile_json(profile),
         "newest": newest,
@@ -111,6 +112,7 @@ def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
             "published_at": one["published_at"],
             "epsilon": one["guarantee"]["epsilon"],
             "delta": one["guarantee"]["delta"],
+            **assured_in(one, ptk_id).document(),
             "loss": evaluated.get(one["version"], {}).get("loss"),
             "standard_error": evaluated.get(one["version"], {}).get("standard_error"),
             "manifest_sha256": one["manifest_sha256"],

@@ -15,7 +15,8 @@ _LISTS = ("trainings", "evaluations", "notices")
 
 def print_ptk(detail: Mapping[str, Any]) -> None:
     """The fields of a PTK, its parameters and its newest version."""
-    own = ("ptk", "family", "description", "stream", "target", "assurance")
+    own = ["ptk", "family", "description", "stream", "target", "assurance"]
+    own += ["asserted_by"] if detail["asserted_by"] else []
     print_fields("", {name: detail[name] for name in own})
     print_fields("config", detail["config"])
     newest = detail["newest"]

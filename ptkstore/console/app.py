@@ -19,8 +19,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ptkstore.application.refused_callers import RefusedCallers
+from ptkstore.console.glossary import meaning
 from ptkstore.console.pages import Pages, shown_time, told
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
+from ptkstore.domain.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated
@@ -69,6 +71,9 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters["time"] = shown_time
+        self._templates.filters["meaning"] = meaning
+        self._templates.filters["assured"] = lambda document: assured_of(document).words()
+        self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
         self.app = Starlette(
             routes=[
                 Route("/", self._overview),

@@ -10,6 +10,7 @@ from ptkstore.application.authorize import Named
 from ptkstore.application.read_exposure import sentences_on
 from ptkstore.application.read_notices import readable_team
 from ptkstore.console.charts import budget_chart
+from ptkstore.domain.assurances import Assurance, budget_rests_on
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.names import checked_name, split_ptk_id
@@ -79,12 +80,15 @@ class Pages:
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
         newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
+        minimum, asserted = self._service.asserted_on(name)
         contexts = ""
         if rows is not None and stream.policy.sharing.contexts:
             contexts = contexts_text(rows, stream.policy)
         return {
             "stream": stream_document(stream),
             "contexts": contexts,
+            "asserted": minimum is not Assurance.LIBRARY,
+            "rests_on": budget_rests_on(minimum, asserted),
             "exposure": self._exposure(name)
             if self._may(who, Action.EXPOSURE_READ, Named(stream=name))
             else None,
@@ -226,6 +230,7 @@ def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: boo
         "capacity": document["epsilon"],
         "delta": document["delta"],
         "unit": stream.policy.privacy_unit.value,
+        "assurance": stream.policy.minimum_assurance.value,
         "fullest": fullest,
         "share": None if fullest is None else budget_chart([fullest]).bars[0],
         "readable": readable,

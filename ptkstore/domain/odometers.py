@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import ceil, isfinite
 
 from ptkstore.domain.accountants import Accountant, loss_of
+from ptkstore.domain.assurances import UNKNOWN, Assured, least
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import Entry, EntryKind
@@ -66,6 +67,7 @@ class PartyOdometer:
     name: str
     spent: Spent
     reserved: Loss
+    assured: Assured = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,20 @@ class Odometers:
     stream: Spent
     ptks: tuple[PartyOdometer, ...]
     teams: tuple[PartyOdometer, ...]
+
+    @property
+    def assured(self) -> Assured:
+        """The least that can be said of any PTK here."""
+        return least(one.assured for one in self.ptks)
+
+    def with_assurance(self, known: Mapping[str, Assured]) -> Odometers:
+        """With what is known of each PTK; a team is as good as the weakest of its PTKs."""
+        ptks = tuple(replace(one, assured=known.get(one.name, UNKNOWN)) for one in self.ptks)
+        teams = tuple(
+            replace(team, assured=least(one.assured for one in ptks if team_of(one.name) == team.name))
+            for team in self.teams
+        )
+        return replace(self, ptks=ptks, teams=teams)
 
 
 def odometers_of(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ptkstore.domain.assurances import UNKNOWN, Assured
+
 FORMAT_VERSION = 1
 
 UNREADABLE = "unreadable"
@@ -78,6 +80,7 @@ class Lineage:
     window_end: str = ""
     release_decision: str = UNREADABLE
     made_from: tuple[tuple[str, int], ...] = ()
+    assured: Assured = UNKNOWN
 
     @property
     def readable(self) -> bool:

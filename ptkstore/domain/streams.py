@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.assurances import Assurance as Assurance
 from ptkstore.domain.losses import LEAST_LOSS, Loss, checked_epsilon
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.sharing import ONE_BUDGET, Sharing, check_sharing
@@ -69,19 +70,6 @@ class Relation(StrEnum):
     """Which datasets are neighbours; parallel composition over blocks holds for this one (differences.md S10)."""
 
     ADD_REMOVE = "add_remove"
-
-
-class Assurance(StrEnum):
-    """Why a PTK's epsilon is believed (differences.md F7), weakest first."""
-
-    ASSERTED = "asserted"
-    COMPOSED = "composed"
-    LIBRARY = "library"
-
-    def at_least(self, other: Assurance) -> bool:
-        """Whether this assurance is as strong as `other`."""
-        order = list(Assurance)
-        return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True)

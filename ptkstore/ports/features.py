@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ptkstore.domain.assurances import Assured
 from ptkstore.domain.serving import Serving
 
 
@@ -48,8 +49,19 @@ class PublishedState:
     sha256: str
     owner: str
     description: str
+    assured: Assured
     serving: Mapping[str, Serving] = field(default_factory=dict)
     computed: tuple[Computed, ...] = ()
+
+
+class Answers(list[dict[str, Any]]):
+    """The rows of a lookup; `assured` says of each view that was asked why its guarantee is believed."""
+
+    def __init__(
+        self, rows: Iterable[dict[str, Any]] = (), assured: Mapping[str, Assured] | None = None
+    ) -> None:
+        super().__init__(rows)
+        self.assured: Mapping[str, Assured] = {} if assured is None else assured
 
 
 class FeatureStore(Protocol):
@@ -71,7 +83,7 @@ class FeatureStore(Protocol):
         """Make a staged version the one that readers get, `ptk_state` last; repeatable, also after a crash half way."""
         ...
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """One mapping of feature name to value (None where nothing was released) per entity row.
 
         Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature,

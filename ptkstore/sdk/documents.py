@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.assurances import assured, assured_in, assured_of
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.losses import ATTO, NANO, Loss
@@ -145,7 +146,7 @@ def ptk_document(spec: PtkSpec) -> Document:
         "tables": dict(spec.tables),
         "target": spec.target,
         "every": spec.every,
-        "assurance": spec.assurance.value,
+        **assured(spec.assurance, spec.ptk_id).document(),
         "config": dict(spec.config),
         "description": spec.description,
         "menu": [list(point) for point in spec.menu],
@@ -176,6 +177,7 @@ def version_document(version: Version) -> Document:
         "published_at": content["published_at"],
         "newest_contributing_window": content["newest_contributing_window"],
         "guarantee": content["guarantee"],
+        **assured_in(content, version.ptk_id).document(),
         "manifest_sha256": version.sha256,
     }
 
@@ -220,6 +222,7 @@ def odometers_document(odometers: Odometers) -> Document:
         ],
         "lines": {line: _spent_document(spent) for line, spent in odometers.lines.items()},
         "stream": _spent_document(odometers.stream),
+        **odometers.assured.document(),
         "ptks": [_party_document(party) for party in odometers.ptks],
         "teams": [_party_document(party) for party in odometers.teams],
     }
@@ -265,11 +268,17 @@ def _party_document(party: PartyOdometer) -> Document:
         "name": party.name,
         "spent": _spent_document(party.spent),
         "reserved": loss_json(party.reserved),
+        **party.assured.document(),
     }
 
 
 def _party_of(document: Mapping[str, Any]) -> PartyOdometer:
-    return PartyOdometer(document["name"], _spent_of(document["spent"]), loss_of(document["reserved"]))
+    return PartyOdometer(
+        document["name"],
+        _spent_of(document["spent"]),
+        loss_of(document["reserved"]),
+        assured_of(document),
+    )
 
 
 def _spent_document(spent: Spent) -> Document:

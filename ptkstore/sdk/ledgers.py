@@ -82,13 +82,19 @@ def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
         case "line":
             return [{"line": line, **_figures(spent)} for line, spent in odometers.lines.items()]
         case "stream":
-            return [_figures(odometers.stream)]
+            return [{**_figures(odometers.stream), **odometers.assured.document()}]
         case "ptk":
             parties = odometers.ptks
         case _:
             parties = odometers.teams
     return [
-        {by: one.name, **_figures(one.spent), "reserved_epsilon": one.reserved.epsilon} for one in parties
+        {
+            by: one.name,
+            **_figures(one.spent),
+            "reserved_epsilon": one.reserved.epsilon,
+            **one.assured.document(),
+        }
+        for one in parties
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.assurances import UNKNOWN, Assured, assured_in, assured_of
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import UnknownName
 
@@ -19,7 +20,7 @@ class Ancestor:
     """A version among those that a state was made from, itself included.
 
     `made_from` are the versions whose states went into it directly. `intact` says whether its manifest has the hash by
-    which its descendants name it.
+    which its descendants name it, `assured` why its guarantee is believed.
     """
 
     ptk_id: str
@@ -28,6 +29,7 @@ class Ancestor:
     window_end: str
     made_from: tuple[str, ...]
     intact: bool
+    assured: Assured = UNKNOWN
 
 
 def lineage_of(
@@ -57,9 +59,17 @@ def lineage_of(
                 str(content["newest_contributing_window"]["end"]),
                 tuple(f"{origin['ptk_id']} v{origin['version']}" for origin in origins),
                 named[one] <= {hashlib.sha256(canonical_json(content).encode()).hexdigest()},
+                assured_in(content, one[0]),
             )
         )
     return tuple(found)
+
+
+def ancestor_document(ancestor: Ancestor) -> dict[str, Any]:
+    """One version that a state was made from."""
+    plain = {name: getattr(ancestor, name) for name in ("ptk_id", "version", "decision", "window_end")}
+    made_from, told = list(ancestor.made_from), ancestor.assured.document()
+    return {**plain, "made_from": made_from, "intact": ancestor.intact, **told}
 
 
 def descendant_document(descendant: Descendant) -> dict[str, Any]:
@@ -71,6 +81,7 @@ def descendant_document(descendant: Descendant) -> dict[str, Any]:
         "release_decision": descendant.release_decision,
         "made_from": list(descendant.made_from),
         "newest": descendant.newest,
+        **descendant.assured.document(),
     }
 
 
@@ -85,4 +96,5 @@ def descendant_of(document: Mapping[str, Any]) -> Descendant:
         release_decision=document["release_decision"],
         made_from=tuple(document["made_from"]),
         newest=document["newest"],
+        assured=assured_of(document),
     )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ptkstore.application.trace_window import Descendant
     from ptkstore.domain.odometers import Odometers
     from ptkstore.domain.streams import Stream
+    from ptkstore.ports.features import Answers
     from ptkstore.wiring import Service
 
 
@@ -343,7 +344,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
 
     # lookups
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """Online lookup through Feast, `view:feature` for the newest version and `view@vN:feature` for a pinned one.
 
         Parameters
@@ -351,6 +352,12 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         features : list of str
         entities : list of mapping
             One per row, from join keys to their values, such as `[{"hour": 8}]`.
+
+        Returns
+        -------
+        list of dict
+            From features to values, one per row. Its attribute `assured` says of each view why its guarantee is
+            believed: `library`, or by which team it is `asserted`.
         """
         return self._service.look_up(features_asked(features), entities_asked(entities))
 

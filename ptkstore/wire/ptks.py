@@ -146,6 +146,9 @@ class PtkOut(Wire):
     target: float
     every: Annotated[int, Field(description="windows between two trainings")]
     assurance: str
+    asserted_by: Annotated[
+        str | None, Field(description="the team whose word it is, where it is not proven")
+    ] = None
     config: dict[str, Any]
     description: str
     menu: list[list[float]]
@@ -226,6 +229,8 @@ class VersionOut(Wire):
     published_at: Instant
     newest_contributing_window: dict[str, Any]
     guarantee: dict[str, Any]
+    assurance: str | None = None
+    asserted_by: str | None = None
     manifest_sha256: str
 
 
@@ -247,6 +252,8 @@ class DescendantOut(Wire):
         Field(description="the versions whose states went into it directly, as `<ptk_id> v<number>`"),
     ]
     newest: Annotated[bool, Field(description="no later version of its PTK is in the lake")]
+    assurance: str | None = None
+    asserted_by: str | None = None
 
 
 class EvaluationOut(Wire):
@@ -316,7 +323,17 @@ class LookupIn(
     ]
 
 
+class AssuredOut(Wire):
+    """Why a guarantee is believed: `library` is proven; all else is the word of the teams in `asserted_by`."""
+
+    assurance: Annotated[str | None, Field(description="null where nothing is known of it")] = None
+    asserted_by: str | None = None
+
+
 class LookupOut(Wire):
     """One object per entity, in order; null where nothing was released, and for a number that is not finite."""
 
     results: list[dict[str, JsonValue]]
+    assured: Annotated[
+        dict[str, AssuredOut], Field(description="by view, as the request names it; not of `ptk_state`")
+    ] = Field(default_factory=dict)

@@ -184,9 +184,13 @@ class BlockOut(Wire):
 
 
 class Budget(Wire):
-    """Blocks of a stream, by number."""
+    """Blocks of a stream, by number; the odometers tell what was spent on whose word."""
 
     stream: str
+    minimum_assurance: AssuranceName = "library"
+    asserted_ptks: Annotated[
+        list[str], Field(description="registered PTKs whose loss is their team's word")
+    ] = Field(default_factory=list)
     blocks: list[BlockOut]
     next_cursor: str | None
 
@@ -218,6 +222,10 @@ class PartyOdometerOut(Wire):
     name: str
     spent: SpentOut
     reserved: Loss
+    assurance: Annotated[
+        str | None, Field(description="the least of its PTKs; null where one is unknown")
+    ] = None
+    asserted_by: str | None = None
 
 
 class OdometersOut(Wire):
@@ -226,6 +234,8 @@ class OdometersOut(Wire):
     blocks: list[LineOdometerOut]
     lines: dict[str, SpentOut]
     stream: SpentOut
+    assurance: Annotated[str | None, Field(description="the least of all PTKs here")] = None
+    asserted_by: str | None = None
     ptks: list[PartyOdometerOut]
     teams: list[PartyOdometerOut]
 

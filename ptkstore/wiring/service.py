@@ -37,6 +37,7 @@ from ptkstore.application import (
 from ptkstore.application.heartbeat import Heartbeat
 from ptkstore.application.signs_of_life import Life, ProcessRole
 from ptkstore.application.ticks import Ticks
+from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.jobs import Job, JobKind, job_id
@@ -53,6 +54,8 @@ from ptkstore.wiring.telling import Telling
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ptkstore.ports.features import Answers
 
 
 _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT)
@@ -203,7 +206,7 @@ class Service(Subscribing, Telling, TeamCoding):
         """See `application.register_ptk.deregister_ptk`."""
         register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """Read the online store through Feast."""
         return self.features.look_up(features, entities)
 
@@ -218,6 +221,10 @@ class Service(Subscribing, Telling, TeamCoding):
         return read_ledger.verify_ledger(
             stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
+
+    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+        """See `application.read_ledger`."""
+        return read_ledger.asserted_on(stream, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
         """See `application.odometers`."""

@@ -12,6 +12,7 @@ from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.computing import FUNCTION, text_of
 from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.views import assurance_tags
 from ptkstore.domain.serving import COMPUTED, COMPUTED_VERSION
 from ptkstore.ports.features import PublishedState
 
@@ -85,7 +86,7 @@ def _on_demand(base: str, state: PublishedState) -> OnDemandFeatureView:
         schema=[*fields, Field(name=COMPUTED_VERSION, dtype=Int64)],
         mode="pandas",
         feature_transformation=TextTransformation.of(source_text(state), FUNCTION),
-        description=f"What {state.ptk_id} makes of numbers that a request sends along.",
+        description=f"What {state.ptk_id} makes of numbers that a request sends along. {state.assured.sentence()}",
         owner="ptkstore",
-        tags={},
+        tags=assurance_tags(state.assured),
     )

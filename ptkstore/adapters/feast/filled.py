@@ -21,8 +21,9 @@ from ptkstore.adapters.feast.names import AS_OF_COLUMN, PROJECT, PUBLISHED_COLUM
 from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import ViewTable
 from ptkstore.adapters.feast.values import feast_type
-from ptkstore.adapters.feast.views import entities_of, sourced_view
+from ptkstore.adapters.feast.views import assurance_tags, entities_of, sourced_view
 from ptkstore.domain.serving import FILLED, VERSION, Serving
+from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
     from feast import FeatureView
@@ -47,23 +48,25 @@ def is_filled(view: str) -> bool:
 
 
 def stage(
-    session: Session, table: ViewTable, version: int, serving: Serving, as_of: datetime, history: History
+    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
 ) -> None:
     """Write the rows that the next version's answers are computed from; repeatable."""
-    copied = _copied(table, version, serving)
-    view = _rows_view(table, version, serving, history)
-    online.write_rows(session, view, copied, as_of)
+    copied = _copied(table, state.version, serving)
+    view = _rows_view(table, state, serving, history)
+    online.write_rows(session, view, copied, state.as_of)
     with session.database.exclusive():
         flips.declare(session, entities_of(table))
         session.registry.apply_feature_view(view, PROJECT)
 
 
-def serve(session: Session, table: ViewTable, version: int, serving: Serving, history: History) -> None:
+def serve(
+    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
+) -> None:
     """Make `<view>__filled` answer from a version; needs the session's write lock; repeatable."""
     from feast.feature_view import DUMMY_ENTITY  # every on-demand view has it
 
     flips.declare(session, [DUMMY_ENTITY])
-    session.registry.apply_feature_view(_on_demand(table, version, serving, history), PROJECT)
+    session.registry.apply_feature_view(_on_demand(table, state, serving, history), PROJECT)
     session.database.delete_snapshots(filled_name(table.view))
 
 
@@ -127,24 +130,25 @@ def _copied(table: ViewTable, version: int, serving: Serving) -> ViewTable:
     return ViewTable(_rows_name(table.view, version), table.keys, renamed)
 
 
-def _rows_view(table: ViewTable, version: int, serving: Serving, history: History) -> FeatureView:
+def _rows_view(table: ViewTable, state: PublishedState, serving: Serving, history: History) -> FeatureView:
     from feast import FileSource
 
-    copied = _copied(table, version, serving)
+    copied = _copied(table, state.version, serving)
     source = FileSource(
         name=f"{copied.view}__history",
-        path=history.relative_path(table.view, version),
+        path=history.relative_path(table.view, state.version),
         timestamp_field=AS_OF_COLUMN,
         created_timestamp_column=PUBLISHED_COLUMN,
         field_mapping={name: _unfilled(table.view, name) for name in (*serving.defaults, VERSION_FEATURE)},
     )
-    description = f"What {filled_name(table.view)} computes its answers from."
-    return sourced_view(
-        copied, source, tags={FILLS_TAG: table.view}, owner="ptkstore", description=description
-    )
+    description = f"What {filled_name(table.view)} computes its answers from. {state.assured.sentence()}"
+    tags = {FILLS_TAG: table.view, **assurance_tags(state.assured)}
+    return sourced_view(copied, source, tags=tags, owner="ptkstore", description=description)
 
 
-def _on_demand(table: ViewTable, version: int, serving: Serving, history: History) -> OnDemandFeatureView:
+def _on_demand(
+    table: ViewTable, state: PublishedState, serving: Serving, history: History
+) -> OnDemandFeatureView:
     from feast import Field, RequestSource
     from feast.on_demand_feature_view import OnDemandFeatureView
     from feast.types import Float64, Int64
@@ -153,8 +157,8 @@ def _on_demand(table: ViewTable, version: int, serving: Serving, history: Histor
 
     schema = table.rows.schema
     types = {name: str(schema.field(name).type) for name in serving.defaults}
-    text = source_text(table.view, types, serving, history.ends(table.view, version))
-    sources: list[Any] = [_rows_view(table, version, serving, history)]
+    text = source_text(table.view, types, serving, history.ends(table.view, state.version))
+    sources: list[Any] = [_rows_view(table, state, serving, history)]
     if serving.request:
         asked = [Field(name=name, dtype=Float64) for name in serving.request]
         sources.append(RequestSource(name=f"{filled_name(table.view)}__request", schema=asked))
@@ -168,7 +172,7 @@ def _on_demand(table: ViewTable, version: int, serving: Serving, history: Histor
         schema=[*fields, Field(name=VERSION, dtype=Int64)],
         mode="pandas",
         feature_transformation=TextTransformation.of(text, FUNCTION),
-        description=f"{table.view} with its declared defaults.",
+        description=f"{table.view} with its declared defaults. {state.assured.sentence()}",
         owner="ptkstore",
-        tags={FILLS_TAG: table.view},
+        tags={FILLS_TAG: table.view, **assurance_tags(state.assured)},
     )

@@ -79,6 +79,15 @@ def serve(session: Session, view: FeatureView) -> None:
         raise OutcomeUnknown(f"Feast does not serve {view.name} v{version} after the flip")
 
 
+def widen(session: Session, view: FeatureView) -> None:
+    """Give a view that has one version for ever the columns that it lacks; repeatable, also after a crash half way.
+
+    Feast would take it for a second version of its number, so the stored one goes first.
+    """
+    session.database.delete_snapshots(view.name)
+    session.registry.apply_feature_view(view, PROJECT)
+
+
 def forget_versions(
     session: Session, name: str, *, below: int, superseded_for_seconds: float
 ) -> tuple[list[int], list[int]]:
@@ -100,7 +109,9 @@ def forget_versions(
     return [number for number in numbers if number not in gone], gone
 
 
-def serve_together(session: Session, name: str, views: Sequence[FeatureView], description: str) -> None:
+def serve_together(
+    session: Session, name: str, views: Sequence[FeatureView], description: str, tags: dict[str, str]
+) -> None:
     """Make a feature service name these versions; one commit, so that its readers never mix two versions of a PTK.
 
     Feast pins a view in the service to the version that it names itself; one that named none would be served as
@@ -108,7 +119,9 @@ def serve_together(session: Session, name: str, views: Sequence[FeatureView], de
     """
     from feast import FeatureService
 
-    service = FeatureService(name=name, features=list(views), owner="ptkstore", description=description)
+    service = FeatureService(
+        name=name, features=list(views), owner="ptkstore", description=description, tags=tags
+    )
     session.registry.apply_feature_service(service, PROJECT)
 
 

@@ -8,10 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import flips, online
-from ptkstore.adapters.feast.names import parse_reference
+from ptkstore.adapters.feast.computed import is_computed
+from ptkstore.adapters.feast.filled import is_filled
+from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, asked_as, parse_reference
 from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.values import entity_key, key_value, python_value
+from ptkstore.adapters.feast.views import assured_by_tags
+from ptkstore.domain.assurances import Assured
 from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.ports.features import Answers
 
 if TYPE_CHECKING:
     from feast import FeatureView
@@ -23,16 +28,19 @@ Check = Callable[["FeatureView", Sequence["EntityKey"]], None]
 
 def look_up(
     session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]], check: Check
-) -> list[dict[str, Any]]:
+) -> Answers:
     """One mapping of feature name to value per entity row; all features of one view are of one version.
 
     `check` is called with a view that has no row of any of these entities, and with their keys.
     """
     by_view = grouped(features)
     names = [name for wanted in by_view.values() for name in wanted]
-    answer: list[dict[str, Any]] = [dict.fromkeys(names) for _ in entities]
+    answer = [dict.fromkeys(names) for _ in entities]
+    assured: dict[str, Assured] = {}
     for (name, version), wanted in by_view.items():
         view = resolved(session, name, version, wanted)
+        if name != STATE_VIEW:
+            assured[asked_as(name, version)] = assured_by_tags(view.tags)
         keys = [_key(view, entity) for entity in entities]
         if not keys:
             continue
@@ -50,30 +58,42 @@ def look_up(
             row.update(known)
         if all(value is None for known in values for value in known.values()):
             check(view, keys)
-    return answer
+    return Answers(answer, assured)
 
 
 def through_feast(
     session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+) -> Answers:
     """As `look_up`, by Feast itself, which computes views that are computed on demand."""
     from feast.errors import FeastError, FeatureViewNotFoundException
 
-    names = [name for wanted in grouped(features).values() for name in wanted]
+    views = grouped(features)
+    names = [name for wanted in views.values() for name in wanted]
     if not entities:
-        return []
+        return Answers()
     failed: Exception
     try:
         with online.one_thread(session):
             _read_registry(session)
             found = session.store.get_online_features(list(features), [dict(row) for row in entities])
+            assured = {asked_as(*one): _assured(session, *one) for one in views if one[0] != STATE_VIEW}
         columns = found.to_dict()
-        return [{name: columns[name][row] for name in names} for row in range(len(entities))]
+        rows = [{name: columns[name][row] for name in names} for row in range(len(entities))]
+        return Answers(rows, assured)
     except FeatureViewNotFoundException:
         failed = UnknownName("feature view", ", ".join(sorted({name for name, _ in grouped(features)})))
     except (FeastError, KeyError, ValueError, TypeError):  # their texts quote what was asked with
         failed = InvalidRequest("these features need other keys, or numbers sent along, than were given")
     raise failed
+
+
+def _assured(session: Session, view: str, version: int | None) -> Assured:
+    """What the tags of a view say that Feast has just read."""
+    if is_filled(view) or is_computed(view):
+        return assured_by_tags(
+            session.registry.get_on_demand_feature_view(view, PROJECT, allow_cache=True).tags
+        )
+    return assured_by_tags(resolved(session, view, version, ()).tags)
 
 
 def _read_registry(session: Session) -> None:

@@ -71,3 +71,8 @@ def parse_reference(text: str) -> Reference:
         raise InvalidRequest(f"{text!r} is no feature reference; write 'view:feature' or 'view@v3:feature'")
     version = match["version"]
     return Reference(match["view"], None if version is None else int(version), match["feature"])
+
+
+def asked_as(view: str, version: int | None) -> str:
+    """A view as a reference names it."""
+    return view if version is None else f"{view}@v{version}"

@@ -69,21 +69,26 @@ class StateRows:
         online.write_rows(session, state_view(self._history), table, _FLOOR)
 
     def _ensure(self, session: Session) -> None:
-        if flips.served_version(session, STATE_VIEW) is not None:
-            online.make_place(session, state_view(self._history))
+        wanted, served = state_view(self._history), flips.served_view(session, STATE_VIEW)
+        if served is not None:
+            online.make_place(session, wanted)
+            if {field.name for field in wanted.features} - {field.name for field in served.features}:
+                self._put(self._rows())  # with empty cells in the columns that are new
+                flips.widen(session, wanted)
             return
         empty = empty_state_table()
         path = self._history.path(STATE_VIEW, 0)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._put(dated(empty.rows, _FLOOR, _FLOOR))
-        view = state_view(self._history)
-        online.write_rows(session, view, empty, _FLOOR)
+        online.write_rows(session, wanted, empty, _FLOOR)
         flips.declare(session, entities_of(empty))
-        flips.serve(session, view)
+        flips.serve(session, wanted)
 
     def _rows(self) -> pa.Table:
-        return pq.read_table(io.BytesIO(self._history.path(STATE_VIEW, 0).read_bytes()))
+        rows = pq.read_table(io.BytesIO(self._history.path(STATE_VIEW, 0).read_bytes()))
+        columns = dated(empty_state_table().rows, _FLOOR, _FLOOR)
+        return pa.concat_tables([columns, rows], promote_options="default")
 
     def _put(self, rows: pa.Table) -> None:
         buffer = io.BytesIO()

@@ -15,10 +15,10 @@ from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, checked_column, v
 from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
-from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
+from ptkstore.adapters.feast.views import PTK_TAG, assurance_tags, bare_view, entities_of, ptk_view
 from ptkstore.domain.serving import COMPUTED, Serving
 from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, RowsLost, SchemaMismatch, Unavailable
-from ptkstore.ports.features import PublishedState
+from ptkstore.ports.features import Answers, PublishedState
 
 if TYPE_CHECKING:
     from feast import FeatureView
@@ -94,7 +94,7 @@ class FeastFeatureStore:
         with self._sessions.use() as session, session.database.exclusive():
             self._flip(session, state, views)
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """One mapping of feature name to value per entity row; see the port.
 
         Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
@@ -155,7 +155,7 @@ class FeastFeatureStore:
         packed: PackedRedisOnlineStore,
         features: Sequence[str],
         entities: Sequence[Mapping[str, Any]],
-    ) -> list[dict[str, Any]] | None:
+    ) -> Answers | None:
         if self._direct is None:
             from ptkstore.adapters.feast.packed.direct import DirectReads
 
@@ -189,7 +189,7 @@ class FeastFeatureStore:
         with session.database.exclusive():
             flips.declare(session, entities_of(table))
         if (serving := _serving(state, table.view)) is not None:
-            filled.stage(session, table, state.version, serving, state.as_of, self._history)
+            filled.stage(session, table, state, serving, self._history)
 
     def _recall(self, session: Session, views: Sequence[str], earlier: Iterable[PublishedState]) -> None:
         """Write the history of versions that lookups never see; one that cannot be served is left out."""
@@ -249,7 +249,7 @@ class FeastFeatureStore:
                 filled.withdraw(session, view)
             else:
                 columns = self._history.columns(view, state.version)
-                filled.serve(session, columns, state.version, serving, self._history)
+                filled.serve(session, columns, state, serving, self._history)
         # Views of tables that this version no longer has would go on serving an old version, or keep a name.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
@@ -259,7 +259,8 @@ class FeastFeatureStore:
             session,
             base,
             [self._view(view, state) for view in views],
-            f"All of {state.ptk_id} at its newest version.",
+            f"All of {state.ptk_id} at its newest version. {state.assured.sentence()}",
+            {PTK_TAG: state.ptk_id, **assurance_tags(state.assured)},
         )
         self._state.write(session, state)
         for view in views:

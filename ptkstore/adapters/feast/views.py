@@ -7,6 +7,7 @@ within a request: views whose `hour` differs in type need two requests.)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from ptkstore.adapters.feast.names import (
 )
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import feast_type
+from ptkstore.domain.assurances import Assured, assured_of
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _STATE_SCHEMA = pa.schema(
         ("window_end", TIMESTAMP),
         ("manifest", pa.string()),
         ("sha256", pa.string()),
+        ("assurance", pa.string()),
+        ("asserted_by", pa.string()),
         (VERSION_FEATURE, pa.int64()),
     ]
 )
@@ -60,6 +64,7 @@ def state_table(state: PublishedState) -> ViewTable:
         "window_end": state.window_end,
         "manifest": state.manifest_url,
         "sha256": state.sha256,
+        **state.assured.document(),
         VERSION_FEATURE: state.version,
     }
     return ViewTable(STATE_VIEW, (STATE_KEY,), pa.Table.from_pylist([row], schema=_STATE_SCHEMA))
@@ -68,7 +73,8 @@ def state_table(state: PublishedState) -> ViewTable:
 def state_view(history: History) -> FeatureView:
     """`ptk_state`: one row per PTK, never versioned itself (Feast serves version 0 under the bare name)."""
     description = (
-        "The newest version of every PTK, its guarantee, window and manifest; set after the PTK's views."
+        "The newest version of every PTK, its guarantee and who vouches for it, window and manifest; set after the "
+        "PTK's views."
     )
     return _view(empty_state_table(), 0, history, tags={}, owner="ptkstore", description=description)
 
@@ -82,8 +88,20 @@ def ptk_view(table: ViewTable, state: PublishedState, history: History) -> Featu
         PTK_SHA256_TAG: state.sha256,
         "dp.epsilon": repr(state.epsilon),
         "dp.delta": repr(state.delta),
+        **assurance_tags(state.assured),
     }
-    return _view(table, state.version, history, tags=tags, owner=state.owner, description=state.description)
+    description = f"{state.description}. {state.assured.sentence()}"
+    return _view(table, state.version, history, tags=tags, owner=state.owner, description=description)
+
+
+def assurance_tags(assured: Assured) -> dict[str, str]:
+    """Why the guarantee of a view is believed, as its tags tell it."""
+    return {f"dp.{name}": value for name, value in assured.document().items() if value is not None}
+
+
+def assured_by_tags(tags: Mapping[str, str] | None) -> Assured:
+    """What `assurance_tags` wrote; nothing known of views of before it."""
+    return assured_of({name.removeprefix("dp."): value for name, value in (tags or {}).items()})
 
 
 def bare_view(table: ViewTable, version: int, history: History) -> FeatureView:

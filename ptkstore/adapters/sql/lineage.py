@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import Connection, exists, select
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.domain.assurances import assured_in
 from ptkstore.domain.snapshots import Lineage
 from ptkstore.domain.windows import WindowId
 
@@ -33,10 +34,12 @@ def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple
 
 def _lineage(ptk_id: str, number: int, window_index: int, manifest: str) -> Lineage:
     try:
-        end, decision, made_from = _said(orjson.loads(manifest))
+        content = orjson.loads(manifest)
+        end, decision, made_from = _said(content)
+        assured = assured_in(content, ptk_id)
     except (ValueError, TypeError, LookupError, AttributeError):
         return Lineage(ptk_id, number, window_index)  # others are told nevertheless
-    return Lineage(ptk_id, number, window_index, end, decision, made_from)
+    return Lineage(ptk_id, number, window_index, end, decision, made_from, assured)
 
 
 def _said(content: Any) -> tuple[str, str, tuple[tuple[str, int], ...]]:

@@ -33,8 +33,11 @@ def show_budget(
     numbers = sorted({block.number for block in found})
     more = len(numbers) > limit
     shown = found if not more else [block for block in found if block.number < numbers[-1]]
+    minimum, asserted = caller.service.asserted_on(stream)
     return {
         "stream": stream,
+        "minimum_assurance": minimum.value,
+        "asserted_ptks": list(asserted),
         "blocks": [block_document(block) for block in shown],
         "next_cursor": cursor_at(str(numbers[-2])) if more else None,
     }

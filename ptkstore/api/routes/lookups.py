@@ -16,6 +16,7 @@ from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest, TooLarge, UnknownName
+from ptkstore.ports.features import Answers
 from ptkstore.wire.ptks import LookupIn, LookupOut
 
 resource = Resource("lookups")
@@ -60,9 +61,10 @@ def _checked(ptk_id: str) -> str:
     return ptk_id
 
 
-def _text(results: list[dict[str, Any]]) -> bytes:
+def _text(results: Answers) -> bytes:
     """As JSON; a number that is not finite is null there."""
-    return orjson.dumps({"results": results}, default=_other)
+    assured = {view: one.document() for view, one in results.assured.items()}
+    return orjson.dumps({"results": results, "assured": assured}, default=_other)
 
 
 def _other(value: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ptkstore.domain.assurances import assured_of
 from ptkstore.errors import InvalidRequest
 
 BLOCKS_SHOWN = 100
@@ -145,10 +146,15 @@ def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*who, ("rows are kept for", f"{policy['retention_windows']} more windows")]
 
 
+def _assured(party: Mapping[str, Any]) -> str:
+    """Empty in reports of before it was told."""
+    return assured_of(party).words() if "asserted_by" in party else party.get("assurance") or ""
+
+
 def _parties(report: Mapping[str, Any]) -> Section:
     header = ("", "assurance", "releases", "guarantee", "plain sums", "closest")
     rows = [
-        (name, one.get("assurance") or "", str(one["spent"]["releases"]), *_figures(one["spent"]))
+        (name, _assured(one), str(one["spent"]["releases"]), *_figures(one["spent"]))
         for kind in ("ptk", "team")
         for one in report[f"{kind}s"]
         if (name := f"{kind} {one[kind]}")

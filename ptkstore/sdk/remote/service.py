@@ -21,12 +21,14 @@ from ptkstore.application.ingest_records import (
     taken_up_to,
 )
 from ptkstore.application.read_ledger import LedgerCheck
+from ptkstore.domain.assurances import Assurance, assured_of
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
+from ptkstore.ports.features import Answers
 from ptkstore.sdk.documents import (
     asked_document,
     block_of,
@@ -231,16 +233,17 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
             ptk_id, (one, other), self.ptk_version(ptk_id, one), self.ptk_version(ptk_id, other)
         )
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """Look features up, in parts where there are many entities; reading may be repeated."""
         if isinstance(features, str):
             raise InvalidRequest("name at least one feature, as a list of 'view:feature'")
-        found: list[dict[str, Any]] = []
+        found = Answers()
         most = max(1, min(ENTITIES_MAX, 200_000 // max(1, len(features))))
         for start in range(0, max(len(entities), 1), most):
             asked = {"features": list(features), "entities": list(entities[start : start + most])}
             answer = self._http.send("POST", path_of("lookups"), json=plain(asked), repeatable=True)
-            found.extend(read(answer, lambda one: list(one["results"])))
+            part = read(answer, _answers_of)
+            found = Answers([*found, *part], {**found.assured, **part.assured})
         return found
 
     # reports
@@ -248,6 +251,14 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
         """Every block of a stream."""
         return tuple(self._http.pages(path_of("streams", stream, "budget"), block_of, items="blocks"))
+
+    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+        """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
+        return self._http.get(
+            path_of("streams", stream, "budget"),
+            _asserted_of,
+            params={"limit": 1},
+        )
 
     def odometers(self, stream: str) -> Odometers:
         """What was spent so far."""
@@ -285,3 +296,15 @@ def _check_id(batch_id: str) -> None:
         raise InvalidRequest(
             f"over HTTP a batch id has 1 to {_BATCH_ID_MAX} printable ASCII characters, no space"
         )
+
+
+def _answers_of(document: Mapping[str, Any]) -> Answers:
+    """What a lookup was answered with; servers of before do not say whose word it is."""
+    assured = {view: assured_of(one) for view, one in document.get("assured", {}).items()}
+    return Answers(document["results"], assured)
+
+
+def _asserted_of(document: Mapping[str, Any]) -> tuple[Assurance, tuple[str, ...]]:
+    """What a budget rests on; of a server of before nothing better is known than that teams may vouch for it."""
+    minimum = Assurance(document.get("minimum_assurance", Assurance.ASSERTED))
+    return minimum, tuple(document.get("asserted_ptks", ()))

@@ -18,6 +18,7 @@ from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import EVERY, Action, Role
 from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
 from ptkstore.wire.base import LIST_MAX
 from tests.ptkstore.api.server import Api, all_items, problem
@@ -331,10 +332,11 @@ def test_a_lookup_is_held_against_every_ptk_it_names(api: Api, monkeypatch: pyte
 def test_values_that_json_lacks_are_told_as_null(api: Api, client: httpx.Client, monkeypatch: Any) -> None:
     api.world.register()
     rows = [{"a": float("nan"), "b": [1.0, float("inf")], "c": None, "d": b"\xff", "e": 1, "f": "x"}]
-    monkeypatch.setattr(api.world.views, "look_up", lambda features, entities: rows)
+    monkeypatch.setattr(api.world.views, "look_up", lambda features, entities: Answers(rows))
     reply = client.post("/v1/lookups", json={"features": ["taxi__speed:a"], "entities": [{"hour": 1}]})
     assert reply.json() == {
-        "results": [{"a": None, "b": [1.0, None], "c": None, "d": "/w==", "e": 1, "f": "x"}]
+        "results": [{"a": None, "b": [1.0, None], "c": None, "d": "/w==", "e": 1, "f": "x"}],
+        "assured": {},
     }
 
 

@@ -8,10 +8,13 @@ import pytest
 
 from ptkstore.application.exchange_ptks import WantedPtk
 from ptkstore.application.trace_window import Descendant
+from ptkstore.domain.assurances import Assurance, Assured
 from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.training import TrainFailed
 from tests.journeys.backups import copy_database
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed
+
+PROVEN = Assured(Assurance.LIBRARY)
 
 GROWING, FRESH, GONE = "taxi.speed", "ads.speed", "taxi.gone"
 
@@ -43,10 +46,28 @@ def traced(world: World, window: int) -> list[tuple[str, int, bool]]:
 
 def test_versions_of_all_teams_that_hold_a_windows_rows_are_told(published: World) -> None:
     assert published.service.trace_window(STREAM, 1) == (
-        Descendant(FRESH, 2, "2026-01-07T00:00:00+00:00", "elected", (), newest=False),
-        Descendant(GONE, 2, "2026-01-07T00:00:00+00:00", "elected", (f"{GONE} v1",), newest=True),
-        Descendant(GROWING, 2, "2026-01-07T00:00:00+00:00", "elected", (f"{GROWING} v1",), newest=False),
-        Descendant(GROWING, 3, "2026-01-08T00:00:00+00:00", "elected", (f"{GROWING} v2",), newest=True),
+        Descendant(FRESH, 2, "2026-01-07T00:00:00+00:00", "elected", (), newest=False, assured=PROVEN),
+        Descendant(
+            GONE, 2, "2026-01-07T00:00:00+00:00", "elected", (f"{GONE} v1",), newest=True, assured=PROVEN
+        ),
+        Descendant(
+            GROWING,
+            2,
+            "2026-01-07T00:00:00+00:00",
+            "elected",
+            (f"{GROWING} v1",),
+            newest=False,
+            assured=PROVEN,
+        ),
+        Descendant(
+            GROWING,
+            3,
+            "2026-01-08T00:00:00+00:00",
+            "elected",
+            (f"{GROWING} v2",),
+            newest=True,
+            assured=PROVEN,
+        ),
     )
     assert traced(published, 2) == [(FRESH, 3, True), (GROWING, 3, True)]
     assert traced(published, 0) == [
@@ -88,7 +109,7 @@ def test_a_version_that_repeats_such_a_state_is_one_itself(published: World) -> 
     ]
     repeated = published.service.trace_window(STREAM, 1)[1]
     assert repeated == Descendant(
-        FRESH, 4, "2026-01-07T00:00:00+00:00", "rolled-back", (f"{FRESH} v2",), newest=True
+        FRESH, 4, "2026-01-07T00:00:00+00:00", "rolled-back", (f"{FRESH} v2",), newest=True, assured=PROVEN
     )
     assert (GROWING, 4, True) in traced(published, 0)  # and all that went into what it repeats
     assert traced(published, 2) == [(FRESH, 3, False), (GROWING, 3, False)]

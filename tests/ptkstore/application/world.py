@@ -21,6 +21,7 @@ from ptkstore.adapters.sandbox.training import collect, train
 from ptkstore.adapters.sandbox.verify import verified
 from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.adapters.sql.streams import SqlStreams
+from ptkstore.domain.assurances import Assured
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.losses import Loss
@@ -30,7 +31,7 @@ from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.windows import WindowState
 from ptkstore.errors import OutcomeUnknown
 from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.features import PublishedState
+from ptkstore.ports.features import Answers, PublishedState
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
 from ptkstore.settings import Settings
@@ -193,6 +194,7 @@ class SeenViews:
 
     def __init__(self) -> None:
         self.shown: dict[str, int] = {}
+        self.assured: dict[str, Assured] = {}
         self.staged: list[tuple[str, int]] = []
         self.recalled: list[tuple[str, int]] = []
 
@@ -206,9 +208,12 @@ class SeenViews:
 
     def flip(self, state: PublishedState) -> None:
         self.shown[state.ptk_id] = state.version
+        self.assured[state.ptk_id.replace(".", "__")] = state.assured
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [dict.fromkeys(features) for _ in entities]
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
+        views = {feature.partition(":")[0] for feature in features}
+        told = {view: one for view, one in self.assured.items() if view in views}
+        return Answers((dict.fromkeys(features) for _ in entities), told)
 
     def withdraw(self, ptk_id: str) -> None:
         self.shown.pop(ptk_id, None)

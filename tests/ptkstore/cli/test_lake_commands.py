@@ -83,6 +83,8 @@ def test_a_window_is_followed_to_the_versions_that_its_rows_went_into(home: Path
             "release_decision": "elected",
             "made_from": [f"{PTK} v1"],
             "newest": False,
+            "assurance": "library",
+            "asserted_by": None,
         }
     ]
     shown = ptk.run("lineage", "taxi", "--window", "0").output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +17,17 @@ import pytest
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
+from ptkstore.console.glossary import GLOSSARY, meaning
 from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN, used_share
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
+from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.ports.catalog import Notice
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import NOW
+from tests.ptkstore.application.world import DAY, NOW, ORIGIN, trips
+from tests.team_code import GOOD, Inspector, bundle_with, described
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{7*7}}"
 PAGES = (
@@ -397,6 +401,40 @@ def test_the_dates_below_a_chart_stand_below_their_bars(n: int) -> None:
     date_width = 80
     assert n == 1 or last.x + chart.bar_width - date_width >= 36 + date_width
     assert all(b.x - a.x >= chart.bar_width for a, b in pairwise(chart.bars))
+
+
+def test_words_are_explained_and_can_be_reached_by_keyboard(api: Api) -> None:
+    page = signed_in(api, *STREAM_ROLES).get("/console/streams/taxi").text
+    found = re.findall(r'<dfn class="term" tabindex="0" title="([^"]+)">([^<]+)</dfn>', page)
+    words = {word: unescape(title) for title, word in found}
+    for word in ("block", "privacy unit", "window", "accountant", "least assurance", "assurance"):
+        assert words[word] == meaning(word)
+        assert meaning(word)
+
+
+def test_parts_are_explained_by_their_number_and_other_words_are_not() -> None:
+    assert meaning("train-3").startswith("The part number 3 of those that PTKs are trained on.")
+    assert [meaning(word) for word in ("train", "train-x", "rome", "")] == ["", "", "", ""]
+    assert all(text.endswith(".") and '"' not in text for text in GLOSSARY.values())
+
+
+def test_pages_say_which_team_vouches_for_a_ptk(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        world = api.world
+        world.service.__dict__["sandbox"] = Inspector()
+        world.stream("open", minimum_assurance=Assurance.ASSERTED)
+        bundle = bundle_with(GOOD)
+        world.service.put_bundle(bundle, team="taxi")
+        world.register("own", stream="open", estimator=described(bundle))
+        world.service.ingest("open", trips((0.5, 0.6)))
+        world.service.close_windows("open", ORIGIN + DAY)
+        world.work()
+        client = signed_in(api, *STREAM_ROLES)
+        for path in ("ptks", "ptks/taxi.own", "streams/open"):
+            assert ">asserted by taxi<" in client.get(f"/console/{path}").text, path
+        assert "nobody has proven it" in seen(client.get("/console/ptks/taxi.own")).text
+        assert "Registered now: taxi.own." in seen(client.get("/console/streams/open")).text
+        assert "accepts asserted PTKs" in seen(client.get("/console/")).text
 
 
 def test_the_overview_shows_the_fullest_block_and_not_the_newest() -> None:

@@ -151,6 +151,21 @@ def test_pages_are_walked_by_keyboard_with_a_mark_where_one_is(browser: Chromium
     assert places == ["Skip to the content", "PTK store", "Overview", "PTKs"]
 
 
+def test_a_word_is_explained_when_the_keyboard_reaches_it(browser: Chromium, api: Api) -> None:
+    browser.size(1_100, 800)
+    browser.scheme("light")
+    browser.go(f"{api.url}/console/streams/{STREAM}")
+    shown = "getComputedStyle(document.querySelector('.facts .term'), '::after').content"
+    assert browser.run(shown) == "none"
+    for _ in range(12):
+        browser.press("Tab")
+        if browser.run("document.activeElement.className") == "term":
+            break
+    assert browser.run("document.activeElement.textContent") == "block"
+    assert browser.run(shown).strip('"') == browser.run("document.activeElement.title")
+    assert "privacy budget of its own" in browser.run("document.activeElement.title")
+
+
 def test_the_bars_stand_for_the_budget(browser: Chromium, api: Api) -> None:
     browser.size(1_100, 800)
     browser.go(f"{api.url}/console/streams/{STREAM}")

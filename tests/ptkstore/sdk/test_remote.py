@@ -27,6 +27,7 @@ from ptkstore import errors as e
 from ptkstore.application.read_profile import ProfileView
 from ptkstore.application.trace_window import Descendant
 from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.assurances import Assured
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.identity import Role
 from ptkstore.domain.losses import Loss
@@ -356,7 +357,13 @@ def test_a_window_is_traced_to_the_versions_that_its_rows_went_into(store: Store
         ("taxi.speed", 3, False),
     ]
     assert store.lineage_of_window(STREAM, 0)[-1] == Descendant(
-        "taxi.speed", 4, (ORIGIN + DAY).isoformat(), "rolled-back", ("taxi.speed v1",), newest=True
+        "taxi.speed",
+        4,
+        (ORIGIN + DAY).isoformat(),
+        "rolled-back",
+        ("taxi.speed v1",),
+        newest=True,
+        assured=Assured(Assurance.LIBRARY),
     )
     assert refusals(
         lambda: store.lineage_of_window("bikes", 0),

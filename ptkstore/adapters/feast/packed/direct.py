@@ -11,13 +11,16 @@ from feast import FeatureView
 from feast.value_type import ValueType
 
 from ptkstore.adapters.feast.backends import FOREIGN, exchange, foreign_rows
-from ptkstore.adapters.feast.names import PTK_SHA256_TAG
+from ptkstore.adapters.feast.names import PTK_SHA256_TAG, STATE_VIEW, asked_as
 from ptkstore.adapters.feast.packed import writing
 from ptkstore.adapters.feast.packed.keys import ENCODERS, MARK_FIELD, fields_of
 from ptkstore.adapters.feast.packed.layout import HEAD, Layout
 from ptkstore.adapters.feast.packed.marks import FORGOTTEN, SERVED, identity_of
 from ptkstore.adapters.feast.packed.messages import PLAIN_KINDS, python_values
 from ptkstore.adapters.feast.packed.store import PackedRedisOnlineStore
+from ptkstore.adapters.feast.views import assured_by_tags
+from ptkstore.domain.assurances import Assured
+from ptkstore.ports.features import Answers
 
 _REQUESTS_MAX = 1_024
 
@@ -68,6 +71,8 @@ class Part:
     keys: tuple[str, ...]
     key_types: tuple[str, ...]
     features: tuple[str, ...]
+    view: str
+    assured: Assured | None
     readers: dict[bytes, Reader] = field(default_factory=dict)
 
     def is_still(self, mark: bytes | None) -> bool:
@@ -89,6 +94,8 @@ def part_of(hash_key: bytes, view: FeatureView, features: Sequence[str], *, newe
         keys=tuple(sorted(types)),
         key_types=tuple(types[key] for key in sorted(types)),
         features=tuple(features),
+        view=asked_as(view.name, None if newest else view.current_version_number),
+        assured=None if view.name == STATE_VIEW else assured_by_tags(view.tags),
     )
 
 
@@ -105,7 +112,7 @@ class DirectReads:
         features: Sequence[str],
         entities: Sequence[Mapping[str, Any]],
         resolve: Callable[[], tuple[Part, ...] | None],
-    ) -> list[dict[str, Any]] | None:
+    ) -> Answers | None:
         """One mapping per entity; None if the usual way has to answer.
 
         `resolve` asks the registry, and raises if it knows no such view or feature.
@@ -136,7 +143,7 @@ def _answer(
     client: Any,
     parts: tuple[Part, ...],
     entities: Sequence[Mapping[str, Any]],
-) -> list[dict[str, Any]] | None:
+) -> Answers | None:
     answers: list[dict[str, Any]] = []
     for part in parts:
         try:
@@ -154,7 +161,7 @@ def _answer(
             answers = _joined(answers, _named(part, rows, online, client))
         except FOREIGN:
             raise foreign_rows() from None
-    return answers
+    return Answers(answers, {part.view: part.assured for part in parts if part.assured is not None})
 
 
 def _named(

@@ -19,12 +19,14 @@ import pytest
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.processes import RedisServer
+from ptkstore.domain.assurances import assured
 from ptkstore.domain.serving import serving_of
 from ptkstore.ports.features import PublishedState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLUGIN = (
     "ptkstore.adapters.feast",
+    "ptkstore.domain.assurances",
     "ptkstore.domain.names",
     "ptkstore.domain.serving",
     "ptkstore.errors",
@@ -123,6 +125,7 @@ def make() -> SimpleNamespace:
         keys: dict[str, tuple[str, ...]] | None = None,
         hours: tuple[int, ...] = tuple(range(24)),
         day: float | None = None,
+        assurance: str = "library",
     ) -> PublishedState:
         as_of = START + timedelta(days=version if day is None else day)
         if tables is None:
@@ -143,6 +146,7 @@ def make() -> SimpleNamespace:
             sha256=f"{version:064x}",
             owner=ptk_id.partition(".")[0],
             description="for tests",
+            assured=assured(assurance, ptk_id),
         )
 
     def publish(feature_store: FeastFeatureStore, *states: PublishedState) -> None:

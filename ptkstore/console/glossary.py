@@ -1,0 +1,45 @@
+"""The words of the console that a reader may not know, each with one explanation."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+GLOSSARY: Final = {
+    "privacy unit": (
+        "Whose presence is hidden: one row (record), a user's rows of one window (user-in-window), or all rows of a "
+        "user (user)."
+    ),
+    "block": (
+        "A part of a window's rows with a privacy budget of its own. Each row is in exactly one block, so losses on "
+        "different blocks do not add up."
+    ),
+    "window": "A span of event time. Its rows are trained on together, and expire together.",
+    "epsilon": "The most that one privacy unit can change the odds of any output, as a natural logarithm.",
+    "delta": "The probability with which the bound of epsilon may fail.",
+    "spent": "Privacy loss of runs that opened rows. It never comes back.",
+    "reserved": "Privacy loss that is promised to runs that have not opened rows yet.",
+    "accountant": "The rule by which the losses on one block are added up.",
+    "assurance": (
+        "Why a privacy loss is believed. Library: it is proven for the library's own estimators. Asserted: it is the "
+        "word of the team whose code was run."
+    ),
+    "least assurance": "What a PTK needs at least so that this stream accepts it.",
+    "PTK": "Private transferable knowledge: a feature model that is trained with differential privacy.",
+    "profile": "The part that is kept for measuring how many rows and how much epsilon a PTK needs.",
+    "test": "The part that is kept for estimates of how good a version is. It is never trained on.",
+    "train": "The part number {number} of those that PTKs are trained on. Each has the whole budget of a block.",
+    "target": "The error that a PTK aims at, called tau.",
+    "family": "The kind of model. TeamCode is code of the team's own.",
+}
+"""By the word as pages show it; `train` stands for train-0, train-1 and so on."""
+
+_TRAIN = re.compile(r"train-(\d+)")
+
+
+def meaning(word: str) -> str:
+    """What a word of the pages means; empty for a word that is explained nowhere."""
+    numbered = _TRAIN.fullmatch(word)
+    if numbered:
+        return GLOSSARY["train"].format(number=numbered[1])
+    return "" if word == "train" else GLOSSARY.get(word, "")
