@@ -44,7 +44,6 @@ def published(world: World) -> World:
         (lambda s: s.ptk("taxi.sped"), "did you mean 'taxi.speed'?"),
         (lambda s: s.deregister_ptk("taxi.weather"), "there is no PTK 'taxi.weather'"),
     ],
-    ids=str,
 )
 def test_near_names_are_told_here_and_behind_http(
     store: Store, published: World, asked: Callable[[Store], Any], told: str
