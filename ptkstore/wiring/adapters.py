@@ -259,12 +259,18 @@ class Adapters:
     @property
     def broker_url(self) -> str:
         """The broker's URL as Celery takes it."""
-        return self.settings.redis_url or RedisServer(self.settings.root).celery_url
+        named = self.settings.redis_url
+        if named is None:
+            return RedisServer(self.settings.root).celery_url
+        return named.replace("unix://", "redis+socket://", 1)
 
     @property
     def redis_url(self) -> str:
         """The URL of Redis as its own client takes it."""
-        return self.settings.redis_url or RedisServer(self.settings.root).client_url
+        named = self.settings.redis_url
+        if named is None:
+            return RedisServer(self.settings.root).client_url
+        return named.replace("redis+socket://", "unix://", 1)
 
     @property
     def feast_registry_url(self) -> str:
