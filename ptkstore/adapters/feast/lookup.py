@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -89,10 +90,12 @@ def through_feast(
 
 def _assured(session: Session, view: str, version: int | None) -> Assured:
     """What the tags of a view say that Feast has just read."""
+    from feast.errors import FeatureViewNotFoundException
+
     if is_filled(view) or is_computed(view):
-        return assured_by_tags(
-            session.registry.get_on_demand_feature_view(view, PROJECT, allow_cache=True).tags
-        )
+        with suppress(FeatureViewNotFoundException):  # a table may have such a name
+            found = session.registry.get_on_demand_feature_view(view, PROJECT, allow_cache=True)
+            return assured_by_tags(found.tags)
     return assured_by_tags(resolved(session, view, version, ()).tags)
 
 

@@ -24,6 +24,8 @@ def item(ptk_id: str, version: int, newest: bool = False, **more: Any) -> dict[s
         "release_decision": "elected",
         "made_from": [f"{ptk_id} v{version - 1}"] if version > 1 else [],
         "newest": newest,
+        "assurance": "library",
+        "asserted_by": None,
         **more,
     }
 

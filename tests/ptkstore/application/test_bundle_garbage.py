@@ -280,7 +280,7 @@ def test_an_archive_comes_back_where_the_catalog_does_not_say_whether_it_is_need
 
     def removing(lake: Any, path: str) -> None:
         remove(lake, path)
-        monkeypatch.setattr(type(world.service.catalog), "begin", no_answer)
+        monkeypatch.setattr(type(world.service.catalog), "_begin", no_answer)
 
     monkeypatch.setattr(type(world.service.lake), "remove", removing)
     with pytest.raises(Unavailable):

@@ -142,7 +142,8 @@ def test_commands_print_by_nothing_else(repository):
                 found.add((path.name, called))
     assert found == {
         ("output.py", "sys.stdout.write"),
-        ("up.py", "where.print"),  # one of the two consoles
+        ("lookups.py", "where.print"),  # one of the two consoles
+        ("up.py", "where.print"),
         ("main.py", "typer.echo"),  # our own version
         ("lacking.py", "sys.stderr.write"),  # where Rich may be what is missing
         ("ledger.py", "(said if as_json else console).print"),

@@ -30,6 +30,7 @@ CHANGING = {
     "grant remove": "grant.remove",
     "stream create": "stream.create",
     "stream add-column": "stream.evolve",
+    "stream prepare": "stream.prepare",
     "ingest": "stream.ingest",
     "close": "stream.close",
     "forget": "stream.forget",
@@ -62,6 +63,7 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
+    *("stream", "windows", "manifest", "newest_versions", "asserted_on", "lost_online"),
     *(
         "profile",
         "evaluations",
@@ -169,6 +171,7 @@ def test_whatever_a_command_changes_is_on_record(
                 ["taxi", "tip", "float64", "--default", "0"],
                 0,
             ),
+            "stream prepare": (["taxi", "0"], 1),  # the window is prepared: refused, and on record
             "ingest": (["taxi", str(rows)], 0),
             "close": (["taxi", "--until", "2026-01-10"], 0),
             "forget": (["taxi", "somebody"], 1),  # the unit is the record: refused, and on record
@@ -194,7 +197,7 @@ def test_whatever_a_command_changes_is_on_record(
         found = new()
         assert [one.action for one in found] == [action], command
         assert (found[0].team, found[0].token_id) == (LOCAL, LOCAL)
-        assert found[0].outcome == ("refused" if command == "forget" else "done"), command
+        assert found[0].outcome == ("refused" if code else "done"), command
 
 
 def test_a_mere_look_for_garbage_leaves_no_trace(world: World) -> None:
