@@ -91,6 +91,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.columns": FRAMES | {"scipy"},  # scipy.sparse, to refuse its matrices
     "ptklib.counts": ESTIMATORS,
     "ptklib.covariance": ESTIMATORS,
+    "ptklib.declared": FRAMES,
     "ptklib.domains": FRAMES,
     "ptklib.embeddings": ESTIMATORS,
     "ptklib.gram": FRAMES | {"scipy"},
