@@ -40,6 +40,7 @@ def pytest_in(folder: Path, text: str, *options: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.long
 def test_a_run_writes_the_rows_of_its_tests(tmp_path: Path):
     report = tmp_path / "out" / "soak.json"
     result = pytest_in(
@@ -69,6 +70,7 @@ def test_a_run_writes_the_rows_of_its_tests(tmp_path: Path):
     assert list(report.parent.iterdir()) == [report]
 
 
+@pytest.mark.long
 def test_a_missed_goal_fails_the_test_and_stays_in_the_report(tmp_path: Path):
     report = tmp_path / "soak.json"
     text = f"def test_one(measured):\n    measured(ours=3, **{ROW!r})\n"
@@ -80,6 +82,7 @@ def test_a_missed_goal_fails_the_test_and_stays_in_the_report(tmp_path: Path):
     assert [row["met"] for row in json.loads(report.read_text())] == [False]
 
 
+@pytest.mark.long
 def test_several_processes_cannot_share_a_report(tmp_path: Path):
     result = pytest_in(tmp_path, "", "-n", "2", f"--measurements={tmp_path / 'soak.json'}")
 

@@ -72,6 +72,7 @@ def publish(world: World, store: Store, day: int) -> None:
     world.work("prepare", "allocate", "train", "place", "flip")
 
 
+@pytest.mark.long
 def test_declared_defaults_go_from_a_repository_to_a_lookup(world: World, serve: dict) -> None:
     store = Store(world.service)
     schema = {"at": "timestamp", "speed_mph": "float64", "hour": "int64"}

@@ -48,6 +48,7 @@ def test_the_python_example_prints_what_it_promises_and_the_same_when_run_again(
     assert "taxi__speed_by_hour__mph_mean" in first
 
 
+@pytest.mark.long
 def test_the_example_of_the_library_prints_the_loss_and_a_table(readme: str, tmp_path: Path) -> None:
     marked = readme[readme.index("<!-- example of the library: tested as it stands -->") :]
     example, shown = re.findall(r"```(?:python)?\n(.*?)```", marked, re.DOTALL)[:2]

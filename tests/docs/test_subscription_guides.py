@@ -123,6 +123,7 @@ def test_the_numbers_are_those_of_the_program(page: str) -> None:
         assert number in page
 
 
+@pytest.mark.long
 def test_the_featurizing_example_prints_what_it_promises(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,12 +53,14 @@ def large_windows() -> Iterator[int]:
     return count()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize("point", [point for point in all_points() if point not in SPLIT], ids=str)
 def test_a_fault_at_a_step_only_delays(chain: Rig, windows: Iterator[int], point: Point, mode: str):
     struck(chain, windows, point, mode, time=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize(
     ("point", "time"),
@@ -71,6 +73,7 @@ def test_a_fault_at_a_step_of_a_split_training_only_delays(
     struck(large_chain, large_windows, point, mode, time=time)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize("point", EVALUATING, ids=str)
 def test_a_fault_at_a_step_of_an_evaluation_only_delays(

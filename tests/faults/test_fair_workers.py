@@ -39,6 +39,7 @@ def started(log: Path) -> list[str]:
     return [job for job in claimed if job.startswith("train/")]
 
 
+@pytest.mark.long
 def test_the_only_training_of_a_team_starts_second_of_seven_that_one_worker_does(tmp_path: Path) -> None:
     settings = Settings(
         home=tmp_path / "home", online_store="sqlite", worker_concurrency=1, publish_tick_seconds=0.2

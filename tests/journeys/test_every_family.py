@@ -76,6 +76,7 @@ def store(world: World) -> Store:
     return Store(world.service)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REGISTERED, ids=lambda name: REGISTERED[name].name)
 def test_a_family_is_published_each_window_and_continues_its_state(store: Store, name: str) -> None:
     ptk = store.ptk(f"taxi.{name}")

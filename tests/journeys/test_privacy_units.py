@@ -119,6 +119,7 @@ def spent(store: Store, stream: str) -> list[dict[str, Any]]:
     return [row for row in store.budget(stream) if row["spent_epsilon"]]
 
 
+@pytest.mark.long
 def test_a_user_in_a_window_counts_for_the_bound_and_no_more(store: Store, world: World) -> None:
     """Of 4 rides of 300 riders 2 are kept in each of 3 windows, 0.8 of them to train on: 480 for each city.
 

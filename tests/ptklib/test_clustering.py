@@ -109,6 +109,7 @@ def drawn_layouts(n_layouts: int) -> Iterator[tuple[Floats, int, float]]:
         yield np.clip(places + width * tails, -1, 1), k, float(10 ** random.uniform(-2.5, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "delta"), [("auto", 0), ("lloyd", 0), ("lloyd", 1e-6)])
 def test_no_drawn_table_has_worse_centres_than_without_data(method: str, delta: float) -> None:
     """False alarm: noise beyond five (Laplace) deviations, once in 2,000 fits, in two of 48: 3 in 10**4.
@@ -467,6 +468,7 @@ def scattered(n: int = 40_000, k: int = 16, dimension: int = 20) -> Floats:
     return np.clip(centres[chosen] + random.normal(0, 0.08, (n, dimension)), -1, 1)
 
 
+@pytest.mark.long
 def test_the_tree_finds_clusters_that_evenly_spread_starts_miss() -> None:
     rows = scattered()
     exact = rmse(rows, KMeans(16, n_init=5, random_state=0).fit(rows).cluster_centers_)

@@ -119,6 +119,7 @@ def test_one_value_may_be_asked_for() -> None:
     assert bucket_of(1, 1000).tolist() == [807]
 
 
+@pytest.mark.long
 def test_another_process_finds_the_same_buckets() -> None:
     code = "from ptklib.hashing import bucket_of; print(bucket_of(['a', 'ü', 7], 10**6, 9).tolist())"
     runs = {

@@ -43,6 +43,7 @@ def test_with_little_noise_it_is_the_covariance(clipping: dict[str, Any]) -> Non
     assert estimator.components_ @ estimator.components_.T == pytest.approx(np.eye(3), abs=1e-9)
 
 
+@pytest.mark.long
 def test_two_thousand_columns_are_fitted_and_no_more_are_taken() -> None:
     """The first direction has a sum of squares of about 3,000, and noise alone up to 59."""
     random, size, n = np.random.default_rng(5), 2000, 4000

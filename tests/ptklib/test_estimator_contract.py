@@ -328,6 +328,7 @@ def test_importing_the_library_loads_no_vendor() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_declaring_a_laplace_loss_loads_neither_opendp_nor_dp_accounting() -> None:
     code = (
         "import sys; from ptklib import HistoricalStatistics as H\n"

@@ -42,6 +42,7 @@ def test_digits_of_an_exponential_are_those_of_a_longer_computation(x: Fraction,
         assert digits.exponential(x, bits) == floor(value * 2**bits)
 
 
+@pytest.mark.long
 @given(
     st.fractions(Fraction(1, 2**20), Fraction(300)),
     st.sampled_from([1, 2]),

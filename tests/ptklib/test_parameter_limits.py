@@ -104,6 +104,7 @@ def check(estimator: Any, example: Example) -> None:
         clone(estimator).fit(table, label, previous_state=state)
 
 
+@pytest.mark.long
 @every_family
 def test_what_is_accepted_at_a_limit_can_be_fitted(example: Example) -> None:
     for name in sorted(set(example.estimator.get_params()) & set(LIMITS)):
@@ -111,6 +112,7 @@ def test_what_is_accepted_at_a_limit_can_be_fitted(example: Example) -> None:
             fits(with_limit(clone(example.estimator), name, value), example)
 
 
+@pytest.mark.long
 @every_family
 @settings(max_examples=12)
 @given(data=st.data())

@@ -54,6 +54,7 @@ def test_the_profiler_is_exported() -> None:
     assert ptklib.Profiler is Profiler
 
 
+@pytest.mark.long
 def test_the_ptks_own_evaluation_is_profiled_on_disjoint_test_sets() -> None:
     changes = {"evaluation": "eval", "batch": 20, "target": 0.45, "budget": 9.0, "confidence": 0.9}
     rows = rides(10_000)

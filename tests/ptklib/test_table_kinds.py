@@ -37,6 +37,7 @@ def outcome(estimator: Any, table: Any, label: Any) -> tuple[dict[str, bytes], A
     return files | {f"exact {n}": array.tobytes() for n, array in part.arrays.items()}, features
 
 
+@pytest.mark.long
 @every_family
 @settings(max_examples=6)
 @given(data=st.data())

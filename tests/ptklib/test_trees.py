@@ -59,6 +59,7 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RoundsPlan, "select", lambda self, name, scores: int(np.argmax(scores)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "delta", "least"),
     [("boosting", 0, 0.78), ("boosting", 1e-6, 0.79), ("random", 0, 0.68), ("greedy", 0, 0.68)],
@@ -267,6 +268,7 @@ def test_continued_boosting_keeps_its_trees_and_learns_from_new_rows(make: Any) 
     assert np.median(np.abs(still.transform(other)[:, -1] - before)) < 0.12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["random", "greedy"])
 def test_five_hundred_classes_are_told_apart_and_no_more_are_taken(method: str) -> None:
     rows = np.repeat(

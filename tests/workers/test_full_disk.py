@@ -75,6 +75,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.service.close()
 
 
+@pytest.mark.long
 def test_a_worker_that_cannot_write_its_log_does_its_jobs(world: World) -> None:
     world.stream()
     world.register()
@@ -90,6 +91,7 @@ def test_a_worker_that_cannot_write_its_log_does_its_jobs(world: World) -> None:
         leaves(process)
 
 
+@pytest.mark.long
 def test_a_schedule_that_cannot_write_its_log_closes_windows(world: World) -> None:
     world.stream(closing=Closing.CLOCK)
 
@@ -102,6 +104,7 @@ def test_a_schedule_that_cannot_write_its_log_closes_windows(world: World) -> No
         leaves(process)
 
 
+@pytest.mark.long
 def test_an_api_that_cannot_write_its_log_answers(world: World) -> None:
     port = free_port()
     command = ("-m", "ptkstore.serving", "--port", str(port))
@@ -134,6 +137,7 @@ def is_guard(process: psutil.Process) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_machine_whose_disk_was_full_does_all_work_once_there_is_room(tmp_path: Path) -> None:
     """Full for seconds, while every process is killed once: nobody has to come and start anything."""
     port = free_port()

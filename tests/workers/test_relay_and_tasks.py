@@ -355,6 +355,7 @@ def test_the_length_of_the_queue_is_read_from_the_real_broker(redis_server: Redi
     assert broker.waiting() == before + 3
 
 
+@pytest.mark.long
 def test_a_broker_that_was_away_is_asked_again(tmp_path: Path) -> None:
     server = RedisServer(tmp_path)
     broker = Broker(make_app(server.celery_url))

@@ -61,6 +61,7 @@ def told(document: dict[str, Any]) -> dict[str, Any]:
     return {name: document[name] for name in WORD}
 
 
+@pytest.mark.long
 def test_ptks_and_versions_say_it(client: httpx.Client) -> None:
     for ptk_id, expected in ((OWN, WORD), (LIBRARY, PROVEN)):
         assert told(client.get(f"/v1/ptks/{ptk_id}").json()) == expected

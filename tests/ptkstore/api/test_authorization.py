@@ -218,6 +218,7 @@ def test_an_application_with_a_route_without_a_rule_does_not_start(
         create_app(api.world.service)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", list(Role))
 def test_every_route_by_every_team_in_this_role(api: Api, role: Role) -> None:
     requests = Requests(api)

@@ -104,6 +104,7 @@ def test_a_body_that_stops_coming_is_not_waited_for(impatient: Api) -> None:
     assert (status, json.loads(body)["code"]) == (408, "too-slow")
 
 
+@pytest.mark.long
 def test_a_body_that_trickles_is_not_waited_for_either(impatient: Api) -> None:
     with socket.create_connection(("127.0.0.1", impatient.port), timeout=60.0) as connection:
         connection.sendall(head(impatient, length=1_000))
@@ -124,6 +125,7 @@ def test_a_body_that_trickles_is_not_waited_for_either(impatient: Api) -> None:
     assert status == 408
 
 
+@pytest.mark.long
 def test_work_that_takes_too_long_is_told_as_not_known(
     impatient: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.long
 def test_small_bodies_of_huge_cells_cost_a_process_hardly_any_memory(tmp_path: Path) -> None:
     huge = pa.array(["x" * (160 * 2**20)])
     files = []

@@ -74,6 +74,7 @@ class Listener:
         return self.events.get(timeout=LONG_SECONDS)
 
 
+@pytest.mark.long
 def test_new_versions_are_told_in_order_once_they_are_online(api: Api) -> None:
     with Listener(api.acting(Role.CONSUMER)) as listener:
         for day in range(3):
@@ -90,6 +91,7 @@ def test_new_versions_are_told_in_order_once_they_are_online(api: Api) -> None:
     assert "speed_mean" not in events[0]["data"]  # thin: no feature values
 
 
+@pytest.mark.long
 def test_a_listener_that_comes_back_hears_what_it_missed_and_nothing_twice(api: Api) -> None:
     for day in range(3):
         api.world.publish(day)

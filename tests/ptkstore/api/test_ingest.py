@@ -55,6 +55,7 @@ def stored(api: Api) -> int:
     return sum(t.num_rows for t in api.world.service.raw.read_batches(WindowId(STREAM, 0), tokens, key))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "media_type"),
     [
@@ -168,6 +169,7 @@ def test_a_batch_that_nobody_answered_for_is_named_as_its_sender_can_send_it_aga
     assert stored(api) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "mine"}])
 def test_a_batch_that_is_stored_too_late_to_be_answered_is_named_so_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: dict[str, str]

@@ -167,6 +167,7 @@ def test_rows_for_whose_key_there_is_no_room_are_refused_as_unavailable_and_take
         assert ingest(client, arrow(trips([0.1]))).json()["accepted"] == 1
 
 
+@pytest.mark.long
 def test_a_catalog_that_somebody_writes_is_busy_and_fails_once_that_takes_too_long(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def held(api: Api, tokens: list[str], verb: str, each: int) -> Iterator[list[soc
         yield [stack.enter_context(opened(api, token, verb)) for token in tokens for _ in range(each)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("verb", "role", "act", "places"), KINDS)
 def test_a_team_holds_half_of_the_places_and_who_is_of_another_is_not_held_up(
     api: Api, monkeypatch: pytest.MonkeyPatch, verb: str, role: Role, act: ACT, places: int
@@ -152,6 +153,7 @@ WORK = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "role", "act", "share"), WORK)
 def test_what_takes_long_holds_half_of_the_places_to_work_and_no_other_team_is_held_up(
     api: Api, monkeypatch: pytest.MonkeyPatch, name: str, role: Role, act: ACT, share: int
@@ -173,6 +175,7 @@ def test_what_takes_long_holds_half_of_the_places_to_work_and_no_other_team_is_h
     assert act(strangers[0], "bikes").status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "role", "act", "share"), WORK)
 def test_what_takes_longer_than_it_is_waited_for_holds_up_no_other_team_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, role: Role, act: ACT, share: int
@@ -228,6 +231,7 @@ def test_a_long_body_has_a_least_rate(tmp_path: Path, verb: str, role: Role) -> 
             assert status_on(slow) == 408
 
 
+@pytest.mark.long
 def test_a_long_body_that_comes_at_its_rate_is_read_to_its_end(tmp_path: Path) -> None:
     limits = replace(LIMITS, chunk_within=2.0, bytes_per_second=1_000.0)
 

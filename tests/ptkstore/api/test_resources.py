@@ -568,6 +568,7 @@ def test_grants_are_given_listed_and_withdrawn(api: Api, admin: httpx.Client) ->
         assert problem(admin.post("/v1/grants", json=wrong))[1] == "invalid-request"
 
 
+@pytest.mark.long
 def test_the_trail_tells_who_did_what_and_holds_no_caller_s_text(api: Api, admin: httpx.Client) -> None:
     client = api.acting()
     client.post("/v1/ptks", json=ptk(description="canary-description"))

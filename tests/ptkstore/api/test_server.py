@@ -19,6 +19,7 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("thawed")
 def test_a_full_collection_after_the_start_is_short(tmp_path: Path) -> None:
     with Api(tmp_path / "home") as api:

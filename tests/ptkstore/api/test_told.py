@@ -200,6 +200,7 @@ def test_an_expired_a_refused_and_a_withdrawn_training_say_why(api: Api) -> None
     assert gone == ended(0, "withdrawn", ptk_id=slow, code="withdrawn")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_code_that_fails_on_real_rows_is_told_to_its_owner_as_a_code_and_to_nobody_else(
     api: Api, admin: httpx.Client, capfd: pytest.CaptureFixture[str]

@@ -89,6 +89,7 @@ def test_a_cursor_that_was_not_given_is_refused(client: httpx.Client, place: str
     assert (status, code) in ((400, "invalid-request"), (422, "invalid-request"))
 
 
+@pytest.mark.long
 def test_what_is_no_window_or_none_that_has_closed_is_refused(client: httpx.Client) -> None:
     assert problem(client.get(PATH.format(3))) == (404, "unknown-name")
     assert problem(client.get(PATH.format(10**18 - 1))) == (404, "unknown-name")

@@ -90,6 +90,7 @@ def redelivery(world: World) -> tuple[str, Job]:
     return name, job
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settles_first", [True, False])
 @pytest.mark.parametrize("tried", [Delivered(), NotDelivered("gone")], ids=["delivered", "gone"])
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS.keys())

@@ -177,6 +177,7 @@ def test_a_message_that_could_not_be_tried_costs_no_attempt(
     assert positions(published, [name]) == [2]
 
 
+@pytest.mark.long
 def test_leases_are_kept_while_an_endpoint_takes_its_time(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:
@@ -201,6 +202,7 @@ def follow(world: World, url: str, n: int) -> list[str]:
     return [world.service.subscribe_to_ptk(PTK, f"{url}/{number}")[0].id for number in range(n)]
 
 
+@pytest.mark.long
 def test_a_relay_that_cannot_keep_its_leases_begins_nothing_more_and_says_so_once(
     published: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def silence_versions(world: World) -> None:
     execute(world, "UPDATE version SET manifest = json_remove(manifest, '$.facts')")
 
 
+@pytest.mark.long
 def test_a_covariance_begins_as_declared_and_is_then_planned_by_its_formula(wide: World) -> None:
     ptk_id = wide.register("axes", estimator=matrix(), target=0.2, config=SPAN)
     assert wide.service.ptks()[0].profile is None

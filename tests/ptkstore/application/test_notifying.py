@@ -75,6 +75,7 @@ def test_nobody_hears_of_a_version_before_it_is_shown(
     assert versions(webhook_receiver) == [2]
 
 
+@pytest.mark.long
 def test_a_subscriber_that_is_behind_hears_of_no_version_that_is_placed_and_not_shown(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:

@@ -147,6 +147,7 @@ def own(world: World) -> None:
         uow.commit()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("of_team", [False, True], ids=["library", "own"])
 @pytest.mark.parametrize("done", [False, True], ids=["lost", "unheard"])
 def test_a_spend_that_nobody_answered_is_looked_at_and_its_run_goes_on(
@@ -176,6 +177,7 @@ def test_an_answer_is_given_up_when_its_worker_is_told_to_stop(faults: Faults, p
     assert paid.answers(world) == ([None] if paid.prepare is a_drift_test else [])
 
 
+@pytest.mark.long
 def test_a_run_that_failed_is_not_run_again_because_the_catalog_was_away(faults: Faults, paid: Paid) -> None:
     world = faults.world
     world.evaluator.failing = world.profiler.failing = TrainFailed("memory-limit")

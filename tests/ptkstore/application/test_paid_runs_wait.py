@@ -97,6 +97,7 @@ def test_a_paid_training_outlasts_a_raw_zone_that_is_full(
     assert len(reserved.trainer.requests) == 1
 
 
+@pytest.mark.long
 def test_a_paid_partial_outlasts_a_raw_zone_that_is_full(
     split: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def expect_begun_anew(world: World) -> None:
     assert world.train_block(1) == (0, TENTH)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [None, 0, 20], ids=["missing", "empty", "cut"])
 @pytest.mark.parametrize("name", [MANIFEST, "*.parquet"])
 def test_a_version_that_the_lake_lost_or_damaged_is_not_gone_on_from(

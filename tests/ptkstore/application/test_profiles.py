@@ -488,6 +488,7 @@ def test_a_run_that_fails_keeps_the_spend_tells_a_code_and_the_next_window_asks_
     assert (view(world).menu, view(world).tries) == (FOUND, 2)
 
 
+@pytest.mark.long
 def test_runs_that_fail_are_given_up_after_the_declared_number(world: World) -> None:
     register(world, config=asked(tries=2))
     for day in range(3):

@@ -94,6 +94,7 @@ def test_going_forward_again_is_a_rollback_too(published: World) -> None:
     assert content(published, 6)["files"] == content(published, 1)["files"]
 
 
+@pytest.mark.long
 def test_the_next_training_goes_on_from_the_state_that_was_gone_back_to(published: World) -> None:
     assert [origin["version"] for origin in content(published, 3)["made_from"]] == [2]
     assert content(published, 1)["made_from"] == []

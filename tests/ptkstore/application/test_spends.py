@@ -69,6 +69,7 @@ def test_a_spend_that_nobody_answered_is_looked_at_and_its_run_goes_on(faults: F
     assert faults.world.job(TRAIN).fence == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done", [False, True], ids=["lost", "unheard"])
 @pytest.mark.parametrize("seconds", [5, 50, 300])  # a lease is 60 s
 def test_a_spend_that_nobody_answered_is_looked_at_however_late(

@@ -160,6 +160,7 @@ def test_a_dead_letter_is_sent_again_marked_under_its_id_and_then_gone(
         published.service.redeliver(name, 2)
 
 
+@pytest.mark.long
 def test_all_dead_letters_since_a_time_are_sent_again_in_order(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:
@@ -180,6 +181,7 @@ def test_all_dead_letters_since_a_time_are_sent_again_in_order(
     assert published.service.redeliver(name) == 0
 
 
+@pytest.mark.long
 def test_a_redelivery_that_fails_is_tried_as_long_and_is_a_dead_letter_again(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:
@@ -347,6 +349,7 @@ def test_a_subscription_that_was_disabled_on_request_waits_and_then_hears_of_all
         published.service.disable_subscription("sub_0000000000000000")
 
 
+@pytest.mark.long
 def test_dead_letters_stay_when_enabling_is_not_to_redeliver(
     published: World, webhook_receiver: WebhookReceiver
 ) -> None:

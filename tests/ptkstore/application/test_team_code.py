@@ -182,6 +182,7 @@ def test_declared_values_that_cannot_be_used_are_refused(
         accepting.register("trips", stream="open", estimator=estimator)
 
 
+@pytest.mark.long
 def test_what_was_registered_before_values_were_declared_goes_on_until_it_changes(
     accepting: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

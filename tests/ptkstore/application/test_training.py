@@ -60,6 +60,7 @@ def test_the_loss_is_spent_before_the_key_is_asked_for(ready: World) -> None:
     assert asked == [(0, TENTH)]
 
 
+@pytest.mark.long
 def test_a_training_in_a_process_of_its_own_is_elected_placed_and_verified(process: World) -> None:
     assert isinstance(process.service.trainer, ProcessTrainer)
     ptk_id = process.register()
@@ -454,6 +455,7 @@ def _versions(world: World) -> tuple[Version, ...]:
         return uow.versions.of("taxi.speed")
 
 
+@pytest.mark.long
 def test_a_lease_is_extended_in_thirds_only(world: World) -> None:
     world.register()
     world.ingest()
@@ -471,6 +473,7 @@ def test_a_lease_is_extended_in_thirds_only(world: World) -> None:
     assert len(set(seen)) == 1  # nothing in the catalog moved while the run lasted 20 s of a lease of 60
 
 
+@pytest.mark.long
 def test_trainings_beside_each_other_spend_once_each(world: World) -> None:
     names = [f"p{n}" for n in range(6)]
     for name in names:

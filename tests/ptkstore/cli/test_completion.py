@@ -48,6 +48,7 @@ def complete(line: str, home: Path, shell: str = "bash", **more: str) -> list[st
     return done.stdout.split() if shell == "bash" else [done.stdout]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "found"),
     [

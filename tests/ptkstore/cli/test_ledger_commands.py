@@ -67,6 +67,7 @@ def test_a_report_is_exported_and_checked_without_the_store(home: Path, tmp_path
     assert not home.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("form", "first"), [("html", b"<!doctype html>"), ("pdf", b"%PDF-")])
 def test_a_page_for_people_comes_with_the_signed_report_beside_it(
     home: Path, tmp_path: Path, form: str, first: bytes

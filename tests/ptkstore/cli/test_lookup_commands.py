@@ -48,6 +48,7 @@ def ptk(tmp_path_factory: pytest.TempPathFactory) -> Line:
     return line
 
 
+@pytest.mark.long
 def test_features_are_looked_up_by_ptk_and_by_view(ptk: Line) -> None:
     answer = ptk.json("lookup", "taxi.speed", "hour=1")
     assert set(answer) == {"count", "speed_sum", "speed_mean"}

@@ -111,6 +111,7 @@ READING = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_it_prints_the_same_in_a_home_and_over_http(api: Api, words: list[str], form: list[str]) -> None:

@@ -129,6 +129,7 @@ def test_a_report_of_before_exposures_has_a_page_too(world: World) -> None:
     assert "This report does not say; look at: ptk stream show" in texts(page_of(old))
 
 
+@pytest.mark.long
 def test_a_pdf_has_every_page_and_is_the_same_twice(world: World) -> None:
     world.register()
     world.publish(0)

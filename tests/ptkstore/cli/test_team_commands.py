@@ -83,6 +83,7 @@ def test_a_new_repository_works_at_once(line: Line, tmp_path: Path) -> None:
     assert [p["action"] for p in line.json("plan", str(folder))] == ["keep"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_the_example_of_own_code_passes_its_checks(line: Line, tmp_path: Path) -> None:
     folder = tmp_path / "repository"

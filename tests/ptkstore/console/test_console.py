@@ -418,6 +418,7 @@ def test_parts_are_explained_by_their_number_and_other_words_are_not() -> None:
     assert all(text.endswith(".") and '"' not in text for text in GLOSSARY.values())
 
 
+@pytest.mark.long
 def test_pages_say_which_team_vouches_for_a_ptk(tmp_path: Path) -> None:
     with Api(tmp_path / "home") as api:
         world = api.world

@@ -92,6 +92,7 @@ def kept(browser: Chromium, name: str) -> None:
         Path(folder, f"{name}.png").write_bytes(browser.picture())
 
 
+@pytest.mark.long
 def test_the_session_is_out_of_reach_of_scripts_and_other_sites(browser: Chromium, api: Api) -> None:
     browser.go(f"{api.url}/console/")
     (session,) = (one for one in browser.cookies() if one["name"] == "ptk_session")

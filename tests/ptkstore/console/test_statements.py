@@ -82,6 +82,7 @@ def counted(world: World) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", count)
 
 
+@pytest.mark.long
 def test_the_number_of_statements_does_not_grow_with_what_is_shown(api: Api) -> None:
     asked: dict[str, list[int]] = {path: [] for path in PAGES}
     health = api.app.state.parts

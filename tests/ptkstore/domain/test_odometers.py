@@ -181,6 +181,7 @@ def test_states_are_told() -> None:
     assert row.state is BlockState.ERASED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("accountant", list(Accountant))
 @given(
     st.lists(

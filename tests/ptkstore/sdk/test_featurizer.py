@@ -248,6 +248,7 @@ def test_nobody_follows_for_a_featurizer_that_is_gone(
     until(lambda: followers() == 0)
 
 
+@pytest.mark.long
 def test_over_http_events_tell_of_new_versions(tmp_path: Path, rows: pd.DataFrame) -> None:
     with Api(tmp_path / "home") as api:
         api.world.stream()

@@ -29,6 +29,7 @@ def published(world: World) -> World:
     return world
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

@@ -89,6 +89,7 @@ def test_a_new_name_that_does_not_fit_leaves_the_old_one(store: Store, world: Wo
     assert {change.action for change in store.apply(again, prune=True)} == {"keep"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", [0.05, 0.95], ids=["with room", "in a full block"])
 def test_own_code_that_fails_leaves_what_was_to_be_pruned(
     store: Store, world: World, tmp_path: Path, room: float

@@ -73,6 +73,7 @@ def code_of(world: World, spec: PtkSpec) -> dict[str, bytes]:
     return unpack(world.service.bundles.get(sha256))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_two_functions_become_a_ptk_that_was_examined_by_the_store(
     store: Store, world: World, folder: Path
@@ -87,6 +88,7 @@ def test_two_functions_become_a_ptk_that_was_examined_by_the_store(
     assert code_of(world, spec) == {"own.py": GOOD.encode()}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_functions_that_fail_a_check_are_refused_with_the_check(world: World, folder: Path) -> None:
     write(folder, {"own.py": GOOD.replace("laplace(counts, l1_sensitivity=1, epsilon=epsilon)", "counts")})
@@ -221,6 +223,7 @@ class _Holder:
     def method(self) -> None: ...
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("thing", "told"),
     [

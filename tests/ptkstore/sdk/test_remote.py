@@ -313,6 +313,7 @@ def test_a_version_is_compared_and_published_again(store: Store, world: World) -
     )
 
 
+@pytest.mark.long
 def test_lost_rows_are_told_and_written_again(store: Store, world: World) -> None:
     world.stream()
     world.register()
@@ -788,6 +789,7 @@ def test_a_redirect_takes_no_token_elsewhere() -> None:
         http.get("v1/x", dict)
 
 
+@pytest.mark.long
 def test_a_file_that_is_not_the_published_one_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     api.world.stream()
     api.world.register()

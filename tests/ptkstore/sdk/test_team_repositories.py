@@ -70,6 +70,7 @@ def bundle_of(repository: Repository) -> bytes:
     return bundle
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_own_code_is_applied_once_and_then_there_is_nothing_to_do(
     store: Store, world: World, tmp_path: Path
@@ -95,6 +96,7 @@ def test_code_that_the_store_has_lost_comes_back_by_applying_it_again(
     assert world.service.bundles.get(str(applied.bundle)) == bundle_of(repository)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_a_plan_shows_what_is_wrong_with_own_code_and_apply_refuses_it(world: World, tmp_path: Path) -> None:
     store = Store(world.service)
@@ -120,6 +122,7 @@ def test_a_plan_without_a_sandbox_says_that_nothing_was_checked(world: World, tm
         store.apply(repository)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_a_class_of_a_teams_own_is_trained_and_looked_up_and_featurizes_for_who_trusts_it(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

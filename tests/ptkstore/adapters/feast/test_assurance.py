@@ -14,6 +14,7 @@ ASSERTED = Assured(Assurance.ASSERTED, "taxi")
 WORD = "Asserted by team taxi: its privacy loss is that team's word, nobody has proven it."
 
 
+@pytest.mark.long
 def test_plain_feast_tells_by_tags_and_descriptions_who_vouches_for_a_guarantee(repo, store, make):
     from feast import FeatureStore
 
@@ -38,6 +39,7 @@ def test_plain_feast_tells_by_tags_and_descriptions_who_vouches_for_a_guarantee(
     assert pinned.tags["dp.assurance"] == "asserted"
 
 
+@pytest.mark.long
 def test_ptk_state_tells_who_vouches_for_each_ptk(repo, store, make, consumer):
     make.publish(store, make.state(1, assurance="asserted"), make.state(1, ptk_id="ads.clicks"))
     asked = [f"{STATE_VIEW}:{name}" for name in ("version", "assurance", "asserted_by")]
@@ -81,6 +83,7 @@ def test_views_that_are_filled_tell_it_too(repo, store, make, filled):
     assert WORD in view.description
 
 
+@pytest.mark.long
 def test_what_was_published_before_it_was_told_is_unknown_and_its_rows_stay(repo, store, make, monkeypatch):
     """A registry of before has neither the tags nor the columns of ptk_state."""
     import ptkstore.adapters.feast.views as views

@@ -257,6 +257,7 @@ def asked(*names: str) -> list[str]:
     return [f"{COMPUTED}:{name}" for name in names]
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_plain_feast_computes_with_the_served_version(repo, store, make, state, fitted, consumer):
     frame = rows(40, seed=9)
@@ -310,6 +311,7 @@ def test_joins_in_time_compute_from_the_served_versions_time_on(
     assert [row["value"] for row in history] == [None, 1.0, 2.0]
 
 
+@pytest.mark.long
 @pytest.mark.real
 def test_a_flip_that_died_before_it_came_to_the_computed_view_is_completed(
     light_store, make, state, fitted, monkeypatch

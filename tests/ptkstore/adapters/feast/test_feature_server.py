@@ -69,6 +69,7 @@ def ask(server: str, **body: object) -> dict[str, list]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("online", ["packed_online", pytest.param("redis_online", marks=pytest.mark.soak)])
 def test_the_feature_server_answers_newest_pinned_together_and_filled(
     request, tmp_path, make, filled, online

@@ -23,6 +23,7 @@ def features(*names: str) -> list[str]:
     return [f"{FILLED}:{name}" for name in names]
 
 
+@pytest.mark.long
 def test_missing_keys_and_null_values_are_answered_by_their_defaults(repo, store, make, filled, consumer):
     make.publish(store, filled(1), filled(2), filled(3))
     rows = [{"hour": 7, "mph": 10.0}, {"hour": 8, "mph": 10.0}, {"hour": 99, "mph": 10.0}]
@@ -53,6 +54,7 @@ def test_missing_keys_and_null_values_are_answered_by_their_defaults(repo, store
     ]
 
 
+@pytest.mark.long
 def test_versions_that_are_too_old_by_their_event_time_are_answered_by_defaults(
     repo, store, make, filled, consumer
 ):
@@ -67,6 +69,7 @@ def test_versions_that_are_too_old_by_their_event_time_are_answered_by_defaults(
     assert (fresh["value_filled"], fresh["filled_version"]) == ([2.0], [2])
 
 
+@pytest.mark.long
 def test_joins_in_time_answer_by_what_was_fresh_then(repo, store, make, filled, consumer):
     declared = {"defaults": {"value": -1.0}, "fresh": "2d"}
     make.publish(store, filled(1, declared, day=1), filled(2, declared, day=10, hours=(7,)))
@@ -112,6 +115,7 @@ def test_a_default_is_never_read_as_code(word):
     assert answered[f"{word}_filled"].tolist() == ["given", word]
 
 
+@pytest.mark.long
 def test_old_copies_go_with_their_versions_and_all_goes_with_the_ptk(light_repo, make, filled):
     from tests.ptkstore.adapters.feast.test_publishing import age
 

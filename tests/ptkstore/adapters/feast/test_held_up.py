@@ -254,6 +254,7 @@ def blocked(owner, as_reader, table: str) -> Iterator[None]:
                 waiting.result(60)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["ptk_registry_lock", "feature_views"])
 def test_a_publication_that_sessions_of_the_role_hold_up_gives_up_and_is_done_later(
     table, repo, owner, as_reader, make, monkeypatch
@@ -271,6 +272,7 @@ def test_a_publication_that_sessions_of_the_role_hold_up_gives_up_and_is_done_la
     store.close()
 
 
+@pytest.mark.long
 def test_a_statement_of_the_catalog_that_the_role_holds_up_gives_up(
     owner, as_reader, monkeypatch, fresh_postgres_url
 ):
@@ -317,6 +319,7 @@ def test_of_many_who_take_the_first_write_lock_one_has_it(registry):
     assert (inside, most) == ([0], [1])
 
 
+@pytest.mark.long
 def test_the_write_lock_outlives_the_servers_limits_for_transactions(registry, owner, monkeypatch):
     database = sql.Identifier(owner.execute("SELECT current_database()").fetchone()[0])
     with registry().exclusive():

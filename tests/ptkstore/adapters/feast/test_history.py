@@ -86,6 +86,7 @@ def tiny(history: History, monkeypatch: pytest.MonkeyPatch) -> History:
     return history
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_all_rows_of_all_versions_are_there_whatever_came_before(tiny: History, seed: int) -> None:
     draw = random.Random(seed)

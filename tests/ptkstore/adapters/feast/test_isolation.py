@@ -27,6 +27,7 @@ def test_importing_the_adapter_loads_no_vendor():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_loading_feast_changes_neither_environment_nor_temporary_folder(light_repo, tmp_path):
     check = (
         "import os, sys; from pathlib import Path; from ptkstore.adapters.feast import FeastFeatureStore\n"
@@ -69,6 +70,7 @@ def test_feast_calls_nobody_but_the_stores(tmp_path, redis_online, redis_server,
     assert set(log.read_text().split()) == {redis_server.client_url.removeprefix("unix://")}
 
 
+@pytest.mark.long
 def test_an_unreachable_store_is_unavailable_and_tells_no_value(tmp_path, make):
     folder = tmp_path / "feast"
     write_repo(folder, f"sqlite:///{folder}/r.db", RedisOnline.from_url(f"unix://{tmp_path}/nobody"))

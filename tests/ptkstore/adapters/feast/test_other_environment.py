@@ -50,6 +50,7 @@ def installed(repository: Path, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ci", "ends"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
 def test_without_its_environment_a_consumer_is_skipped_but_fails_where_it_must_be_tested(
     repository, tmp_path, monkeypatch, ci, ends
@@ -64,6 +65,7 @@ def test_without_its_environment_a_consumer_is_skipped_but_fails_where_it_must_b
     assert ended.type is ends
 
 
+@pytest.mark.long
 def test_a_consumer_with_feast_alone_is_served(repository, python, tmp_path, redis_online, make, filled):
     folder = tmp_path / "feast"
     write_repo(folder, f"sqlite:///{folder}/registry.db", redis_online)

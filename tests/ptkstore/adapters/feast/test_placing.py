@@ -127,6 +127,7 @@ def killed_at_each_step(history: History, work: Callable[[], None]) -> Iterator[
             return
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", [HOURS, FEWER], ids=["same rows", "other rows"])
 def test_a_kill_before_any_step_leaves_the_old_version_or_the_new(history: History, again: list[int]) -> None:
     found = []
@@ -139,6 +140,7 @@ def test_a_kill_before_any_step_leaves_the_old_version_or_the_new(history: Histo
     assert len(found) > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", [HOURS, FEWER], ids=["same rows", "other rows"])
 def test_a_kill_without_swaps_is_never_taken_for_a_history_of_nothing(
     history: History, monkeypatch: pytest.MonkeyPatch, again: list[int]
@@ -174,6 +176,7 @@ def test_a_refusal_at_any_step_is_unavailable_and_leaves_nothing_behind(history:
     assert number > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("swaps", [True, False], ids=["swaps", "no swaps"])
 @pytest.mark.parametrize("contents", [[HOURS], [HOURS, FEWER]], ids=["same rows", "other rows"])
 def test_two_who_write_one_version_disturb_neither_each_other_nor_readers(

@@ -122,6 +122,7 @@ def test_a_second_version_of_one_window_replaces_the_first_in_history(repo, stor
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 2}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [True, False], ids=["first version", "later version"])
 def test_a_flip_killed_between_its_two_commits_is_finished_by_the_next(first, repo, store, make, consumer):
     if not first:
@@ -258,6 +259,7 @@ def repo_pair(repo: Path) -> str:
     return f"{'postgres' if 'postgresql' in text else 'sqlite'}+{online}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("repo", FEASTS_OWN, indirect=True)
 def test_many_processes_publish_at_once(repo, make):
     """From an empty registry on, so that they also race for its tables; two of them publish the same PTK."""
@@ -347,6 +349,7 @@ def test_a_forked_worker_opens_connections_of_its_own(store, make):
     assert store.look_up(FEATURES, [{"hour": 8}]) == [{"value": 3.0, "ptk_version": 3}]
 
 
+@pytest.mark.long
 def test_a_withdrawn_ptk_leaves_nothing_and_its_name_can_begin_again(repo, store, make, consumer):
     make.publish(store, make.state(1), make.state(2), make.state(1, ptk_id="taxi.speed_by_hour_2"))
     store.stage(make.state(3))
@@ -364,6 +367,7 @@ def test_a_withdrawn_ptk_leaves_nothing_and_its_name_can_begin_again(repo, store
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": 1}]
 
 
+@pytest.mark.long
 def test_a_withdrawn_ptk_that_comes_back_is_joined_in_time_with_all_its_versions(store, make, consumer, repo):
     states = [make.state(version) for version in range(1, 4)]
     make.publish(store, *states)
@@ -387,6 +391,7 @@ def test_a_withdrawn_ptk_that_comes_back_is_joined_in_time_with_all_its_versions
     assert [row["value"] for row in found] == [None, 1.0, 2.0, 3.0, 4.0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cache_ttl_seconds", [60], indirect=True)
 def test_versions_beyond_the_kept_ones_go_once_no_reader_can_name_them(repo, store, make, online_names):
     make.publish(store, *(make.state(version) for version in range(1, 7)))
@@ -435,6 +440,7 @@ def damage(repo: Path, *versions: int) -> None:
             part.write_bytes(part.read_bytes()[:50])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damaged", [(1,), (2,), (1, 2)])
 def test_a_damaged_history_does_not_hold_up_a_withdrawal(repo, store, make, filled, online_names, damaged):
     declared = {"defaults": {"n": 1}}

@@ -49,6 +49,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.getfixturevalue('s3_server')}/{secrets.token_hex(4)}"
 
 
+@pytest.mark.long
 def test_a_bundle_that_comes_again_is_young_again(root: str) -> None:
     bundles = FsspecBundles(root)
     assert bundles.put(CODE) == NAME

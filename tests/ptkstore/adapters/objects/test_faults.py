@@ -69,6 +69,7 @@ def test_a_create_that_lost_says_so_whatever_became_of_its_first_answer(place, p
     assert place.read("a/b") == b"theirs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EVERY)
 def test_every_other_request_is_repeated_and_counts_once(place, proxy, kind):
     place.create("a/x", b"old")
@@ -87,6 +88,7 @@ def test_every_other_request_is_repeated_and_counts_once(place, proxy, kind):
     assert place.find("a") == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [
@@ -112,6 +114,7 @@ def test_a_store_that_stays_ill_is_told_by_an_error_and_a_second_try_settles_it(
     assert place.find("a") == ()
 
 
+@pytest.mark.long
 def test_bodies_that_never_come_whole_are_told_and_not_taken_for_damaged_files(place, proxy):
     place.create("a/x", b"content" * 1000)
     proxy.strike("cut-body", "GET", times=10_000)
@@ -122,6 +125,7 @@ def test_bodies_that_never_come_whole_are_told_and_not_taken_for_damaged_files(p
     assert place.read("a/x") == b"content" * 1000
 
 
+@pytest.mark.long
 def test_a_write_without_an_answer_is_of_unknown_outcome_and_a_refused_one_is_not(place, proxy):
     proxy.strike("swallowed", times=10_000)
     with pytest.raises(OutcomeUnknown, match=r"\(InternalError\)"):
@@ -136,6 +140,7 @@ def test_a_write_without_an_answer_is_of_unknown_outcome_and_a_refused_one_is_no
     assert place.read("a") == b"1"
 
 
+@pytest.mark.long
 def test_an_ambiguous_create_is_settled_by_a_look(place, proxy):
     proxy.strike("swallowed", "PUT", times=10_000)
     assert place.create("a", b"mine") is True  # the answers said 500; the object says otherwise
@@ -147,6 +152,7 @@ def test_an_ambiguous_create_is_settled_by_a_look(place, proxy):
         place.create("c", b"mine")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("nth", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (0, 1))])
 def test_a_version_in_the_lake_is_whole_or_absent_after_every_fault(proxy, s3_server, kind, nth):
@@ -177,6 +183,7 @@ def test_a_bundle_is_stored_once_and_whole(proxy, s3_server, kind):
     assert FsspecBundles(url).get(sha256) == b"code" * 1000
 
 
+@pytest.mark.long
 def test_two_writers_behind_a_lying_proxy_have_one_winner(place, proxy):
     for turn in range(12):
         proxy.strike(KINDS[turn % len(KINDS)], "PUT")
@@ -185,6 +192,7 @@ def test_two_writers_behind_a_lying_proxy_have_one_winner(place, proxy):
         assert place.read(f"race/{turn}") == b"\x01"
 
 
+@pytest.mark.long
 def test_folders_of_thousands_of_objects_are_listed_and_deleted_whole(place, proxy):
     names = [f"many/{number:04}" for number in range(2_050)]
     for name in names:  # behind the protocol, which would take seconds

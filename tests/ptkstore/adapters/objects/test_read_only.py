@@ -69,6 +69,7 @@ def reader(s3_server: str) -> Iterator[tuple[str, dict[str, str]]]:
     s3fs.S3FileSystem.clear_instance_cache()
 
 
+@pytest.mark.long
 def test_a_reader_reads_the_lake_and_writes_nothing(reader, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, credentials = reader
     buffer = pa.BufferOutputStream()

@@ -62,6 +62,7 @@ def racing(tree: str, taus: tuple[float, ...], repository: Path) -> list[list[st
     return [writer.communicate(timeout=60)[0].split() for writer in writers]
 
 
+@pytest.mark.long
 def test_two_processes_placing_the_same_versions_both_succeed(tree: str, repository: Path) -> None:
     assert racing(tree, (0.5, 0.5), repository) == [["placed"] * 5] * 2
     lake = FsspecLake(tree)
@@ -70,6 +71,7 @@ def test_two_processes_placing_the_same_versions_both_succeed(tree: str, reposit
     assert len(place_at(tree, private=False).find("")) == 15  # no temporary file is left
 
 
+@pytest.mark.long
 def test_of_two_processes_placing_different_versions_one_wins_each(tree: str, repository: Path) -> None:
     outcomes = racing(tree, (0.25, 0.75), repository)
     for number, answers in enumerate(zip(*outcomes, strict=True), start=1):
@@ -236,6 +238,7 @@ getattr(FsspecRawZone(sys.argv[1], AesGcmSealer()), sys.argv[2])(
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", ["write_batch", "write_part"])
 def test_a_killed_writer_of_rows_leaves_nothing_legible_and_its_window_takes_it_away(
     tmp_path: Path, repository: Path, sealer: AesGcmSealer, call: str

@@ -152,6 +152,7 @@ def test_a_start_waits_for_an_orphan_to_end(home: Path) -> None:
         ends.join()
 
 
+@pytest.mark.long
 def test_two_servers_never_run_in_one_home(home: Path) -> None:
     with RedisServer(home) as first:
         client_of(first).set("kept", "yes")
@@ -196,6 +197,7 @@ def test_a_supervisor_that_stops_ends_the_server_after_everything_else(home: Pat
     assert ended == ["worker -15", "redis 0"]
 
 
+@pytest.mark.long
 def test_a_server_that_cannot_start_says_where_to_look_and_frees_the_home(home: Path) -> None:
     (home / "redis").mkdir(parents=True)
     (home / "redis" / "appendonly.aof").write_bytes(b"this is no append-only file\r\n")

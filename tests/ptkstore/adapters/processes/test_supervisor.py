@@ -294,6 +294,7 @@ def test_a_second_supervisor_in_the_same_home_is_refused_until_the_first_has_sto
     Supervisor(tmp_path / "home").start().stop()
 
 
+@pytest.mark.long
 def test_on_a_full_disk_children_are_started_again_and_logs_are_kept_small_later(tmp_path: Path) -> None:
     with full_disk.mounted(tmp_path / "disk") as disk:
         patience = Patience(first=0.05, longest=0.2, healthy=60.0, grace=0.5)

@@ -103,6 +103,7 @@ signal.pause()
 """
 
 
+@pytest.mark.long
 def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> None:
     ended = run(FORKS_AND_WAITS, tmp_path, limits=Limits(timeout_seconds=3.0, memory_bytes=1 << 30))
     assert ended.timed_out
@@ -128,6 +129,7 @@ def test_a_lost_lease_ends_the_child_and_is_passed_on(tmp_path: Path) -> None:
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.long
 def test_the_lease_is_kept_again_and_again_while_the_child_works(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     calls: list[int] = []
@@ -163,6 +165,7 @@ os.write(fd, repr([getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)]).encode())
     assert ended.answer == b"[(61, 61), (0, 0)]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "codes"),
     [
@@ -225,6 +228,7 @@ def runs_below(pid: int) -> list[psutil.Process]:
     return [one for one in psutil.Process(pid).children(recursive=True) if one.name() == RUN_NAME]
 
 
+@pytest.mark.long
 def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, repository: Path) -> None:
     arguments = [sys.executable, "-c", WORKER, str(tmp_path), slow_part(tmp_path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=repository) as worker:

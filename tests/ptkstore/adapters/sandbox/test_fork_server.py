@@ -134,6 +134,7 @@ signal.pause()
 """
 
 
+@pytest.mark.long
 def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> None:
     run("", tmp_path)  # the server is there
     ended = run(FORKS_AND_WAITS, tmp_path, limits=Limits(timeout_seconds=3.0, memory_bytes=1 << 30))
@@ -193,6 +194,7 @@ os.write(fd, json.dumps(drawn).encode())
 LOADED = ("numpy.random", "ptklib.mechanisms.additive", "opendp.prelude", "uuid", "secrets")
 
 
+@pytest.mark.long
 def test_forks_share_no_random_state(tmp_path: Path) -> None:
     drawn = [json.loads(run(DRAWS, tmp_path, modules=LOADED).answer) for _ in range(3)]
     assert len(servers()) == 1
@@ -200,6 +202,7 @@ def test_forks_share_no_random_state(tmp_path: Path) -> None:
         assert len({json.dumps(value) for value in values}) == 3
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="a guarded process is looked into by root alone")
 def test_a_server_holds_no_key_no_order_no_row_and_nothing_open_after_its_runs(world: World) -> None:
     domain = ["a", "b", "canary-of-the-order"]
@@ -234,6 +237,7 @@ def memory_of(pid: int) -> bytes:
     return b"".join(pieces)
 
 
+@pytest.mark.long
 def test_a_server_that_was_killed_takes_its_runs_with_it_and_another_is_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
 
@@ -326,6 +330,7 @@ def below(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["alone", "copied"])
 def test_no_server_and_no_run_outlives_a_killed_owner(tmp_path: Path, repository: Path, case: str) -> None:
     arguments = [sys.executable, "-c", OWNER, str(tmp_path), case]

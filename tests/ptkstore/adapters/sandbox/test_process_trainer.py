@@ -13,6 +13,7 @@ from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.adapters.sandbox.world import World, counts, near, nothing, state_of
 
 
+@pytest.mark.long
 def test_a_training_leaves_a_released_state_in_staging_under_the_names_of_the_lake(
     world: World, tmp_path: Path
 ) -> None:

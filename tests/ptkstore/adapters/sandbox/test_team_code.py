@@ -222,6 +222,7 @@ def test_the_sandbox_holds_on_this_machine(sandbox: BubblewrapSandbox) -> None:
     sandbox.check()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_good_code_trains_through_the_process_that_opens_rows(world: World) -> None:
     bundle = bundle_with(BY_ZONE)
@@ -276,6 +277,7 @@ def test_texts_of_rows_leave_only_as_far_as_they_were_declared(
     assert isinstance(found, Draft) if code is None else found == TrainFailed(code)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_hostile_code_gets_nowhere(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
@@ -309,6 +311,7 @@ for number in range(3, 64):
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.usefixtures("sandbox")
 def test_however_code_fails_one_code_is_told(name: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -330,6 +333,7 @@ def train_dp(trainset_iter, epsilon, previous_model_state, previous_config):
 """
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_an_answer_that_fills_the_memory_of_its_reader_is_told_like_any_other_failure(world: World) -> None:
     bundle = bundle_with(SWELLS)
@@ -341,6 +345,7 @@ def test_an_answer_that_fills_the_memory_of_its_reader_is_told_like_any_other_fa
     assert world.trainer(timeout_seconds=300, memory_bytes=1280 << 20).train(request, nothing) == FAILED
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
 def test_code_that_never_ends_is_ended_with_all_that_it_started() -> None:
     mark = f"mark-{time.monotonic_ns()}"

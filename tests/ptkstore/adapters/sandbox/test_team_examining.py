@@ -71,6 +71,7 @@ def failed(found: dict[str, Any]) -> list[str]:
     return [check for check, status, _ in found["findings"] if status == "failed"]
 
 
+@pytest.mark.long
 def test_good_functions_pass_every_check_and_the_audit(sandbox: BubblewrapSandbox) -> None:
     code = "print('hello, owner')\n" + GOOD
     bundle = bundle_with(code)
@@ -220,6 +221,7 @@ def test_code_that_does_not_load_says_why_to_its_owner(examine: Examine, code: s
     assert found["findings"][0][2]
 
 
+@pytest.mark.long
 def test_code_that_never_ends_fails_its_examination(sandbox: BubblewrapSandbox) -> None:
     short = BubblewrapSandbox(Bubblewrap(), Limits(timeout_seconds=6.0, memory_bytes=4 << 30))
     bundle = bundle_with("while True: pass")

@@ -90,6 +90,7 @@ def told(journey: Journey, name: str) -> list[Span]:
     return [span for span in journey.collector.spans if span.name == name]
 
 
+@pytest.mark.long
 def test_the_collector_hears_of_the_whole_chain(journey: Journey) -> None:
     kinds = {span.name for span in journey.collector.spans if span.name.startswith("job ")}
     assert {
@@ -171,6 +172,7 @@ def test_requests_with_rows_have_no_duration(journey: Journey) -> None:
     assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in others)
 
 
+@pytest.mark.long
 def test_a_collector_that_is_away_disturbs_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with Api(tmp_path / "home", otlp_endpoint="http://127.0.0.1:9") as api:

@@ -201,6 +201,7 @@ def test_what_an_endpoint_sets_is_not_sent_to_another_on_the_same_connection() -
     assert b"cookie" not in sent.lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_hanging", [60])
 def test_endpoints_that_hang_delay_nobody_at_other_hosts(
     webhook_receiver: WebhookReceiver, n_hanging: int
@@ -216,6 +217,7 @@ def test_endpoints_that_hang_delay_nobody_at_other_hosts(
     assert set(found.values()) == {Delivered()}
 
 
+@pytest.mark.long
 def test_a_host_that_answers_nobody_gets_so_many_messages_and_no_more(
     webhook_receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +238,7 @@ def test_a_host_that_answers_nobody_gets_so_many_messages_and_no_more(
         assert collected(one, 1) == {"a": Delivered()}
 
 
+@pytest.mark.long
 def test_calls_that_take_long_leave_room_for_others_and_end_in_time() -> None:
     with hanging() as port, running(HttpMessenger(LOOPBACK, timeout_seconds=2.0), waiting=8, quick=4) as one:
         one.hand_over([message(f"{n}", f"http://127.0.0.1:{port}/{n}") for n in range(8)])
@@ -323,6 +326,7 @@ def later(seconds: float) -> Any:
     return lambda: real() + seconds
 
 
+@pytest.mark.long
 def test_lookups_that_hang_end_their_own_messages_only(webhook_receiver: WebhookReceiver) -> None:
     let_go = threading.Event()
 

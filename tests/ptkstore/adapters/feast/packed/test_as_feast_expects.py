@@ -123,6 +123,7 @@ def read(store: Any, view: Any, keys: list, features: list[str] | None = None) -
     return store.provider.online_store.online_read(store.config, view, keys, features)
 
 
+@pytest.mark.long
 def test_written_rows_come_back_with_their_event_times(store):
     store.write_to_online_store(
         "stats", drivers(driver=[1, 2], trips=[4, 5], mean=[0.5, None], city=["a", "ü"])

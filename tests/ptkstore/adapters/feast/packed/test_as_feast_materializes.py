@@ -111,6 +111,7 @@ def asking(features: Any, *rows: dict, full: bool = False) -> Callable[[Any], An
 STATS = ["stats:trips", "stats:city"]
 
 
+@pytest.mark.long
 def test_materialized_rows_are_answered(stores):
     answer, _ = same(stores, asking(STATS, {"driver": 1}, {"driver": 2}))
     assert answer == {"driver": [1, 2], "trips": [4, 5], "city": ["a", "b"]}
