@@ -169,6 +169,7 @@ def test_the_processes_of_the_compose_file_do_the_job_together(here: Here) -> No
             "lake",
             "raw",
             "redis",
+            "online",
             "worker",
             "relay",
             "schedule",
