@@ -15,6 +15,8 @@ from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_EVALUATIONS, Point, all_points
 from tests.ptkstore.application.world import SeenViews
 
+pytestmark = pytest.mark.long  # the last tests look at what the others left
+
 LARGE = 60  # rows per partial: the 160 planned rows of a training are split into three
 SPLIT = [point for point in all_points() if point.kind == "partial" or point == Point("train", "split")]
 EVALUATING = all_points(OF_EVALUATIONS)
@@ -53,14 +55,12 @@ def large_windows() -> Iterator[int]:
     return count()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize("point", [point for point in all_points() if point not in SPLIT], ids=str)
 def test_a_fault_at_a_step_only_delays(chain: Rig, windows: Iterator[int], point: Point, mode: str):
     struck(chain, windows, point, mode, time=1)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize(
     ("point", "time"),
@@ -73,7 +73,6 @@ def test_a_fault_at_a_step_of_a_split_training_only_delays(
     struck(large_chain, large_windows, point, mode, time=time)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "stall"])
 @pytest.mark.parametrize("point", EVALUATING, ids=str)
 def test_a_fault_at_a_step_of_an_evaluation_only_delays(
