@@ -20,6 +20,7 @@ from ptkstore.adapters.feast.tables import view_tables
 from ptkstore.adapters.feast.views import ptk_view
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.domain.assurances import Assured
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.streams import Assurance
 from ptkstore.ports.features import PublishedState
 from ptkstore.sdk import Store
@@ -49,13 +50,11 @@ def state(version: int, n_keys: int) -> PublishedState:
         as_of=at,
         window_end=at,
         published_at=at,
-        epsilon=0.5,
-        delta=0.0,
+        made=Provenance(0.5, 0.0, Assured(Assurance.LIBRARY)),
         manifest_url="file:///lake",
         sha256=f"{version:064x}",
         owner="bench",
         description="",
-        assured=Assured(Assurance.LIBRARY),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ptkstore.application.tell_provenance import tell_provenance
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.errors import UnknownName
@@ -47,19 +50,16 @@ def _rests(flip: Job) -> bool:
 
 def lost_online(*, read: Read, features: FeatureStore) -> frozenset[str]:
     """PTKs whose newest version lost its rows online."""
-    with read() as uow:
-        shown = [spec.ptk_id for spec in uow.ptks.find() if _shows(uow.jobs.get(_flip(spec.ptk_id)))]
-    return frozenset(
-        ptk_id
-        for start in range(0, len(shown), _AT_ONCE)
-        for ptk_id in features.lost(shown[start : start + _AT_ONCE])
-    )
+    return _lost(_shown(read), features)
 
 
 def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureStore) -> tuple[str, ...]:
-    """Find PTKs whose newest version lost its rows online, tell their owners and have the rows written again."""
-    repaired = []
-    for ptk_id in sorted(lost_online(read=read, features=features)):
+    """Find PTKs whose newest version lost its rows online, tell their owners and have the rows written again.
+
+    Views that an earlier program published without telling how their values were made are completed, too.
+    """
+    repaired, shown = [], _shown(read)
+    for ptk_id in sorted(_lost(shown, features)):
         with begin() as uow:
             # another process found it, or a newer version comes; either writes the rows
             if uow.ptks.lock(ptk_id) is None or not _rests(uow.jobs.lock(_flip(ptk_id))):
@@ -68,4 +68,18 @@ def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureSt
             uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ptk_id, ROWS_LOST))
             uow.commit()
         repaired.append(ptk_id)
+    tell_provenance(shown, read=read, features=features)
     return tuple(repaired)
+
+
+def _shown(read: Read) -> list[str]:
+    with read() as uow:
+        return [spec.ptk_id for spec in uow.ptks.find() if _shows(uow.jobs.get(_flip(spec.ptk_id)))]
+
+
+def _lost(shown: Sequence[str], features: FeatureStore) -> frozenset[str]:
+    return frozenset(
+        ptk_id
+        for start in range(0, len(shown), _AT_ONCE)
+        for ptk_id in features.lost(shown[start : start + _AT_ONCE])
+    )

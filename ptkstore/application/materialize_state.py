@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ptkstore.application.computed_columns import computed_columns
+from ptkstore.application.tell_provenance import tell_provenance
 from ptkstore.application.versions import files_of
-from ptkstore.domain.assurances import assured_in
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
+from ptkstore.domain.provenance import provenance_in
 from ptkstore.domain.ptks import servings_of
 from ptkstore.domain.serving import Serving
 from ptkstore.domain.snapshots import Version, event_time_of, window_end_of
 from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
-from ptkstore.ports.catalog import Begin
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore, PublishedState
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock, Steps
@@ -28,7 +29,7 @@ _AT_ONCE = 50
 
 
 def materialize_state(
-    job: Job, *, begin: Begin, clock: Clock, lake: Lake, features: FeatureStore, steps: Steps
+    job: Job, *, begin: Begin, read: Read, clock: Clock, lake: Lake, features: FeatureStore, steps: Steps
 ) -> None:
     """Stage the PTK's next placed version out of sight, flip to it, then let its subscribers be told.
 
@@ -50,6 +51,7 @@ def materialize_state(
         steps.reached("staged-online", job.id)
         features.flip(state)
         steps.reached("flipped", job.id)
+        tell_provenance([ptk_id], read=read, features=features)
     position = max(job.position, number)
     with begin() as uow:
         # deregistered meanwhile: withdraw in another round; registered again meanwhile: show it again
@@ -96,13 +98,11 @@ def published_state(version: Version, lake: Lake, config: Mapping[str, Any]) -> 
         as_of=event_time_of(content),
         window_end=window_end_of(content),
         published_at=version.elected_at,
-        epsilon=content["guarantee"]["epsilon"],
-        delta=content["guarantee"]["delta"],
+        made=provenance_in(content, version.ptk_id),
         manifest_url=lake.manifest_url(version.ptk_id, version.number),
         sha256=version.sha256,
         owner=team_of(version.ptk_id),
         description=content["family"],
-        assured=assured_in(content, version.ptk_id),
         serving=_serving(content, config),
         computed=computed_columns(content["state"], tables, config),
     )

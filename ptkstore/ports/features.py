@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ptkstore.domain.assurances import Assured
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.serving import Serving
 
 
@@ -31,7 +32,8 @@ class PublishedState:
     """One version as the feature store shows it.
 
     `tables` maps a table's name to its rows, `keys` to its join keys. `as_of` is the event time of every row: the end
-    of the newest contributing window (`window_end`), or later for a version that repeats an older one. `serving` says
+    of the newest contributing window (`window_end`), or later for a version that repeats an older one. `made` says how
+    the values were made. `serving` says
     what stands in where a table has no fresh answer, for tables whose PTK declares it; `computed` is its declared
     computation at this version.
     """
@@ -43,13 +45,11 @@ class PublishedState:
     as_of: datetime
     window_end: datetime
     published_at: datetime
-    epsilon: float
-    delta: float
+    made: Provenance
     manifest_url: str
     sha256: str
     owner: str
     description: str
-    assured: Assured
     serving: Mapping[str, Serving] = field(default_factory=dict)
     computed: tuple[Computed, ...] = ()
 
@@ -93,6 +93,14 @@ class FeatureStore(Protocol):
 
     def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
         """Those of these PTKs, all of them served, whose newest version has no rows any more."""
+        ...
+
+    def untold(self, ptk_ids: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+        """Versions of these PTKs whose views do not tell how their values were made; each can be looked up."""
+        ...
+
+    def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
+        """Let the views of these versions tell it; what they tell already stays as it is. Repeatable."""
         ...
 
     def withdraw(self, ptk_id: str) -> None:

@@ -108,6 +108,7 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         JobKind.FLIP: lambda: materialize_state.materialize_state(
             job,
             begin=adapters.begin,
+            read=adapters.read,
             clock=clock,
             lake=adapters.lake,
             features=adapters.features,

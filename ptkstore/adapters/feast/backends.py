@@ -9,17 +9,21 @@ import fcntl
 import os
 import sqlite3
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import redis.exceptions
 import sqlalchemy.exc
+from feast.infra.registry.sql import feature_services, feature_views, metadata, on_demand_feature_views
 from feast.infra.registry.sql import feature_view_version_history as snapshots
-from feast.infra.registry.sql import metadata
+from feast.protos.feast.core.FeatureService_pb2 import FeatureService
+from feast.protos.feast.core.FeatureView_pb2 import FeatureView
+from feast.protos.feast.core.OnDemandFeatureView_pb2 import OnDemandFeatureView
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from sqlalchemy import Connection, create_engine, delete, text
+from sqlalchemy import Column, Connection, Table, create_engine, delete, select, text, update
 from sqlalchemy.pool import NullPool
 
 from ptkstore.adapters.feast.names import PROJECT
@@ -51,6 +55,12 @@ _LOCKING = text(
 )
 _LOCK_NOT_AVAILABLE = "55P03"
 _UNDEFINED_TABLE = "42P01"
+_DEFINITIONS: tuple[tuple[Table, Any], ...] = (
+    (feature_views, FeatureView),
+    (snapshots, FeatureView),
+    (on_demand_feature_views, OnDemandFeatureView),
+    (feature_services, FeatureService),
+)
 _TAKEN = (sqlalchemy.exc.IntegrityError, sqlalchemy.exc.ProgrammingError)
 """How PostgreSQL refuses a table that somebody else made at the same moment."""
 
@@ -68,6 +78,21 @@ def limit_waits(connection: Any, _record: object) -> None:
 def with_limited_waits(url: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options of an engine, and `limit_waits` where the URL is PostgreSQL's."""
     return {**options, "pool_events": [(limit_waits, "connect")]} if url.startswith("postgresql") else options
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A view or service as the registry stores it; `version` is that of a snapshot, which `view@vN` pins."""
+
+    table: Table
+    name: str
+    version: int | None
+    message: Any
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is a snapshot."""
+        return self.version is not None
 
 
 class RegistryDatabase:
@@ -138,6 +163,29 @@ class RegistryDatabase:
         with self.engine.begin() as connection:
             connection.execute(statement)
 
+    def definitions(self, prefix: str) -> Iterator[Definition]:
+        """All views, their snapshots and services whose names begin so."""
+        with self.engine.connect() as connection:
+            for table, kind in _DEFINITIONS:
+                name, proto = _columns(table)
+                columns: list[Any] = [name, proto, *([table.c.version_number] if table is snapshots else [])]
+                found = select(*columns).where(table.c.project_id == PROJECT)
+                if table is snapshots:
+                    found = found.where(table.c.feature_view_type == "feature_view")
+                for row in connection.execute(found.where(name.startswith(prefix, autoescape=True))):
+                    version = row[2] if table is snapshots else None
+                    yield Definition(table, row[0], version, kind.FromString(row[1]))
+
+    def rewrite(self, definitions: Iterable[Definition]) -> None:
+        """Store these as they are now, in one commit; needs the write lock."""
+        with self.engine.begin() as connection:
+            for one in definitions:
+                name, proto = _columns(one.table)
+                statement = update(one.table).where(one.table.c.project_id == PROJECT, name == one.name)
+                if one.pinned:
+                    statement = statement.where(one.table.c.version_number == one.version)
+                connection.execute(statement.values({proto: one.message.SerializeToString()}))
+
     def read_grants(self, role: str) -> tuple[str, ...]:
         """The statements that let a role read the registry's tables and take all others of the schema from it.
 
@@ -192,6 +240,12 @@ class RegistryDatabase:
             *((f"REVOKE TEMPORARY ON DATABASE {_quoting()(database)} FROM PUBLIC",) if temporary else ()),
             *((f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC",) if functions else ()),
         )
+
+
+def _columns(table: Table) -> tuple[Column[str], Column[bytes]]:
+    """Name and definition."""
+    kind = "feature_service" if table is feature_services else "feature_view"
+    return table.c[f"{kind}_name"], table.c[f"{kind}_proto"]
 
 
 def _quoting() -> Callable[[str], str]:

@@ -12,7 +12,6 @@ from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.computing import FUNCTION, text_of
 from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.adapters.feast.session import Session
-from ptkstore.adapters.feast.views import assurance_tags
 from ptkstore.domain.serving import COMPUTED, COMPUTED_VERSION
 from ptkstore.ports.features import PublishedState
 
@@ -86,7 +85,7 @@ def _on_demand(base: str, state: PublishedState) -> OnDemandFeatureView:
         schema=[*fields, Field(name=COMPUTED_VERSION, dtype=Int64)],
         mode="pandas",
         feature_transformation=TextTransformation.of(source_text(state), FUNCTION),
-        description=f"What {state.ptk_id} makes of numbers that a request sends along. {state.assured.sentence()}",
+        description=state.made.described(f"What {state.ptk_id} makes of numbers that a request sends along."),
         owner="ptkstore",
-        tags=assurance_tags(state.assured),
+        tags=state.made.tags(),
     )

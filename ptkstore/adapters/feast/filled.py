@@ -21,7 +21,7 @@ from ptkstore.adapters.feast.names import AS_OF_COLUMN, PROJECT, PUBLISHED_COLUM
 from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import ViewTable
 from ptkstore.adapters.feast.values import feast_type
-from ptkstore.adapters.feast.views import assurance_tags, entities_of, sourced_view
+from ptkstore.adapters.feast.views import entities_of, sourced_view
 from ptkstore.domain.serving import FILLED, VERSION, Serving
 from ptkstore.ports.features import PublishedState
 
@@ -141,8 +141,8 @@ def _rows_view(table: ViewTable, state: PublishedState, serving: Serving, histor
         created_timestamp_column=PUBLISHED_COLUMN,
         field_mapping={name: _unfilled(table.view, name) for name in (*serving.defaults, VERSION_FEATURE)},
     )
-    description = f"What {filled_name(table.view)} computes its answers from. {state.assured.sentence()}"
-    tags = {FILLS_TAG: table.view, **assurance_tags(state.assured)}
+    description = state.made.described(f"What {filled_name(table.view)} computes its answers from.")
+    tags = {FILLS_TAG: table.view, **state.made.tags()}
     return sourced_view(copied, source, tags=tags, owner="ptkstore", description=description)
 
 
@@ -172,7 +172,7 @@ def _on_demand(
         schema=[*fields, Field(name=VERSION, dtype=Int64)],
         mode="pandas",
         feature_transformation=TextTransformation.of(text, FUNCTION),
-        description=f"{table.view} with its declared defaults. {state.assured.sentence()}",
+        description=state.made.described(f"{table.view} with its declared defaults."),
         owner="ptkstore",
-        tags={FILLS_TAG: table.view, **assurance_tags(state.assured)},
+        tags={FILLS_TAG: table.view, **state.made.tags()},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import entity_key, key_value
 from ptkstore.adapters.feast.views import empty_state_table, entities_of, state_table, state_view
+from ptkstore.domain.assurances import Assured
 from ptkstore.ports.features import PublishedState
 
 _FLOOR = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,6 +58,25 @@ class StateRows:
         self._put(pa.concat_tables(parts))
         online.write_rows(session, state_view(self._history), table, state.as_of)
         online.mark_served(session, STATE_VIEW, 0, "", ())
+
+    def tell(self, session: Session, ptk_id: str, assured: Mapping[int, Assured]) -> None:
+        """Let the rows of these versions tell why their guarantee is believed, where they do not yet."""
+        self._ensure(session)
+        rows = self._rows().to_pylist()
+        mine = [row for row in rows if row[STATE_KEY] == ptk_id and row["version"] is not None]
+        changed = [row for row in mine if row["assurance"] is None and row["version"] in assured]
+        for row in changed:
+            row.update(assured[row["version"]].document())
+        if not changed:
+            return
+        schema = dated(empty_state_table().rows, _FLOOR, _FLOOR).schema
+        self._put(pa.Table.from_pylist(rows, schema=schema))
+        newest = max(mine, key=lambda row: row[AS_OF_COLUMN])
+        if self.versions(session, [ptk_id]) == [newest["version"]]:
+            empty = empty_state_table()
+            row = pa.Table.from_pylist([newest], schema=empty.rows.schema)
+            table = ViewTable(STATE_VIEW, empty.keys, row)
+            online.write_rows(session, state_view(self._history), table, newest[AS_OF_COLUMN])
 
     def erase(self, session: Session, ptk_id: str) -> None:
         """Take the row of a PTK away; repeatable."""

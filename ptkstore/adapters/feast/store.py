@@ -15,7 +15,8 @@ from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, checked_column, v
 from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
-from ptkstore.adapters.feast.views import PTK_TAG, assurance_tags, bare_view, entities_of, ptk_view
+from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.serving import COMPUTED, Serving
 from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, RowsLost, SchemaMismatch, Unavailable
 from ptkstore.ports.features import Answers, PublishedState
@@ -121,6 +122,21 @@ class FeastFeatureStore:
                     if ptk_id in told and ptk_id not in gone and not online.has_hash(session, view):
                         gone.add(ptk_id)
             return frozenset(gone)
+
+    def untold(self, ptk_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Versions of these PTKs whose views do not tell how their values were made."""
+        with self._sessions.use() as session:
+            from ptkstore.adapters.feast import telling
+
+            return telling.untold(session.database, ptk_ids)
+
+    def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
+        """Let views and rows of `ptk_state` of these versions tell it, the views last; repeatable."""
+        with self._sessions.use() as session, session.database.exclusive():
+            from ptkstore.adapters.feast import telling
+
+            self._state.tell(session, ptk_id, {number: one.assured for number, one in made.items()})
+            telling.tell(session.database, ptk_id, made)
 
     def _check_rows(self, session: Session, view: FeatureView, keys: Sequence[EntityKey]) -> None:
         """`RowsLost` if a view without a row of these keys has none at all, because the online store lost them.
@@ -259,8 +275,8 @@ class FeastFeatureStore:
             session,
             base,
             [self._view(view, state) for view in views],
-            f"All of {state.ptk_id} at its newest version. {state.assured.sentence()}",
-            {PTK_TAG: state.ptk_id, **assurance_tags(state.assured)},
+            state.made.described(f"All of {state.ptk_id} at its newest version."),
+            {PTK_TAG: state.ptk_id, **state.made.tags()},
         )
         self._state.write(session, state)
         for view in views:

@@ -26,6 +26,7 @@ from ptkstore.adapters.feast.names import (
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import feast_type
 from ptkstore.domain.assurances import Assured, assured_of
+from ptkstore.domain.provenance import UNTOLD
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def state_table(state: PublishedState) -> ViewTable:
     row = {
         STATE_KEY: state.ptk_id,
         "version": state.version,
-        "epsilon": state.epsilon,
-        "delta": state.delta,
+        "epsilon": state.made.epsilon,
+        "delta": state.made.delta,
         "window_end": state.window_end,
         "manifest": state.manifest_url,
         "sha256": state.sha256,
-        **state.assured.document(),
+        **state.made.assured.document(),
         VERSION_FEATURE: state.version,
     }
     return ViewTable(STATE_VIEW, (STATE_KEY,), pa.Table.from_pylist([row], schema=_STATE_SCHEMA))
@@ -86,22 +87,16 @@ def ptk_view(table: ViewTable, state: PublishedState, history: History) -> Featu
         PTK_VERSION_TAG: str(state.version),
         "ptk.manifest": state.manifest_url,
         PTK_SHA256_TAG: state.sha256,
-        "dp.epsilon": repr(state.epsilon),
-        "dp.delta": repr(state.delta),
-        **assurance_tags(state.assured),
+        **state.made.tags(),
     }
-    description = f"{state.description}. {state.assured.sentence()}"
+    description = state.made.described(state.description)
     return _view(table, state.version, history, tags=tags, owner=state.owner, description=description)
 
 
-def assurance_tags(assured: Assured) -> dict[str, str]:
-    """Why the guarantee of a view is believed, as its tags tell it."""
-    return {f"dp.{name}": value for name, value in assured.document().items() if value is not None}
-
-
 def assured_by_tags(tags: Mapping[str, str] | None) -> Assured:
-    """What `assurance_tags` wrote; nothing known of views of before it."""
-    return assured_of({name.removeprefix("dp."): value for name, value in (tags or {}).items()})
+    """What the tags of a view tell of its assurance; nothing known of views of before that."""
+    found = {name.removeprefix("dp."): value for name, value in (tags or {}).items() if value != UNTOLD}
+    return assured_of(found)
 
 
 def bare_view(table: ViewTable, version: int, history: History) -> FeatureView:

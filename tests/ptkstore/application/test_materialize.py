@@ -6,6 +6,7 @@ import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.provenance import Provenance
 from ptkstore.errors import UnknownName
 from tests.ptkstore.application.world import World
 
@@ -68,3 +69,24 @@ def test_a_deregistered_ptk_is_not_missed(published: World) -> None:
     published.work("flip")
     assert published.views.shown == {}
     assert published.service.repair_online() == ()
+
+
+def test_views_of_an_earlier_program_are_completed_by_the_check_and_at_the_next_flip(
+    published: World,
+) -> None:
+    published.views.silent[PTK] = (1, 2, 7)
+    published.register("other")  # shows nothing yet
+    published.views.silent["taxi.other"] = (1,)
+    assert published.service.repair_online() == ()
+    told = published.views.told
+    assert set(told) == {(PTK, 1), (PTK, 2), (PTK, 7)}
+    first = told[PTK, 1]
+    assert (first.epsilon, first.privacy_unit, first.assured.words()) == (0.1, "record", "library")
+    assert first.oldest == first.newest == ("2026-01-05T00:00:00+00:00", "2026-01-06T00:00:00+00:00")
+    assert told[PTK, 2].oldest == first.oldest
+    assert told[PTK, 2].newest == ("2026-01-06T00:00:00+00:00", "2026-01-07T00:00:00+00:00")
+    assert told[PTK, 7] == Provenance()  # the catalog has no such version
+    told.clear()
+    published.views.silent[PTK] = (2,)
+    published.publish(2)
+    assert set(told) == {(PTK, 2)}

@@ -26,6 +26,7 @@ from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import Point
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.windows import WindowState
@@ -197,6 +198,8 @@ class SeenViews:
         self.assured: dict[str, Assured] = {}
         self.staged: list[tuple[str, int]] = []
         self.recalled: list[tuple[str, int]] = []
+        self.silent: dict[str, tuple[int, ...]] = {}
+        self.told: dict[tuple[str, int], Provenance] = {}
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
         """Any name will do here; the room of Feast tests which do there."""
@@ -208,7 +211,7 @@ class SeenViews:
 
     def flip(self, state: PublishedState) -> None:
         self.shown[state.ptk_id] = state.version
-        self.assured[state.ptk_id.replace(".", "__")] = state.assured
+        self.assured[state.ptk_id.replace(".", "__")] = state.made.assured
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         views = {feature.partition(":")[0] for feature in features}
@@ -217,6 +220,13 @@ class SeenViews:
 
     def withdraw(self, ptk_id: str) -> None:
         self.shown.pop(ptk_id, None)
+
+    def untold(self, ptk_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        return {ptk_id: numbers for ptk_id, numbers in self.silent.items() if ptk_id in ptk_ids}
+
+    def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
+        self.told.update({(ptk_id, number): one for number, one in made.items()})
+        self.silent.pop(ptk_id)
 
     def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
         return frozenset(ptk_ids) - self.shown.keys()

@@ -20,6 +20,7 @@ from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline
 from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.domain.assurances import assured
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.serving import serving_of
 from ptkstore.ports.features import PublishedState
 
@@ -28,6 +29,7 @@ PLUGIN = (
     "ptkstore.adapters.feast",
     "ptkstore.domain.assurances",
     "ptkstore.domain.names",
+    "ptkstore.domain.provenance",
     "ptkstore.domain.serving",
     "ptkstore.errors",
     "ptkstore.ports.features",
@@ -140,13 +142,18 @@ def make() -> SimpleNamespace:
             as_of=as_of,
             window_end=as_of,
             published_at=as_of + timedelta(minutes=5),
-            epsilon=0.5,
-            delta=1e-9,
+            made=Provenance(
+                0.5,
+                1e-9,
+                assured(assurance, ptk_id),
+                "record",
+                oldest=("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"),
+                newest=(as_of.isoformat(), (as_of + timedelta(days=1)).isoformat()),
+            ),
             manifest_url=f"file:///lake/{ptk_id}/v{version}",
             sha256=f"{version:064x}",
             owner=ptk_id.partition(".")[0],
             description="for tests",
-            assured=assured(assurance, ptk_id),
         )
 
     def publish(feature_store: FeastFeatureStore, *states: PublishedState) -> None:

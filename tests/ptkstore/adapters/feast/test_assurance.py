@@ -7,10 +7,12 @@ from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW
 from ptkstore.adapters.feast.views import state_view
 from ptkstore.domain.assurances import UNKNOWN, Assured, assured
+from ptkstore.domain.provenance import Provenance
 from ptkstore.domain.streams import Assurance
 
 VIEW, OTHER = "taxi__speed_by_hour", "ads__clicks"
 ASSERTED = Assured(Assurance.ASSERTED, "taxi")
+MADE_OF = "Privacy unit: one record. Windows: 2026-01-01T00:00:00+00:00 to 2026-01-03T00:00:00+00:00."
 WORD = "Asserted by team taxi: its privacy loss is that team's word, nobody has proven it."
 
 
@@ -22,16 +24,26 @@ def test_plain_feast_tells_by_tags_and_descriptions_who_vouches_for_a_guarantee(
     feast = FeatureStore(str(repo))
     view, other = feast.get_feature_view(VIEW), feast.get_feature_view(OTHER)
     assert (view.tags["dp.assurance"], view.tags["dp.asserted_by"]) == ("asserted", "taxi")
-    assert view.description == f"for tests. {WORD}"
+    assert view.description == f"for tests. {WORD} {MADE_OF}"
+    assert {name: value for name, value in view.tags.items() if name.startswith("dp.")} == {
+        "dp.assurance": "asserted",
+        "dp.asserted_by": "taxi",
+        "dp.epsilon": "0.5",
+        "dp.delta": "1e-09",
+        "dp.privacy_unit": "record",
+        "dp.oldest_window": "2026-01-01T00:00:00+00:00/2026-01-02T00:00:00+00:00",
+        "dp.newest_window": "2026-01-02T00:00:00+00:00/2026-01-03T00:00:00+00:00",
+    }
     assert other.tags["dp.assurance"] == "library"
     assert "dp.asserted_by" not in other.tags
     assert (
         other.description
-        == "for tests. Library: its privacy loss is proven for the library's own estimators."
+        == f"for tests. Library: its privacy loss is proven for the library's own estimators. {MADE_OF}"
     )
     service = feast.get_feature_service(VIEW)
     assert (service.tags["dp.assurance"], service.tags["dp.asserted_by"]) == ("asserted", "taxi")
-    assert service.description.endswith(WORD)
+    assert service.description.endswith(f"{WORD} {MADE_OF}")
+    assert service.tags["dp.privacy_unit"] == "record"
     make.publish(store, make.state(2))  # by the library now; the version before stays what it was
     feast.refresh_registry()
     assert feast.get_feature_view(VIEW).tags["dp.assurance"] == "library"
@@ -93,7 +105,7 @@ def test_what_was_published_before_it_was_told_is_unknown_and_its_rows_stay(repo
         narrow = narrow.remove(narrow.get_field_index(name))
     with monkeypatch.context() as before:
         before.setattr(views, "_STATE_SCHEMA", narrow)
-        before.setattr(views, "assurance_tags", lambda _: {})
+        before.setattr(Provenance, "tags", lambda _: {})
         make.publish(store, make.state(1, ptk_id="ads.clicks"), make.state(1, assurance="asserted"))
         asked = [f"{STATE_VIEW}:version"]
         assert store.look_up(asked, [{"ptk": "ads.clicks"}]) == [{"version": 1}]
@@ -130,7 +142,7 @@ def test_a_view_is_widened_also_after_a_crash_half_way(light_repo, make, again, 
             rows.setattr(
                 "ptkstore.domain.assurances.Assured.document", lambda self: {"asserted_by": self.by or None}
             )
-            rows.setattr(views, "assurance_tags", lambda _: {})
+            rows.setattr(Provenance, "tags", lambda _: {})
             make.publish(store, make.state(1))
     with store._sessions.use() as session, session.database.exclusive():
         if again:

@@ -1,0 +1,30 @@
+"""Let views of versions published by an earlier program tell how their values were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ptkstore.domain.provenance import Provenance, provenance_in
+from ptkstore.errors import CorruptObject, UnknownName
+from ptkstore.ports.catalog import Read
+from ptkstore.ports.features import FeatureStore
+
+
+def tell_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureStore) -> tuple[str, ...]:
+    """Complete the views of these PTKs by what the catalog's manifests say; the PTKs that were incomplete.
+
+    A version that the catalog no longer has, or whose manifest cannot be read, is told as unknown. Repeatable.
+    """
+    told = []
+    for ptk_id, numbers in sorted(features.untold(ptk_ids).items()):
+        made = {number: _provenance(ptk_id, number, read) for number in numbers}
+        features.tell(ptk_id, made)
+        told.append(ptk_id)
+    return tuple(told)
+
+
+def _provenance(ptk_id: str, number: int, read: Read) -> Provenance:
+    with suppress(CorruptObject, UnknownName, ValueError), read() as uow:
+        return provenance_in(uow.versions.get(ptk_id, number).content, ptk_id)
+    return Provenance()
