@@ -190,7 +190,13 @@ def loop() -> tuple[TeamCode, bytes]:
         bundle=sha256_of(bundle),
         code="own:train_dp",
         columns=["hour"],
-        tables={"hours": {"keys": ["hour"], "columns": [["hour", "int64"], ["trips", "int64"]]}},
+        tables={
+            "hours": {
+                "keys": ["hour"],
+                "columns": [["hour", "int64"], ["trips", "int64"]],
+                "domains": {"hour": list(range(24))},
+            }
+        },
         synthetic={"hour": list(range(24))},
         epsilon=0.004,
     )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from ptkstore.domain.jobs import SMALL_AT_ONCE
 from ptkstore.errors import InvalidRequest
 
 CATALOG = "catalog.db"
@@ -72,7 +73,9 @@ class Settings(BaseSettings):
     rows_per_partial: int = Field(
         2_000_000, ge=1, description="planned rows beyond which a training is split among workers"
     )
-    worker_concurrency: int = Field(2, ge=1, le=64, description="jobs that a worker runs at once")
+    worker_concurrency: int = Field(
+        2, ge=1, le=64, description="slots of a worker: a job each, or up to 8 small library trainings"
+    )
     api_threads: int = Field(12, ge=1, le=64, description="requests that the HTTP API works on at once")
     api_timeout_seconds: float = Field(60.0, ge=1, le=3600, description="the longest wait for an answer")
     api_ingest_mib: int = Field(64, ge=1, le=1024, description="the largest body of rows over HTTP")
@@ -185,6 +188,11 @@ class Settings(BaseSettings):
     def lease(self) -> timedelta:
         """How long a silent worker keeps a job."""
         return timedelta(seconds=self.lease_seconds)
+
+    @property
+    def small_rows(self) -> int:
+        """Planned rows of a small training: as many of these as run at once read no more than one unsplit training."""
+        return self.rows_per_partial // SMALL_AT_ONCE
 
     @property
     def tick(self) -> timedelta:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ptkstore.application.signs_of_life import EVERY, ProcessRole
-from ptkstore.domain.jobs import Job, JobState, retry_wait
-from ptkstore.errors import OutcomeUnknown, Unavailable
+from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, JobState, retry_wait
+from ptkstore.domain.runs import runs_once
+from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView
 from ptkstore.ports.world import Clock, Steps
 
@@ -22,22 +23,43 @@ def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, step
     return job
 
 
-def claim_fairest(*, begin: Begin, clock: Clock, lease: timedelta, steps: Steps) -> Job | None:
-    """Take the due job whose turn it is; None if there is nothing to do.
+def claim_fairest(
+    *, begin: Begin, clock: Clock, lease: timedelta, small_rows: int, steps: Steps
+) -> tuple[Job, ...]:
+    """Take the due job whose turn it is, with others that one process can do beside it; none if nothing is to do.
 
-    Each worker process runs one job at a time and shows that it lives, so that those that do are the slots to share.
+    Each worker process has one slot and shows that it lives, so that those that do are the slots to share. A small
+    training mostly waits for its tick. So up to `SMALL_AT_ONCE` small trainings of the library take one slot together,
+    as long as they leave as many to each other slot. Small is what plans for `small_rows` rows or fewer, a public
+    number; how long a training takes is private and decides nothing (differences.md F6).
     """
     now = clock.now()
     with begin() as uow:
-        job = uow.jobs.claim_fairest(now, lease, slots_of(uow, now))
+        slots = slots_of(uow, now)
+        first = uow.jobs.claim_fairest(now, lease, slots)
+        jobs = [] if first is None else [first]
+        if first is not None and _is_small(uow, first, small_rows):
+            ready = uow.jobs.due(now, slots * SMALL_AT_ONCE - 1, small=small_rows)
+            beside = -(-(1 + len(ready)) // slots) - 1
+            claims = (uow.jobs.claim(job_id, now, lease) for job_id in ready[:beside])
+            jobs += [job for job in claims if job is not None]
         uow.commit()
-    if job is not None:
+    for job in jobs:
         steps.reached("claimed", job.id)
-    return job
+    return tuple(jobs)
+
+
+def _is_small(uow: CatalogView, job: Job, small_rows: int) -> bool:
+    if job.kind is not JobKind.TRAIN or job.n_rows > small_rows:
+        return False
+    try:
+        return not runs_once(uow.ptks.get(str(job.ptk_id)))
+    except UnknownName:  # deregistered meanwhile
+        return False
 
 
 def slots_of(uow: CatalogView, now: datetime) -> int:
-    """How many jobs the living workers run at once; one that was killed counts no longer once it missed a sign."""
+    """How many processes the living workers have; one that was killed counts no longer once it missed a sign."""
     alive, _ = uow.operations.last_seen(now - 2 * EVERY).get(ProcessRole.WORKER, (0, now))
     return max(1, alive)
 

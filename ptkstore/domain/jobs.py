@@ -56,6 +56,9 @@ WAIT_FOR_TICKS = (JobKind.PLACE, JobKind.FLIP, JobKind.EVALUATE)
 RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
 """Jobs that run the code of a PTK's trainer."""
 
+SMALL_AT_ONCE = 8
+"""Small trainings that one worker process runs beside each other: most of their time they wait for their tick."""
+
 LONGEST_LEASE = timedelta(hours=1)
 """The settings allow no longer one: a lease that ends later was given by a clock that had jumped ahead."""
 

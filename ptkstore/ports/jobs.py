@@ -18,13 +18,20 @@ class JobsView(Protocol):
         ...
 
     def due(
-        self, now: datetime, limit: int, *, deliveries: bool = True, slots: int | None = None
+        self,
+        now: datetime,
+        limit: int,
+        *,
+        deliveries: bool = True,
+        slots: int | None = None,
+        small: int | None = None,
     ) -> tuple[str, ...]:
         """Ids of jobs that could be claimed now, fairest first; those that deliver only if asked for.
 
         Teams share the workers: the first job of a team that holds no slot comes before all jobs of those that hold
         some, and of teams that hold as many that one comes first whose last turn was longest ago. Jobs of no PTK go by
-        their stream. With `slots`, jobs of team code are left out while they hold all but one of these.
+        their stream. With `slots`, jobs of team code are left out while they hold all but one of these. With
+        `small`, only trainings of library PTKs that plan for at most so many rows are named.
         """
         ...
 

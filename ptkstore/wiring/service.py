@@ -40,7 +40,7 @@ from ptkstore.application.ticks import Ticks
 from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.filters import BlockLedger
-from ptkstore.domain.jobs import Job, JobKind, job_id
+from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, job_id
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Version
@@ -363,10 +363,14 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.jobs.due(now, limit, deliveries=False, slots=claim_job.slots_of(uow, now))
 
-    def claim_fairest(self) -> Job | None:
+    def claim_fairest(self) -> tuple[Job, ...]:
         """See `application.claim_job.claim_fairest`."""
         return claim_job.claim_fairest(
-            begin=self.begin, clock=self.clock, lease=self.settings.lease, steps=self.steps
+            begin=self.begin,
+            clock=self.clock,
+            lease=self.settings.lease,
+            small_rows=self.settings.small_rows,
+            steps=self.steps,
         )
 
     def work_on(self, job_id: str) -> bool:
@@ -410,14 +414,16 @@ class Service(Subscribing, Telling, TeamCoding):
 
         For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left.
         Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other. `tell` is
-        told of every job that is begun here, and when nothing is left but to wait.
+        told of every job that is begun here, and when nothing is left but to wait. Small trainings mostly wait for
+        their tick: for each of `at_once`, `SMALL_AT_ONCE` of these run beside each other.
         """
         done = 0
-        with ThreadPoolExecutor(at_once) as threads:
+        with ThreadPoolExecutor(at_once) as threads, ThreadPoolExecutor(at_once * SMALL_AT_ONCE) as many:
             while self._busy():
                 ready = self.due()
                 apart = [i for i in ready if at_once > 1 and i.split("/")[0] in _APART]
-                running = [threads.submit(self.work_on, job_id) for job_id in apart]
+                small = self._due_and_small(len(ready)) if apart else frozenset()
+                running = [(many if i in small else threads).submit(self.work_on, i) for i in apart]
                 for job_id in (i for i in ready if i not in apart):
                     tell(f"{job_id} ({done} done)")
                     done += self.work_on(job_id)
@@ -428,6 +434,10 @@ class Service(Subscribing, Telling, TeamCoding):
                     tell(f"waiting for jobs that others do, or that go on at a later tick ({done} done)")
                     time.sleep(0.05)
         return done
+
+    def _due_and_small(self, limit: int) -> frozenset[str]:
+        with self.read() as uow:
+            return frozenset(uow.jobs.due(self.clock.now(), limit, small=self.settings.small_rows))
 
     def _busy(self) -> bool:
         now = self.clock.now()

@@ -101,6 +101,14 @@ class SharesContract:
         add(catalog, profile, *trainings("a", 2), replace(profile, id="profile/b.p0/0", ptk_id="b.p0"))
         assert due(catalog) == ["train/a.p0/0", "profile/b.p0/0", "train/a.p1/0", "profile/a.p0/0"]
 
+    def test_small_trainings_of_the_library_are_named_alone(self, catalog: SqlCatalog) -> None:
+        with_own_code(catalog, "own.p0")
+        small = [replace(training(name), n_rows=9) for name in ("a.p0", "a.p1", "b.p0", "own.p0")]
+        large, other = replace(training("a.p2"), n_rows=10), job("prepare/0", window=1)
+        add(catalog, *small, large, other, replace(job("notify/s", JobKind.NOTIFY, ptk_id="a.p0"), n_rows=0))
+        with catalog.begin() as uow:
+            assert uow.jobs.due(NOW, 100, small=9) == ("train/a.p0/0", "train/b.p0/0", "train/a.p1/0")
+
     @pytest.mark.parametrize(("slots", "most"), [(1, 1), (2, 1), (3, 2), (5, 4)])
     def test_team_code_leaves_one_slot_to_the_library(
         self, catalog: SqlCatalog, slots: int, most: int

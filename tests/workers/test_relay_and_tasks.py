@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -100,12 +101,12 @@ JOB = Job("train/taxi.speed/0", JobKind.TRAIN, "taxi", JobState.READY, datetime(
 class Fails:
     """A service whose work raises, and in which a job waits that was not the one hinted."""
 
-    def __init__(self, error: BaseException | None, job: Job | None = JOB) -> None:
-        self.error, self.job = error, job
+    def __init__(self, error: BaseException | None, *jobs: Job) -> None:
+        self.error, self.jobs = error, jobs
         self.done: list[Job] = []
 
-    def claim_fairest(self) -> Job | None:
-        return self.job
+    def claim_fairest(self) -> tuple[Job, ...]:
+        return self.jobs
 
     def do(self, job: Job) -> None:
         self.done.append(job)
@@ -145,7 +146,7 @@ def written(
 def test_an_error_in_a_task_is_logged_as_a_code_and_goes_nowhere_else(
     error: Exception, code: str, written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = Fails(error)
+    service = Fails(error, JOB)
     monkeypatch.setattr(process, "service", lambda: service)
     with Celery("test", broker="memory://", set_as_current=False) as app:
         result = app.tasks["ptk.run_job"].apply(args=("train/taxi.other/0",))
@@ -157,16 +158,38 @@ def test_an_error_in_a_task_is_logged_as_a_code_and_goes_nowhere_else(
 
 
 def test_a_hint_that_comes_when_nothing_is_due_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = Fails(ValueError(CANARY), job=None)
+    idle = Fails(ValueError(CANARY))
     monkeypatch.setattr(process, "service", lambda: idle)
     assert run_job.run("place/taxi.speed") is None
     assert idle.done == []
 
 
 def test_a_task_that_works_says_nothing(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "service", lambda: Fails(None))
+    monkeypatch.setattr(process, "service", lambda: Fails(None, JOB))
     assert run_job.run("place/taxi.speed") is None
     assert written() == ""
+
+
+def test_jobs_that_share_a_slot_run_beside_each_other_and_the_failure_of_one_is_its_own(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [replace(JOB, id=f"train/taxi.p{number}/0") for number in range(3)]
+    all_of_them = threading.Barrier(3)
+
+    class Together(Fails):
+        def do(self, job: Job) -> None:
+            all_of_them.wait(30)
+            if job is jobs[1]:
+                raise ValueError(CANARY)
+            self.done.append(job)
+
+    service = Together(None, *jobs)
+    monkeypatch.setattr(process, "service", lambda: service)
+    assert run_job.run("train/taxi.p0/0") is None
+    assert sorted(job.id for job in service.done) == ["train/taxi.p0/0", "train/taxi.p2/0"]
+    assert CANARY not in written()
+    (line,) = [json.loads(one) for one in written().splitlines() if one.startswith("{")]
+    assert (line["code"], line["job"]) == ("ValueError", "train/taxi.p1/0")
 
 
 def test_a_steps_log_holds_step_and_job_only(written: Callable[[], str]) -> None:

@@ -136,10 +136,16 @@ class SqlJobs:
             self._connection.execute(update(t.jobs).where(t.jobs.c.id == job_id).values(**values))
 
     def due(
-        self, now: datetime, limit: int, *, deliveries: bool = True, slots: int | None = None
+        self,
+        now: datetime,
+        limit: int,
+        *,
+        deliveries: bool = True,
+        slots: int | None = None,
+        small: int | None = None,
     ) -> tuple[str, ...]:
         """Ids of jobs that could be claimed now, the fairest first."""
-        return self._shares.due(now, limit, deliveries=deliveries, slots=slots)
+        return self._shares.due(now, limit, deliveries=deliveries, slots=slots, small=small)
 
     def busy(self, now: datetime, until: datetime) -> bool:
         """Whether a job is being worked on, or could be claimed by `until`."""

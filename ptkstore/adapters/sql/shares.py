@@ -27,14 +27,23 @@ class SqlShares:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def due(self, now: datetime, limit: int, *, deliveries: bool, slots: int | None) -> tuple[str, ...]:
+    def due(
+        self, now: datetime, limit: int, *, deliveries: bool, slots: int | None, small: int | None = None
+    ) -> tuple[str, ...]:
         """Ids of jobs that could be claimed now, fairest first.
 
-        Where `slots` says how many there are, team code that finds no room is left out.
+        Where `slots` says how many there are, team code that finds no room is left out. Where `small` says how many
+        rows a small training plans for at most, all but those of the library are left out.
         """
-        room = slots is None or self._room(now, slots)
-        query = _due(deliveries=deliveries, own_code=room)
-        return tuple(self._connection.execute(query, {**at(now), "most": limit}).scalars())
+        if small is None:
+            room = slots is None or self._room(now, slots)
+            query, bounds = _due(deliveries=deliveries, own_code=room), {"most": limit}
+        else:
+            query, bounds = (
+                _due(deliveries=False, own_code=False, small=True),
+                {"most": limit, "small": small},
+            )
+        return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
         """Whether a slot is left for this job; of team code's, nobody else is told until the transaction ends."""
@@ -71,7 +80,7 @@ _COUNT_OWN_CODE = select(func.count()).select_from(t.jobs).where(leased(t.jobs),
 
 
 @cache
-def _due(*, deliveries: bool, own_code: bool) -> Select[Any]:
+def _due(*, deliveries: bool, own_code: bool, small: bool = False) -> Select[Any]:
     job, last = t.jobs.c, t.jobs.c.kind.in_(_LAST)
     window = func.coalesce(job.window_index, -1)  # many windows may have closed at once
     place = func.row_number().over(partition_by=job.share, order_by=(last, job.due_at, window, job.id))
@@ -80,6 +89,8 @@ def _due(*, deliveries: bool, own_code: bool) -> Select[Any]:
         query = query.where(job.kind.not_in(DELIVERIES))
     if not own_code:
         query = query.where(func.coalesce(~_RUNS_OWN_CODE, true()))
+    if small:
+        query = query.where(job.kind == JobKind.TRAIN, job.n_rows <= bindparam("small"))
     ready = query.subquery("ready")
     held = select(job.share, func.count().label("n")).where(leased(t.jobs), job.kind.not_in(DELIVERIES))
     held_by = held.group_by(job.share).subquery("held")

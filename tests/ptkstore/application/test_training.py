@@ -480,18 +480,18 @@ def test_trainings_beside_each_other_spend_once_each(world: World) -> None:
         world.register(name=name, epsilon=0.1)
     world.ingest()
     world.close(1)
-    meet = threading.Barrier(3)
+    meet = threading.Barrier(6)
     threads: set[int] = set()
 
     def together(step: str, job_id: str) -> None:
         if step == "spent":
             threads.add(threading.get_ident())
-            meet.wait(30)  # with fewer than three at once this breaks, and the trainings with it
+            meet.wait(30)  # with fewer than six at once this breaks, and the trainings with it
 
     world.steps.reached = together  # type: ignore[method-assign]
     world.service.clock = SystemClock()  # one that moves, since states leave on its ticks
-    world.service.work_until_idle(at_once=3)
-    assert len(threads) == 3
+    world.service.work_until_idle(at_once=2)
+    assert len(threads) == 6
     assert [len(world.service.versions(f"taxi.{name}")) for name in names] == [1] * 6
     assert world.train_block(0) == (0, 6 * 10**8)
     assert world.service.verify_ledger(STREAM).faults == ()

@@ -1,0 +1,78 @@
+"""Small trainings share a slot of a worker, since they mostly wait for their tick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.domain.jobs import SMALL_AT_ONCE, JobKind
+from tests.ptkstore.application.world import World
+
+MANY = SMALL_AT_ONCE + 3
+
+
+def allocated(world: World, n: int = MANY) -> None:
+    """A window whose trainings wait."""
+    for number in range(n):
+        world.register(name=f"p{number}", epsilon=0.01)
+    world.ingest()
+    world.close(1)
+    world.work("prepare", "allocate")
+
+
+def claimed(world: World) -> list[str]:
+    return [str(job.ptk_id) for job in world.service.claim_fairest() if job.kind is JobKind.TRAIN]
+
+
+def alive(world: World, *workers: str) -> None:
+    for worker in workers:
+        world.service.show_life(ProcessRole.WORKER, worker)
+
+
+def test_one_slot_takes_as_many_as_may_run_at_once(world: World) -> None:
+    allocated(world)
+    taken = [claimed(world) for _ in range(3)]
+    assert [len(jobs) for jobs in taken] == [SMALL_AT_ONCE, MANY - SMALL_AT_ONCE, 0]
+    assert len({job for jobs in taken for job in jobs}) == MANY
+
+
+def test_each_slot_leaves_the_others_their_part(world: World) -> None:
+    alive(world, "a", "b", "c")
+    allocated(world, 7)
+    assert [len(claimed(world)) for _ in range(5)] == [3, 2, 1, 1, 0]
+
+
+def test_many_slots_and_few_trainings_share_nothing(world: World) -> None:
+    alive(world, *(f"worker {number}" for number in range(9)))
+    allocated(world, 4)
+    assert [len(claimed(world)) for _ in range(5)] == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(("spare", "beside"), [(0, True), (-1, False)])
+def test_a_training_is_small_up_to_an_eighth_of_the_rows_of_one_that_is_not_split(
+    world: World, spare: int, beside: bool
+) -> None:
+    allocated(world, 3)
+    n_rows = world.job("train/taxi.p0/0").n_rows
+    bound = {"rows_per_partial": (n_rows + spare) * SMALL_AT_ONCE}
+    world.service.__dict__["settings"] = world.service.settings.model_copy(update=bound)
+    assert [len(claimed(world)) for _ in range(3)] == ([3, 0, 0] if beside else [1, 1, 1])
+
+
+def test_what_comes_first_and_is_no_training_runs_alone(world: World) -> None:
+    allocated(world, 2)
+    assert len(world.service.claim_fairest()) == 2
+    world.ingest([1.5])
+    world.close(2)
+    assert [job.kind for job in world.service.claim_fairest()] == [JobKind.PREPARE]
+
+
+def test_the_training_of_a_ptk_that_is_gone_brings_no_other(world: World) -> None:
+    allocated(world, 2)
+    gone = replace(world.job("train/taxi.p0/0"), id="train/aaa.gone/0", ptk_id="aaa.gone", fence=0)
+    with world.service.begin() as uow:
+        uow.jobs.add(gone)
+        uow.commit()
+    assert [len(claimed(world)) for _ in range(3)] in ([1, 2, 0], [2, 1, 0])
