@@ -122,16 +122,27 @@ class Block:
             else:
                 # Finite rows whose squares overflow.
                 huge = None if kept is None or self.boxed else kept & ~np.isfinite(size)
-                factor = size  # in place: what is written anew leaves the cache
-                np.sqrt(size, out=factor)
-                np.maximum(factor, self.norm, out=factor)
-                np.divide(self._reach, factor, out=factor)
-                np.multiply(work if self.boxed else rows, factor[:, np.newaxis], out=out)
+                self._into_ball(work if self.boxed else rows, size, self.norm, out)
                 if huge is not None:
                     out[huge] = self._shrunk(rows[huge])
         if kept is not None:
             out[~kept] = 0.0
         return kept
+
+    def _into_ball(self, rows: Floats, squares: Floats, norm: float, out: Floats) -> None:
+        """Write rows in units into `out`, those longer than `norm` shrunk to it; `squares` are their squared norms.
+
+        Both ways give the same bits: a row's factor is `_reach` over the larger of its norm and `norm`.
+        """
+        size = np.sqrt(squares, out=squares)  # in place: what is written anew leaves the cache
+        long = np.flatnonzero(~(size <= norm))
+        if 4 * len(long) <= len(size):  # a factor for each row costs three times as much as one for all
+            np.multiply(rows, self._reach / norm, out=out)
+            out[long] = rows.take(long, axis=0) * (self._reach / size[long])[:, np.newaxis]
+        else:
+            np.maximum(size, norm, out=size)
+            np.divide(self._reach, size, out=size)
+            np.multiply(rows, size[:, np.newaxis], out=out)
 
     def _box(self, rows: Floats, work: Floats) -> None:
         """Write standardised, clipped rows into `work`: in units when the box is all there is."""
@@ -203,7 +214,7 @@ class RowTable(InputTable):
 
 def upper_triangle(size: int, first: int = 0) -> tuple[Ints, Ints]:
     """Return rows and columns of the entries from diagonal `first` upwards; callers must not change them."""
-    return _kept_triangle(size, first) if size <= _KEPT_SIZE else _triangle(size, first)
+    return _kept_triangle(size, first) if size <= KEPT_SIZE else _triangle(size, first)
 
 
 def _triangle(size: int, first: int) -> tuple[Ints, Ints]:
@@ -211,7 +222,7 @@ def _triangle(size: int, first: int) -> tuple[Ints, Ints]:
     return rows, columns
 
 
-_KEPT_SIZE = 128
+KEPT_SIZE = 128
 """Half a megabyte each; larger ones would fill memory, and cost little of the fit that needs them."""
 
 _kept_triangle = lru_cache(maxsize=16)(_triangle)

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from math import fsum, sqrt
 from typing import Any
 
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.domains import stand_out
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.gram import RADIUS, Block, Floats, RowTable, columns_of, exact_gram, upper_triangle
+from ptklib.gram import KEPT_SIZE, RADIUS, Block, Floats, RowTable, columns_of, exact_gram, upper_triangle
 from ptklib.once import once
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
@@ -236,10 +237,9 @@ class MomentSums(NoisySums):
 
     @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
-        names = pa.array(self._names(), type=pa.string())
-        rows, columns = upper_triangle(len(names))
-        pairs = {"row": names.take(pa.array(rows)), "column": names.take(pa.array(columns))}
-        return {PAIRS: pairs, self._column_table(): {"column": names}}
+        names = tuple(self._names())
+        pairs, columns = _kept_keys(names) if len(names) <= KEPT_SIZE else _keys(names)
+        return {PAIRS: dict(pairs), self._column_table(): dict(columns)}
 
     def _pairs(self, moments: Moments, covariance: Floats) -> dict[str, Floats]:
         """Return the value columns of the table of pairs, in the units of the columns."""
@@ -268,6 +268,16 @@ class MomentSums(NoisySums):
             PAIRS: {"product": max(products)},
             self._column_table(): {COUNT: sqrt(float(variance[COUNT])), "sum": max(sums)},
         }
+
+
+def _keys(names: tuple[str, ...]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """Return the key columns of the table of pairs and of that of columns."""
+    columns = pa.array(names, type=pa.string())
+    first, second = (columns.take(pa.array(places)) for places in upper_triangle(len(names)))
+    return {"row": first, "column": second}, {"column": columns}
+
+
+_kept_keys = lru_cache(maxsize=16)(_keys)
 
 
 def one_blas_thread(size: int) -> AbstractContextManager[object]:

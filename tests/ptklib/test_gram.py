@@ -44,6 +44,21 @@ def test_no_quantised_row_is_longer_than_the_declared_radius(bounds: Any, norm: 
     assert sum(unit * unit for unit in units) <= RADIUS * RADIUS
 
 
+@pytest.mark.parametrize(("bounds", "norm"), [(None, 3.0), ((-2.0, 4.0), 1.5)])
+@pytest.mark.parametrize("n_long", [0, 1, 9, 10, 11, 40])
+def test_how_a_row_is_clipped_depends_on_that_row_alone(bounds: Any, norm: float, n_long: int) -> None:
+    random = np.random.default_rng(n_long)
+    block, rows = block_of(names(7), bounds, norm), random.normal(1.0, 0.1, (40, 7))
+    rows[:n_long] *= random.uniform(2, 1e3, (n_long, 1))  # the more of them, the more take another way
+    rows[-1, 2] = np.nan if n_long == 9 else rows[-1, 2]
+    exact = [np.empty((1, 7)) for _ in rows]
+    for row, out in zip(rows, exact, strict=True):
+        block.scale(row[np.newaxis], np.empty((1, 7)), np.empty(1), out)
+    together = np.empty_like(rows)
+    block.scale(rows, np.empty_like(rows), np.empty(40), together)
+    assert np.array_equal(together, np.concatenate(exact))
+
+
 @pytest.mark.parametrize(("bounds", "norm"), CLIPPINGS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 511, 2000])
 def test_rounding_never_makes_a_full_row_longer_than_the_radius(bounds: Any, norm: Any, size: int) -> None:
