@@ -10,7 +10,9 @@ import pytest
 from tests.noise_reruns import reruns
 
 pytest_plugins = [
+    "tests.garbage",
     "tests.hypothesis_profiles",
+    "tests.in_memory",
     "tests.lacking",
     "tests.measurements",
     "tests.repeatable",

@@ -18,8 +18,8 @@ class OnSqlite:
 
 class OnPostgresql:
     @pytest.fixture
-    def url(self, fresh_postgres_url: str) -> str:
-        return fresh_postgres_url
+    def url(self, catalog_url: str) -> str:
+        return catalog_url
 
 
 def until_somebody_waits(engine: Engine) -> None:

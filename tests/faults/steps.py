@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import ptkstore.application
@@ -49,10 +50,15 @@ def kind_of(job_id: str) -> str:
 
 def all_points(kinds: Sequence[str] = KINDS) -> tuple[Point, ...]:
     """Every call of `steps.reached` in these kinds of jobs; a computed step, or one in an unknown module, raises."""
-    points = set()
+    return tuple(sorted(point for point in _points_of_all_kinds() if point.kind in kinds))
+
+
+@cache
+def _points_of_all_kinds() -> frozenset[Point]:
+    points: set[Point] = set()
     for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reached"):
                 step = ast.literal_eval(node.args[0])
                 points |= {Point(kind, step) for kind in KINDS_OF_MODULE[path.stem]}
-    return tuple(sorted(point for point in points if point.kind in kinds))
+    return frozenset(points)

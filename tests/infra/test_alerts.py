@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import promql_parser
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,6 +21,15 @@ RULES: list[dict[str, Any]] = [
     for group in yaml.safe_load((INFRA / "prometheus" / "alerts.yaml").read_text())["groups"]
     for rule in group["rules"]
 ]
+
+
+@pytest.fixture(scope="module")
+def parse() -> Callable[[str], object]:
+    """The parser of expressions, whose import takes seconds."""
+    import promql_parser
+
+    made: Callable[[str], object] = promql_parser.parse
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +56,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
-def test_an_alert_is_over_metrics_that_exist(rule: dict[str, Any], told: dict[str, set[str]]) -> None:
-    promql_parser.parse(rule["expr"])
+def test_an_alert_is_over_metrics_that_exist(
+    rule: dict[str, Any], told: dict[str, set[str]], parse: Callable[[str], object]
+) -> None:
+    parse(rule["expr"])
     bare = re.sub(r'"[^"]*"', "", rule["expr"])
     names = set(re.findall(r"\bptk_\w+", bare))
     assert names
@@ -61,9 +72,9 @@ def test_an_alert_is_over_metrics_that_exist(rule: dict[str, Any], told: dict[st
     assert shown <= labels
 
 
-def test_an_expression_that_is_none_is_seen() -> None:
+def test_an_expression_that_is_none_is_seen(parse: Callable[[str], object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the parser has no error of its own
-        promql_parser.parse("sum by (x) (rate(a[5m])")
+        parse("sum by (x) (rate(a[5m])")
 
 
 def test_every_alert_is_explained(repository: Path) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from ptkstore.adapters.processes import RedisServer
+from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.webhooks import WebhookReceiver
 from tests.lacking import without
 from tests.services.ceph import Ceph, missing, running_ceph
@@ -38,6 +40,21 @@ def postgres_url(postgres: Postgres) -> str:
 def fresh_postgres_url(postgres: Postgres) -> Iterator[str]:
     """The URL of an empty database for one test."""
     with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_catalog(postgres: Postgres) -> Iterator[str]:
+    """The name of a database with an empty catalog, which databases of tests are copies of."""
+    with postgres.fresh_database() as url:
+        SqlCatalog(url).close()
+        yield str(make_url(url).database)
+
+
+@pytest.fixture
+def catalog_url(postgres: Postgres, postgres_catalog: str) -> Iterator[str]:
+    """The URL of a database for one test whose catalog is made already."""
+    with postgres.fresh_database(postgres_catalog) as url:
         yield url
 
 

@@ -25,6 +25,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from tests import in_memory
+
 READY_WITHIN_SECONDS = 30.0
 PR_SET_PDEATHSIG = 1
 CLUSTER = ("--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
@@ -57,11 +59,12 @@ class Postgres:
         return psycopg.connect(f"host={self.directory} user=postgres dbname=postgres", autocommit=True)
 
     @contextmanager
-    def fresh_database(self) -> Iterator[str]:
-        """The URL of a new and empty database, dropped afterwards whoever still uses it."""
+    def fresh_database(self, template: str = "template1") -> Iterator[str]:
+        """The URL of a new database, empty or a copy of another; dropped afterwards whoever still uses it."""
         name = f"fresh_{next(self.numbers)}"
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(sql.Identifier, (name, template)))
         with self.connect() as connection:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            connection.execute(made)
         try:
             yield self.url(name)
         finally:
@@ -74,7 +77,7 @@ def running_postgres(*, durable: bool = False) -> Iterator[Postgres]:
     """A new cluster in a directory of its own; it dies with this process, however that ends."""
     user = _unprivileged_user()
     # Not pytest's tmp_path: as root that is closed to the user who runs the server. Short, for the socket.
-    directory = Path(tempfile.mkdtemp(prefix="ptk-pg-", dir="/tmp"))
+    directory = Path(tempfile.mkdtemp(prefix="ptk-pg-", dir="/tmp" if durable else in_memory.open_to_all()))
     if user is not None:
         os.chown(directory, user.pw_uid, user.pw_gid)
     server: subprocess.Popen[bytes] | None = None

@@ -68,9 +68,8 @@ def linked() -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "media_type", "refusal"),
-    [
+def test_anything_else_is_refused(api: Api, subtests: pytest.Subtests) -> None:
+    for content, name, media_type, refusal in [
         (BUNDLE, "0" * 64, "application/x-tar", (400, "invalid-request")),
         (linked(), sha256_of(linked()), "application/x-tar", (400, "invalid-request")),
         (b"", sha256_of(b""), "application/x-tar", (400, "invalid-request")),
@@ -78,13 +77,10 @@ def linked() -> bytes:
         (BUNDLE, NAME, "application/zip", (415, "unknown-format")),
         (BUNDLE, NAME.upper(), "application/x-tar", (422, "invalid-request")),
         (BUNDLE, "..%2f..%2fkeys", "application/x-tar", (404, "unknown-name")),
-    ],
-)
-def test_anything_else_is_refused(
-    api: Api, content: bytes, name: str, media_type: str, refusal: tuple[int, str]
-) -> None:
-    assert problem(put(api.acting(Role.DEVELOPER), content, name, media_type)) == refusal
-    assert not (api.world.service.settings.root / "lake" / "bundles").exists()
+    ]:
+        with subtests.test(str((name, media_type, refusal))):
+            assert problem(put(api.acting(Role.DEVELOPER), content, name, media_type)) == refusal
+            assert not (api.world.service.settings.root / "lake" / "bundles").exists()
 
 
 def registration(name: str = "trips") -> dict[str, object]:

@@ -80,13 +80,11 @@ def test_a_long_list_comes_in_pages(api: Api, client: httpx.Client) -> None:
     assert rest == [item("taxi.speed", 2), item("taxi.speed", 3), item("taxi.speed", 4, newest=True)]
 
 
-@pytest.mark.parametrize(
-    "place", ["", "taxi.speed", "taxi.speed/", "taxi.speed/-1", "taxi.speed/" + "1" * 19]
-)
-def test_a_cursor_that_was_not_given_is_refused(client: httpx.Client, place: str) -> None:
-    cursor = base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-    status, code = problem(client.get(PATH.format(0), params={"cursor": cursor}))
-    assert (status, code) in ((400, "invalid-request"), (422, "invalid-request"))
+def test_a_cursor_that_was_not_given_is_refused(client: httpx.Client) -> None:
+    for place in ("", "taxi.speed", "taxi.speed/", "taxi.speed/-1", "taxi.speed/" + "1" * 19):
+        cursor = base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+        status, code = problem(client.get(PATH.format(0), params={"cursor": cursor}))
+        assert (status, code) in ((400, "invalid-request"), (422, "invalid-request")), place
 
 
 @pytest.mark.long

@@ -38,9 +38,11 @@ def split(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def on_postgres(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[World, FaultyWire]]:
+def on_postgres(
+    tmp_path: Path, postgres: Postgres, postgres_catalog: str
+) -> Iterator[tuple[World, FaultyWire]]:
     with (
-        postgres.fresh_database() as url,
+        postgres.fresh_database(postgres_catalog) as url,
         wire.between_us_and(f"{postgres.directory}/.s.PGSQL.5432") as faulty,
     ):
         name = make_url(url).database

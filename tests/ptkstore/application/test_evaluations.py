@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -229,9 +228,8 @@ def test_a_ptk_of_some_groups_is_evaluated_on_them_alone(tmp_path: Path):
 # registration
 
 
-@pytest.mark.parametrize(
-    "evaluate",
-    [
+def test_an_evaluation_that_cannot_be_paid_for_is_refused(world: World, subtests: pytest.Subtests):
+    for evaluate in [
         0.1,
         {},
         {"epsilon": 0},
@@ -243,11 +241,9 @@ def test_a_ptk_of_some_groups_is_evaluated_on_them_alone(tmp_path: Path):
         {"epsilon": 0.1, "delta": 1e-6},
         {"eps": 0.1},
         [0.1],
-    ],
-)
-def test_an_evaluation_that_cannot_be_paid_for_is_refused(world: World, evaluate: Any):
-    with pytest.raises(InvalidRequest, match="evaluate"):
-        world.register(config={"evaluate": evaluate})
+    ]:
+        with subtests.test(str(evaluate)), pytest.raises(InvalidRequest, match="evaluate"):
+            world.register(config={"evaluate": evaluate})
 
 
 def test_a_family_without_a_loss_of_rows_is_told_so(world: World):

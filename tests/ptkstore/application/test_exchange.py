@@ -27,7 +27,7 @@ def either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     """A service with a stream on either kind of catalog."""
     more = {}
     if request.param == "postgresql":
-        more = {"database_url": request.getfixturevalue("fresh_postgres_url")}
+        more = {"database_url": request.getfixturevalue("catalog_url")}
     made = World(tmp_path / "home", **more)
     made.stream()
     yield made

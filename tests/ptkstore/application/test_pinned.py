@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -89,9 +88,8 @@ def test_a_full_partition_takes_nobody_who_is_pinned_to_it_though_another_has_ro
         split.service.update_ptk("taxi.third", config={"pinned": {"partition": 1}})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
+def test_a_wrong_pin_is_told(split: World, subtests: pytest.Subtests) -> None:
+    for wrong, says in [
         (1, "a partition, rows, or both"),
         ({}, "a partition, rows, or both"),
         ({"part": 1}, "a partition, rows, or both"),
@@ -101,13 +99,11 @@ def test_a_full_partition_takes_nobody_who_is_pinned_to_it_though_another_has_ro
         ({"rows": 0}, "between 1 and 40"),
         ({"rows": 41}, "between 1 and 40"),
         ({"rows": 1.5}, "whole number"),
-    ],
-    ids=str,
-)
-def test_a_wrong_pin_is_told(split: World, wrong: Any, says: str) -> None:
-    with pytest.raises(InvalidRequest, match=says):
-        split.register("m", config={"pinned": wrong})
-    assert split.service.ptks() == ()
+    ]:
+        with subtests.test(str((wrong, says))):
+            with pytest.raises(InvalidRequest, match=says):
+                split.register("m", config={"pinned": wrong})
+            assert split.service.ptks() == ()
 
 
 def test_rows_are_recommended_beside_a_pinned_ptk(split: World) -> None:

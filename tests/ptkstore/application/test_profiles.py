@@ -396,9 +396,10 @@ def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alo
     assert view(world, "taxi.declared") == ProfileView("declared", ((0.1, 1_920),))
 
 
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
+def test_the_settings_of_a_profile_are_checked_at_registration(
+    world: World, subtests: pytest.Subtests
+) -> None:
+    for config, says in [
         ({"profile": {}}, "name it with epsilons"),
         (asked(colour="red"), "it may have"),
         ({"epsilons": [0.5, 1.0], "profile": 3}, "mapping of settings"),
@@ -412,14 +413,11 @@ def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alo
         (asked(evaluation="mine"), "evaluation must be"),
         (asked(loss_bounds=[0, 1, 2]), "cannot be profiled"),
         (asked(drift=1e-4), "could never tell"),
-    ],
-)
-def test_the_settings_of_a_profile_are_checked_at_registration(
-    world: World, config: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(InvalidRequest, match=says):
-        register(world, config=config)
-    assert world.service.ptks() == ()
+    ]:
+        with subtests.test(str((config, says))):
+            with pytest.raises(InvalidRequest, match=says):
+                register(world, config=config)
+            assert world.service.ptks() == ()
 
 
 def test_a_setting_of_a_profile_that_says_nothing_is_the_default(world: World) -> None:

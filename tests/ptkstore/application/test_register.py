@@ -27,15 +27,12 @@ def params(**changes: Any) -> Mapping[str, Any]:
     return {"family": spec["family"], "params": {**spec["params"], **changes}}
 
 
-@pytest.mark.parametrize(
-    "epsilon",
-    [math.nan, math.inf, -0.1, 0, 9e-7, 10.1, 5e-324, True, "0.1", None, [0.1]],
-    ids=repr,
-)
-def test_an_epsilon_out_of_range_or_no_number_is_refused(world: World, epsilon: object) -> None:
-    with pytest.raises(InvalidRequest, match="epsilon"):
-        world.register(epsilon=epsilon)
-    assert world.service.ptks() == ()
+def test_an_epsilon_out_of_range_or_no_number_is_refused(world: World, subtests: pytest.Subtests) -> None:
+    for epsilon in [math.nan, math.inf, -0.1, 0, 9e-7, 10.1, 5e-324, True, "0.1", None, [0.1]]:
+        with subtests.test(repr(epsilon)):
+            with pytest.raises(InvalidRequest, match="epsilon"):
+                world.register(epsilon=epsilon)
+            assert world.service.ptks() == ()
 
 
 @pytest.mark.parametrize(
@@ -62,9 +59,10 @@ def test_a_column_whose_type_no_value_of_the_declaration_has_is_refused(
     assert world.service.ptks() == ()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
+def test_a_wrong_registration_is_refused_with_what_would_be_right(
+    world: World, subtests: pytest.Subtests
+) -> None:
+    for wrong, says in [
         ({"name": "Speed"}, "PTK name"),
         ({"name": "a__b"}, "PTK name"),
         ({"stream": "bikes"}, "no stream 'bikes'"),
@@ -83,17 +81,13 @@ def test_a_column_whose_type_no_value_of_the_declaration_has_is_refused(
         ({"estimator": params(domains={"minute": [1]}, keys=["minute"])}, "'minute'.*has at, hour"),
         ({"estimator": params(delta=-1)}, "delta"),
         ({"estimator": params(delta=0.5)}, "delta"),
-    ],
-    ids=str,
-)
-def test_a_wrong_registration_is_refused_with_what_would_be_right(
-    world: World, wrong: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(InvalidRequest, match=says):
-        world.register(**wrong)
-    assert world.service.ptks() == ()
-    with world.service.begin() as uow:
-        assert uow.jobs.find() == ()
+    ]:
+        with subtests.test(str((wrong, says))):
+            with pytest.raises(InvalidRequest, match=says):
+                world.register(**wrong)
+            assert world.service.ptks() == ()
+            with world.service.begin() as uow:
+                assert uow.jobs.find() == ()
 
 
 @pytest.mark.parametrize("odd", ["\0", "\x1b", "\x7f", "\x9b", "\ud800"], ids=ascii)

@@ -151,9 +151,8 @@ def test_numbers_and_booleans_need_no_declared_values(accepting: World) -> None:
     register(accepting, tables={"hours": form})
 
 
-@pytest.mark.parametrize(
-    ("column", "kind", "domain", "reason"),
-    [
+def test_declared_values_that_cannot_be_used_are_refused(accepting: World, subtests: pytest.Subtests) -> None:
+    for column, kind, domain, reason in [
         ("hour", "int64", ["a"], "holds string, the column has type int64"),
         ("hour", "int64", [], "at least one value"),
         ("hour", "int64", [1, 1], "repeats a value"),
@@ -168,18 +167,15 @@ def test_numbers_and_booleans_need_no_declared_values(accepting: World) -> None:
         ("trips", "int64", ["a"], "holds string"),
         ("zone", "int64", ["a"], "'zone', which it has not"),
         ("share", "int64", [0.5], "numbers, which are not declared"),
-    ],
-)
-def test_declared_values_that_cannot_be_used_are_refused(
-    accepting: World, column: str, kind: str, domain: object, reason: str
-) -> None:
-    columns = [["hour", kind], ["trips", "int64"], ["share", "float64"]]
-    tables = {"hours": {"keys": ["hour"], "columns": columns, "domains": {column: domain}}}
-    bundle = bundle_with(GOOD)
-    accepting.service.put_bundle(bundle, team="taxi")
-    estimator = {**described(bundle), "params": {**described(bundle)["params"], "tables": tables}}
-    with pytest.raises(InvalidRequest, match=reason):
-        accepting.register("trips", stream="open", estimator=estimator)
+    ]:
+        with subtests.test(str((column, kind, reason))):
+            columns = [["hour", kind], ["trips", "int64"], ["share", "float64"]]
+            tables = {"hours": {"keys": ["hour"], "columns": columns, "domains": {column: domain}}}
+            bundle = bundle_with(GOOD)
+            accepting.service.put_bundle(bundle, team="taxi")
+            estimator = {**described(bundle), "params": {**described(bundle)["params"], "tables": tables}}
+            with pytest.raises(InvalidRequest, match=reason):
+                accepting.register("trips", stream="open", estimator=estimator)
 
 
 @pytest.mark.long

@@ -148,9 +148,8 @@ def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str)
     assert stream.json("ingest", "taxi", str(file))["accepted"] == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
+def test_a_refusal_is_one_line_with_a_code(stream: Line, subtests: pytest.Subtests) -> None:
+    for words, code, says in [
         (["stream", "show", "bikes"], 2, "unknown-name: there is no stream 'bikes'"),
         (["stream", "show", "[/nothing]"], 2, "unknown-name: there is no stream '[/nothing]'"),
         (["stream", "show", "[bold]x"], 2, "unknown-name: there is no stream '[bold]x'"),
@@ -172,12 +171,10 @@ def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str)
         (["ingest", "taxi", "a.csv", "b.csv", "--batch", "b"], 2, "give one file"),
         (["plan", "/nowhere"], 2, "team.toml"),
         ([*CREATE, "--epsilon", "2"], 1, "both fixed at creation: epsilon is 1, not 2"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_refusal_is_one_line_with_a_code(stream: Line, words: Sequence[str], code: int, says: str) -> None:
-    line = stream.refused(*words, code=code)
-    assert says in line
+    ]:
+        with subtests.test(str((words, code, says))):
+            line = stream.refused(*words, code=code)
+            assert says in line
 
 
 @pytest.mark.parametrize(
@@ -204,9 +201,10 @@ def test_wrong_use_is_exit_code_2(ptk: Line, words: Sequence[str]) -> None:
     assert "Usage" in ptk.run(*words, code=2).output
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
+def test_a_file_that_cannot_be_used_is_refused_without_its_content(
+    stream: Line, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for name, content in [
         ("a.csv", b""),
         ("a.csv", b'at,hour\n"open,1\n'),
         ("a.csv", b"\x8b\x00\xff271828,1\n"),
@@ -218,17 +216,13 @@ def test_wrong_use_is_exit_code_2(ptk: Line, words: Sequence[str]) -> None:
         ("a.ndjson", b'{"at": 271828}\n{"at": "x"}\n'),
         ("a.jsonl", b"[271828]\n"),
         ("a.xlsx", b"271828"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value[:6].hex(),
-)
-def test_a_file_that_cannot_be_used_is_refused_without_its_content(
-    stream: Line, tmp_path: Path, name: str, content: bytes
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    line = stream.refused("ingest", "taxi", str(tmp_path / name), code=2)
-    assert "271828" not in line
-    assert "Ann" not in line
-    assert not list(stream.home.glob("raw/**/*.parquet"))
+    ]:
+        with subtests.test(str((name, content))):
+            (tmp_path / name).write_bytes(content)
+            line = stream.refused("ingest", "taxi", str(tmp_path / name), code=2)
+            assert "271828" not in line
+            assert "Ann" not in line
+            assert not list(stream.home.glob("raw/**/*.parquet"))
 
 
 def test_a_home_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

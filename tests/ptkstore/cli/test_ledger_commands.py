@@ -167,9 +167,8 @@ def test_a_wrong_journal_is_exported_and_is_exit_code_1(home: Path, tmp_path: Pa
     assert documents(home, "ledger", "check", file, code=1)["adds_up"] is False
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_wrong_use_is_one_line_and_exit_code_2(home: Path, subtests: pytest.Subtests) -> None:
+    for words in [
         ("ledger", "export"),
         ("ledger", "export", "bikes"),
         ("ledger", "export", STREAM, "--from", "later"),
@@ -179,12 +178,10 @@ def test_a_wrong_journal_is_exported_and_is_exit_code_1(home: Path, tmp_path: Pa
         ("ledger", "check", "/"),
         ("ledger", "check", "pyproject.toml", "--public-key", "abc"),
         ("ledger", "check", "pyproject.toml", "--public-key", "/nowhere.pem"),
-    ],
-    ids=" ".join,
-)
-def test_wrong_use_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...]) -> None:
-    assert len(run(home, *words, code=2).stderr.strip().splitlines()) == 1
-    assert documents(home, *words, code=2)["error"]["code"]
+    ]:
+        with subtests.test(str(words)):
+            assert len(run(home, *words, code=2).stderr.strip().splitlines()) == 1
+            assert documents(home, *words, code=2)["error"]["code"]
 
 
 @pytest.mark.skipif(

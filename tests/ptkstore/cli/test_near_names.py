@@ -41,8 +41,9 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS.keys())
-def test_a_name_that_is_mistyped_is_told_with_the_right_one(line: Line, words: tuple[str, ...]) -> None:
-    right = {"taxi.sped": "taxi.speed", "taxy": "taxi", "weathr": "weather"}
-    (wanted,) = [right[word] for word in words if word in right]
-    assert f"did you mean '{wanted}'" in line.run(*words, code=2).stderr
+def test_a_name_that_is_mistyped_is_told_with_the_right_one(line: Line, subtests: pytest.Subtests) -> None:
+    for words in COMMANDS.values():
+        with subtests.test(str(words)):
+            right = {"taxi.sped": "taxi.speed", "taxy": "taxi", "weathr": "weather"}
+            (wanted,) = [right[word] for word in words if word in right]
+            assert f"did you mean '{wanted}'" in line.run(*words, code=2).stderr

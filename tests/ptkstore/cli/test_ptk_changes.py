@@ -56,9 +56,10 @@ def test_what_does_not_fit_is_refused_with_what_would_and_changes_nothing(taxi: 
     assert (notice["subject"], notice["code"]) == ("taxi taxi.speed", "ptk-rejected")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
+def test_a_file_that_says_nothing_right_is_wrong_use(
+    taxi: Line, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for name, text, says in [
         ("c.yaml", "epsilon: 1", "the ending must be .json or .toml"),
         ("c.json", '{"epsilon": 0.1,\n}', "cannot be read as .json, line 2"),
         ("c.toml", "epsilon = ", "cannot be read as .toml"),
@@ -67,18 +68,14 @@ def test_what_does_not_fit_is_refused_with_what_would_and_changes_nothing(taxi: 
         ("c.json", '{"epsilonn": 0.1}', "epsilonn"),
         ("c.json", '{"epsilon": "much"}', "epsilon"),
         ("c.json", '{"where": {"city": "rome"}}', "this stream has no blocks by an attribute"),
-    ],
-)
-def test_a_file_that_says_nothing_right_is_wrong_use(
-    taxi: Line, tmp_path: Path, name: str, text: str, says: str
-) -> None:
-    assert says in taxi.run("set-config", "taxi.speed", written(tmp_path, name, text), code=2).stderr
-    assert params(taxi) == {"epsilon": 0.4, "target": 0.1}
+    ]:
+        with subtests.test(str((name, text, says))):
+            assert says in taxi.run("set-config", "taxi.speed", written(tmp_path, name, text), code=2).stderr
+            assert params(taxi) == {"epsilon": 0.4, "target": 0.1}
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
+def test_wrong_words_are_refused_in_one_line(taxi: Line, subtests: pytest.Subtests) -> None:
+    for words, says in [
         (["set-config", "taxi.speed", "nowhere.json"], "nowhere.json"),
         (["set-target", "taxi.other", "0.1"], "there is no PTK 'taxi.other'"),
         (["set-target", "speed", "0.1"], "must be <team>.<name>"),
@@ -88,10 +85,9 @@ def test_a_file_that_says_nothing_right_is_wrong_use(
         (["set-target", "taxi.speed", "-1e-3"], "the target must be a positive, finite number"),
         (["set-target", "taxi.speed", "1e999"], "the target must be a positive, finite number"),
         (["set-target", "taxi.speed", "0.1", "--jsno"], "Usage"),
-    ],
-)
-def test_wrong_words_are_refused_in_one_line(taxi: Line, words: list[str], says: str) -> None:
-    assert says in taxi.run(*words, code=2).stderr
+    ]:
+        with subtests.test(str((words, says))):
+            assert says in taxi.run(*words, code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,12 @@ def test_a_stream_has_no_secret_to_show(ptk: Line) -> None:
     assert "secret" not in output
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_is_unknown_is_named(ptk: Line, subtests: pytest.Subtests) -> None:
+    for words in [
         ("deliveries", NOBODY),
         ("redeliver", NOBODY),
         ("enable", NOBODY),
         ("rotate-secret", NOBODY),
-    ],
-)
-def test_what_is_unknown_is_named(ptk: Line, words: tuple[str, ...]) -> None:
-    assert NOBODY in ptk.refused(*words, code=2)
+    ]:
+        with subtests.test(str(words)):
+            assert NOBODY in ptk.refused(*words, code=2)

@@ -49,9 +49,8 @@ def test_materialize_has_the_newest_version_written_online_again(ptk: Line) -> N
     assert f"ptk materialize {PTK}" in ptk.refused("rollback", PTK, "--to", "2", code=2)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
+def test_what_is_unknown_or_malformed_is_named(ptk: Line, subtests: pytest.Subtests) -> None:
+    for words, code, message in [
         (("diff", PTK, "one", "2"), 2, "no version"),
         (("diff", PTK, "1", "9"), 2, "v9"),
         (("diff", "taxi", "1", "2"), 2, "PTK id"),
@@ -59,9 +58,6 @@ def test_materialize_has_the_newest_version_written_online_again(ptk: Line) -> N
         (("rollback", PTK, "--to", "-1"), 2, "no version"),
         (("materialize", "taxi.nobody"), 2, "taxi.nobody"),
         (("rollback", "taxi.nobody", "--to", "1"), 2, "taxi.nobody"),
-    ],
-)
-def test_what_is_unknown_or_malformed_is_named(
-    ptk: Line, words: tuple[str, ...], code: int, message: str
-) -> None:
-    assert message in ptk.refused(*words, code=code)
+    ]:
+        with subtests.test(str((words, code, message))):
+            assert message in ptk.refused(*words, code=code)

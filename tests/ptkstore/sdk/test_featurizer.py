@@ -184,9 +184,8 @@ def test_a_pinned_version_stays_and_the_newest_is_taken_on_request(world: World,
     assert Featurizer(store, [f"{PTK}@2"]).fit().ptks_[0].version == 2
 
 
-@pytest.mark.parametrize(
-    ("ptks", "error"),
-    [
+def test_what_cannot_be_loaded_is_refused(store: Store, subtests: pytest.Subtests) -> None:
+    for ptks, error in [
         ([], InvalidRequest),
         (PTK, InvalidRequest),
         (["taxi"], InvalidRequest),
@@ -194,11 +193,9 @@ def test_a_pinned_version_stays_and_the_newest_is_taken_on_request(world: World,
         ([f"{PTK}@"], InvalidRequest),
         ([f"{PTK}@v9"], UnknownName),
         (["taxi.other"], UnknownName),
-    ],
-)
-def test_what_cannot_be_loaded_is_refused(store: Store, ptks: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        Featurizer(store, ptks).fit()
+    ]:
+        with subtests.test(str((ptks, error))), pytest.raises(error):
+            Featurizer(store, ptks).fit()
 
 
 def test_other_ways_to_refresh_and_no_store_are_refused(store: Store) -> None:

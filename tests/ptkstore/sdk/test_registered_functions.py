@@ -289,24 +289,21 @@ def test_code_that_is_no_python_is_named(folder: Path) -> None:
         source_of_imported([import_module("own").train_dp])
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
+def test_facts_that_are_wrong_are_refused_in_words(
+    store: Store, world: World, folder: Path, subtests: pytest.Subtests
+) -> None:
+    for change, told in [
         ({"columns": None, "tables": None}, "columns and tables must be said of it: columns="),
         ({"colums": ["hour"]}, "nothing is known of 'colums'; of a function are said: columns, tables"),
         ({"tables": {"hours": {"keys": ["hour"]}}}, "a table needs keys and columns, 'columns' is missing"),
         ({"epsilon": -1.0}, "epsilon"),
-    ],
-    ids=["missing", "misspelt", "table", "epsilon"],
-)
-def test_facts_that_are_wrong_are_refused_in_words(
-    store: Store, world: World, folder: Path, change: dict[str, Any], told: str
-) -> None:
-    write(folder, {"own.py": GOOD})
-    facts = {name: value for name, value in {**FACTS, **change}.items() if value is not None}
-    with pytest.raises(InvalidRequest, match=told):
-        store.register_ptk(import_module("own").train_dp, **PLACE, **facts)
-    assert world.service.ptks() == ()
+    ]:
+        with subtests.test(str((change, told))):
+            write(folder, {"own.py": GOOD})
+            facts = {name: value for name, value in {**FACTS, **change}.items() if value is not None}
+            with pytest.raises(InvalidRequest, match=told):
+                store.register_ptk(import_module("own").train_dp, **PLACE, **facts)
+            assert world.service.ptks() == ()
 
 
 def test_what_an_estimator_says_itself_is_not_said_twice(store: Store, folder: Path) -> None:

@@ -464,9 +464,12 @@ def test_features_are_looked_up(store: Store, world: World) -> None:
     assert store.look_up(tuple(features), rows) == [dict.fromkeys(features)] * 2
 
 
-@pytest.mark.parametrize(
-    ("features", "entities", "says"),
-    [
+def test_a_lookup_that_is_asked_for_in_another_form_is_refused_with_the_right_one(
+    store: Store, world: World, subtests: pytest.Subtests
+) -> None:
+    world.stream()
+    world.register()
+    for features, entities, says in [
         (["taxi__speed:count"], {"hour": 271828}, "[{'hour': 8}]; put this one mapping into a list"),
         (["taxi__speed:count"], [271828], "[{'hour': 8}], not of int"),
         (["taxi__speed:count"], [{"hour": 8}, ("hour", 271828)], "[{'hour': 8}], not of tuple"),
@@ -477,17 +480,12 @@ def test_features_are_looked_up(store: Store, world: World) -> None:
         ([8], [{"hour": 8}], "['taxi__speed:speed_mean'], not of int"),
         ({"taxi__speed:count": 8}, [{"hour": 8}], "['taxi__speed:speed_mean'], no dict"),
         (None, [{"hour": 8}], "['taxi__speed:speed_mean'], no NoneType"),
-    ],
-)
-def test_a_lookup_that_is_asked_for_in_another_form_is_refused_with_the_right_one(
-    store: Store, world: World, features: Any, entities: Any, says: str
-) -> None:
-    world.stream()
-    world.register()
-    with pytest.raises(e.InvalidRequest) as error:
-        store.look_up(features, entities)
-    assert says in str(error.value)
-    assert "271828" not in str(error.value)
+    ]:
+        with subtests.test(str((features, entities, says))):
+            with pytest.raises(e.InvalidRequest) as error:
+                store.look_up(features, entities)
+            assert says in str(error.value)
+            assert "271828" not in str(error.value)
 
 
 def test_the_ledger_is_read_verified_and_exported(store: Store, world: World) -> None:

@@ -333,15 +333,18 @@ def test_a_published_ptk_is_had_by_version_and_newest_first(store: Store, publis
     assert store.ptk("taxi.speed", 1).newest_contributing_window["end"] == (ORIGIN + DAY).isoformat()
 
 
-@pytest.mark.parametrize(
-    ("ptk_id", "version"),
-    [("taxi.speed", 3), ("taxi.speed", 0), ("taxi.speed", -1), ("taxi.other", None), ("../lake.x", None)],
-)
 def test_a_version_that_was_not_published_is_unknown(
-    store: Store, published: World, ptk_id: str, version: int | None
+    store: Store, published: World, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(InvalidRequest):
-        store.ptk(ptk_id, version)
+    for ptk_id, version in [
+        ("taxi.speed", 3),
+        ("taxi.speed", 0),
+        ("taxi.speed", -1),
+        ("taxi.other", None),
+        ("../lake.x", None),
+    ]:
+        with subtests.test(str((ptk_id, version))), pytest.raises(InvalidRequest):
+            store.ptk(ptk_id, version)
 
 
 def test_tables_are_featurized_and_keys_outside_the_domain_get_defaults(

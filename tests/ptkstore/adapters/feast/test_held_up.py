@@ -15,12 +15,10 @@ from typer.testing import CliRunner
 from ptkstore.adapters.feast import (
     FeastFeatureStore,
     SqliteOnline,
-    backends,
     registry_grants,
     registry_left_open,
     write_repo,
 )
-from ptkstore.adapters.feast.backends import RegistryDatabase
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
@@ -28,7 +26,7 @@ from ptkstore.cli.main import app
 from ptkstore.errors import Unavailable
 from tests.waiting import until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("make")]  # which loads Feast
 
 ROLE = "held_up_reader"
 VIEW = "taxi__speed_by_hour"
@@ -262,7 +260,7 @@ def test_a_publication_that_sessions_of_the_role_hold_up_gives_up_and_is_done_la
     store = FeastFeatureStore(repo)
     make.publish(store, make.state(1))
     store.close()
-    monkeypatch.setattr(backends, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("ptkstore.adapters.feast.backends.PATIENCE_SECONDS", 1)
     with blocked(owner, as_reader, table), pytest.raises(Unavailable, match="registry"):
         make.publish(store, make.state(2))
     monkeypatch.undo()
@@ -297,7 +295,9 @@ def test_the_patience_that_the_services_role_was_given_holds(owner, fresh_postgr
 def registry(fresh_postgres_url, tmp_path):
     """Opens the database of one registry, as a process would."""
     url = fresh_postgres_url
-    return lambda: RegistryDatabase(url, backends.with_limited_waits(url, {}), tmp_path)
+    from ptkstore.adapters.feast import backends
+
+    return lambda: backends.RegistryDatabase(url, backends.with_limited_waits(url, {}), tmp_path)
 
 
 def test_of_many_who_take_the_first_write_lock_one_has_it(registry):
@@ -326,7 +326,7 @@ def test_the_write_lock_outlives_the_servers_limits_for_transactions(registry, o
         pass
     for name, limit in (("idle_in_transaction_session_timeout", "1s"), ("transaction_timeout", "3s")):
         owner.execute(sql.SQL(f"ALTER DATABASE {{}} SET {name} = '{limit}'").format(database))
-    monkeypatch.setattr(backends, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("ptkstore.adapters.feast.backends.PATIENCE_SECONDS", 1)
     with registry().exclusive():
         threading.Event().wait(4)
         with pytest.raises(Unavailable, match="holds the write lock"), registry().exclusive():
