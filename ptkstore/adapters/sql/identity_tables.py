@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     Column,
     ForeignKeyConstraint,
@@ -12,9 +11,9 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    event,
 )
 
+from ptkstore.adapters.sql.append_only import append_only
 from ptkstore.adapters.sql.tables import Instant, metadata
 
 teams = Table(
@@ -73,32 +72,4 @@ answers = Table(
     Index("answer_age", "at"),
 )
 
-for _operation in ("UPDATE", "DELETE"):  # the trail only grows, whoever writes SQL
-    event.listen(
-        audit,
-        "after_create",
-        DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER audit_no_{_operation.lower()} BEFORE {_operation} ON audit "
-            "BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END"
-        ).execute_if(dialect="sqlite"),
-    )
-event.listen(
-    audit,
-    "after_create",
-    # INSERT OR REPLACE deletes what is in its way and tells no DELETE trigger
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE TRIGGER audit_no_replace BEFORE INSERT ON audit "
-        "WHEN EXISTS (SELECT 1 FROM audit WHERE number = NEW.number) "
-        "BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END"
-    ).execute_if(dialect="sqlite"),
-)
-event.listen(
-    audit,
-    "after_create",
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE FUNCTION audit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'the audit trail is append-only'; END $$; "
-        "CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit "
-        "FOR EACH STATEMENT EXECUTE FUNCTION audit_append_only()"
-    ).execute_if(dialect="postgresql"),
-)
+append_only(audit, "the audit trail", takes_the_place="number = NEW.number")

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
+from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.adapters.sql.shares import SqlShares
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.windows import WindowId, WindowState
@@ -44,15 +44,9 @@ class SqlJobs:
         new = [job for job in jobs if job.id not in known]
         if not new:
             return
-        nested = self._connection.begin_nested()
-        try:
-            self._connection.execute(insert(t.jobs), list(map(_values, new)))
-        except IntegrityError:  # somebody else added one meanwhile
-            nested.rollback()
-            for job in new if len(new) > 1 else ():
+        if not try_insert(self._connection, insert(t.jobs), list(map(_values, new))) and len(new) > 1:
+            for job in new:
                 self.add(job)
-        else:
-            nested.commit()
 
     def get(self, job_id: str) -> Job:
         """`UnknownName` if there is none."""
@@ -221,14 +215,9 @@ class SqlJobs:
         more = update(t.removed_jobs).where(*this).values(count=t.removed_jobs.c["count"] + n)
         if self._connection.execute(more).rowcount:
             return
-        nested = self._connection.begin_nested()
-        try:
-            self._connection.execute(insert(t.removed_jobs).values(kind=kind, outcome=outcome, count=n))
-        except IntegrityError:  # somebody else began it meanwhile
-            nested.rollback()
+        first = insert(t.removed_jobs).values(kind=kind, outcome=outcome, count=n)
+        if not try_insert(self._connection, first):
             self._connection.execute(more)
-        else:
-            nested.commit()
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False

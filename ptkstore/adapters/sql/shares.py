@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, true, update
-from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
+from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_own_code
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
@@ -57,15 +57,8 @@ class SqlShares:
         """Put a share behind all others."""
         newest = select(func.coalesce(func.max(t.turns.c.number), 0) + 1).scalar_subquery()
         moved = update(t.turns).where(t.turns.c.share == share).values(number=newest)
-        if self._connection.execute(moved).rowcount:
-            return
-        nested = self._connection.begin_nested()
-        try:
-            self._connection.execute(insert(t.turns).values(share=share, number=newest))
-        except IntegrityError:  # somebody else began it meanwhile
-            nested.rollback()
-        else:
-            nested.commit()
+        if not self._connection.execute(moved).rowcount:
+            try_insert(self._connection, insert(t.turns).values(share=share, number=newest))
 
     def _room(self, now: datetime, slots: int) -> bool:
         return int(self._connection.execute(_COUNT_OWN_CODE, at(now)).scalar_one()) < slots_for_own_code(

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     CheckConstraint,
     Column,
@@ -24,6 +23,8 @@ from sqlalchemy import (
     event,
     text,
 )
+
+from ptkstore.adapters.sql.append_only import append_only
 
 SCHEMA_VERSION = 6  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
@@ -296,61 +297,10 @@ notices = Table(
     Column("code", String, nullable=False),
 )
 
-for _operation in ("UPDATE", "DELETE"):  # the journal only grows, whoever writes SQL
-    event.listen(
-        journal,
-        "after_create",
-        DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER journal_no_{_operation.lower()} BEFORE {_operation} ON journal "
-            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
-        ).execute_if(dialect="sqlite"),
-    )
-event.listen(
+append_only(
     journal,
-    "after_create",
-    # INSERT OR REPLACE deletes what is in its way and tells no DELETE trigger
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE TRIGGER journal_no_replace BEFORE INSERT ON journal WHEN EXISTS (SELECT 1 FROM journal WHERE "
-        "(stream = NEW.stream AND sequence = NEW.sequence) OR "
-        "(key = NEW.key AND (kind = NEW.kind OR (kind <> 'reserve' AND NEW.kind <> 'reserve')))) "
-        "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
-    ).execute_if(dialect="sqlite"),
+    "the journal",
+    takes_the_place="(stream = NEW.stream AND sequence = NEW.sequence) OR "
+    "(key = NEW.key AND (kind = NEW.kind OR (kind <> 'reserve' AND NEW.kind <> 'reserve')))",
 )
-event.listen(
-    journal,
-    "after_create",
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE FUNCTION journal_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$; "
-        "CREATE TRIGGER journal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON journal "
-        "FOR EACH STATEMENT EXECUTE FUNCTION journal_append_only()"
-    ).execute_if(dialect="postgresql"),
-)
-for _operation in ("UPDATE", "DELETE"):
-    event.listen(
-        policies,
-        "after_create",
-        DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER policy_no_{_operation.lower()} BEFORE {_operation} ON policy "
-            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
-        ).execute_if(dialect="sqlite"),
-    )
-event.listen(
-    policies,
-    "after_create",
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE TRIGGER policy_no_replace BEFORE INSERT ON policy WHEN EXISTS (SELECT 1 FROM policy WHERE "
-        "stream = NEW.stream AND sequence = NEW.sequence) "
-        "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
-    ).execute_if(dialect="sqlite"),
-)
-event.listen(
-    policies,
-    "after_create",
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE FUNCTION policy_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$; "
-        "CREATE TRIGGER policy_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON policy "
-        "FOR EACH STATEMENT EXECUTE FUNCTION policy_append_only()"
-    ).execute_if(dialect="postgresql"),
-)
+append_only(policies, "the journal", takes_the_place="stream = NEW.stream AND sequence = NEW.sequence")
