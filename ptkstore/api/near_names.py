@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ptkstore.domain.identity import Principal
-from ptkstore.domain.near_names import Names, features_of, views_of
+from ptkstore.domain.near_names import Names, names_of
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
-
-_NEWEST = 20
 
 
 def names_for(principal: Principal, service: Service, identity: Identity) -> Mapping[str, Names]:
@@ -20,20 +18,7 @@ def names_for(principal: Principal, service: Service, identity: Identity) -> Map
         seen = identity.visible_streams(principal)
         return [spec for spec in service.ptks() if spec.stream in seen]
 
-    def versions(name: str) -> Iterable[str]:
-        ptk_id = name.partition(" ")[0]
-        if ptk_id not in (known := [spec.ptk_id for spec in specs()]):
-            return known
-        return [f"{ptk_id} v{one.number}" for one in service.versions(ptk_id)[-_NEWEST:]]
-
-    names: dict[str, Names] = {
-        "stream": lambda _: sorted(identity.visible_streams(principal)),
-        "PTK": lambda _: [spec.ptk_id for spec in specs()],
-        "version": versions,
-        "published version": versions,
-        "feature view": lambda _: ["ptk_state", *views_of(specs())],
-        "feature": lambda _: features_of(specs()),
-    }
+    names = names_of(lambda: sorted(identity.visible_streams(principal)), specs, service.versions)
     if principal.administers:
         names["team"] = lambda _: identity.teams()
         names["token"] = lambda _: [token.id for token in identity.tokens()]

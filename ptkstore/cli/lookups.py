@@ -22,6 +22,7 @@ from ptkstore.cli.output import (
 )
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.views import STATE_VIEW, base_view, columns_of, views_of
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ptkstore.ports.features import Answers
-
-STATE_VIEW = "ptk_state"
 
 
 @answers
@@ -101,10 +100,7 @@ class _Asked:
     @property
     def columns(self) -> tuple[str, ...]:
         """The features of the table."""
-        if self.spec is None:
-            return ()
-        columns = self.spec.tables[self.table]["columns"]
-        return tuple(name for name, _ in columns if name not in self.keys)
+        return () if self.spec is None else columns_of(self.spec, self.table)
 
 
 def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
@@ -120,13 +116,15 @@ def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
     head, _, names = text.partition(":")
     name, at, version = head.partition("@")
     wanted = tuple(one.strip() for one in names.split(",") if one.strip())
-    views = {view: (spec, table) for spec in ptks for view, table in _views(spec).items()}
-    bases = {_base(spec): spec for spec in ptks}
-    spec = next((one for one in ptks if name in (one.ptk_id, _base(one))), None)
+    views = {view: (spec, table) for spec in ptks for view, table in views_of(spec).items()}
+    bases = {base_view(spec.ptk_id): spec for spec in ptks}
+    spec = next((one for one in ptks if name in (one.ptk_id, base_view(one.ptk_id))), None)
     if spec is not None:
         if len(spec.tables) > 1:
-            raise InvalidRequest(f"{spec.ptk_id} has several tables; name a view: {', '.join(_views(spec))}")
-        name = _base(spec)
+            raise InvalidRequest(
+                f"{spec.ptk_id} has several tables; name a view: {', '.join(views_of(spec))}"
+            )
+        name = base_view(spec.ptk_id)
     if name in views:
         asked = _Asked(name, at + version, wanted, *views[name])
         return asked if wanted else replace(asked, names=asked.columns)
@@ -136,17 +134,6 @@ def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
     if not wanted:
         raise InvalidRequest(f"name the features, as {head}:feature,...")
     return _Asked(name, at + version, wanted)
-
-
-def _base(spec: PtkSpec) -> str:
-    return spec.ptk_id.replace(".", "__")
-
-
-def _views(spec: PtkSpec) -> dict[str, str]:
-    """The views of a PTK's tables."""
-    if len(spec.tables) == 1:
-        return {_base(spec): next(iter(spec.tables))}
-    return {f"{_base(spec)}__{table}": table for table in spec.tables}
 
 
 def _told(store: Store, asked: _Asked, entity: Mapping[str, Any], error: InvalidRequest) -> InvalidRequest:

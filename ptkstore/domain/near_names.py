@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
+from typing import Protocol
 
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.views import all_views, features_of
 from ptkstore.errors import PtkStoreError, UnknownName
 
 Names = Callable[[str], Iterable[str]]
@@ -14,6 +16,13 @@ Names = Callable[[str], Iterable[str]]
 
 _MOST = 2_000
 """Names that are compared with one that is unknown: comparing costs some microseconds each."""
+_NEWEST = 20
+"""Versions of a PTK that are named."""
+
+
+class _Numbered(Protocol):
+    @property
+    def number(self) -> int: ...
 
 
 def near(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -37,19 +46,28 @@ def suggest(error: UnknownName, names: Mapping[str, Names]) -> None:
         return
 
 
-def views_of(specs: Iterable[PtkSpec]) -> list[str]:
-    """The feature views of PTKs."""
-    found = []
-    for spec in specs:
-        base = spec.ptk_id.replace(".", "__")
-        found += [base] if len(spec.tables) == 1 else [f"{base}__{table}" for table in spec.tables]
-    return found
+def names_of(
+    streams: Callable[[], Iterable[str]],
+    ptks: Callable[[], Sequence[PtkSpec]],
+    versions: Callable[[str], Sequence[_Numbered]],
+) -> dict[str, Names]:
+    """The names of a store by kind, from what whoever asked may see of it."""
 
+    def ptk_ids(_: str) -> list[str]:
+        return [spec.ptk_id for spec in ptks()]
 
-def features_of(specs: Iterable[PtkSpec]) -> list[str]:
-    """The features of PTKs, as `view:feature`."""
-    found = []
-    for spec in specs:
-        for view, table in zip(views_of([spec]), spec.tables.values(), strict=True):
-            found += [f"{view}:{name}" for name, _ in table["columns"] if name not in table["keys"]]
-    return found
+    def versions_near(name: str) -> list[str]:
+        ptk_id = name.partition(" ")[0]
+        if ptk_id not in (known := ptk_ids(name)):
+            return known
+        return [f"{ptk_id} v{one.number}" for one in versions(ptk_id)[-_NEWEST:]]
+
+    return {
+        "stream": lambda _: streams(),
+        "PTK": ptk_ids,
+        "published version of PTK": ptk_ids,
+        "version": versions_near,
+        "published version": versions_near,
+        "feature view": lambda _: all_views(ptks()),
+        "feature": lambda _: features_of(ptks()),
+    }

@@ -16,6 +16,7 @@ from ptklib.applied import AppliedStates, Prefixed, features_of, names_of
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.tables import as_arrow
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.views import base_view
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.featurizing import Ptk
 from ptkstore.sdk.store import Store
@@ -120,7 +121,7 @@ class Featurizer(AppliedStates):
         if ptks is None:
             self.fit()
             ptks = self.ptks_
-        return [(f"{ptk.id.replace('.', '__')}__", ptk.estimator) for ptk in ptks]
+        return [(f"{base_view(ptk.id)}__", ptk.estimator) for ptk in ptks]
 
     def _load(self, wanted: str | Ptk) -> Ptk:
         if isinstance(wanted, Ptk):

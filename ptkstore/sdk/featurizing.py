@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.views import base_view
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -109,6 +110,6 @@ def featurize(targetset_iter: Iterable[Any], ptks: Sequence[Ptk]) -> Iterator[pa
                 raise InvalidRequest(f"PTK {ptk.id}: {error}") from error
             for column, name in enumerate(ptk.estimator.get_feature_names_out()):
                 featurized = featurized.append_column(
-                    f"{ptk.id.replace('.', '__')}__{name}", pa.array(values[:, column])
+                    f"{base_view(ptk.id)}__{name}", pa.array(values[:, column])
                 )
         yield featurized

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ptkstore.domain.near_names import Names, features_of, suggest, views_of
+from ptkstore.domain.near_names import Names, names_of, suggest
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service
 
 _Client = TypeVar("_Client")
-_NEWEST = 20
 
 
 def names_in(service: Service) -> Mapping[str, Names]:
     """The names of a store by kind; behind HTTP those that the token may see."""
-
-    def ptks(_: str) -> Collection[str]:
-        return [spec.ptk_id for spec in service.ptks()]
-
-    def versions(name: str) -> Iterable[str]:
-        ptk_id = name.partition(" ")[0]
-        if ptk_id not in (known := ptks(name)):
-            return known
-        return [f"{ptk_id} v{one.number}" for one in service.versions(ptk_id)[-_NEWEST:]]
 
     def at_home(read: Callable[[Any], Iterable[str]]) -> Names:
         def names(_: str) -> Iterable[str]:
@@ -39,14 +29,8 @@ def names_in(service: Service) -> Mapping[str, Names]:
         return names
 
     return {
-        "stream": lambda _: [stream.name for stream in service.streams()],
-        "PTK": ptks,
-        "published version of PTK": ptks,
-        "version": versions,
-        "published version": versions,
+        **names_of(lambda: [one.name for one in service.streams()], service.ptks, service.versions),
         "subscription": lambda _: [one.subscription.id for one in service.subscriptions()],
-        "feature view": lambda _: ["ptk_state", *views_of(service.ptks())],
-        "feature": lambda _: features_of(service.ptks()),
         "team": at_home(lambda identities: identities.teams()),
         "token": at_home(lambda identities: (token.id for token in identities.tokens())),
     }

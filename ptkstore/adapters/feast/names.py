@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.serving import FILLED, STATE_KEY
+from ptkstore.domain.views import STATE_VIEW, base_view
 from ptkstore.errors import InvalidRequest, SchemaMismatch
 
-__all__ = ["STATE_KEY"]
+__all__ = ["STATE_KEY", "STATE_VIEW"]
 
 PROJECT = "ptk"
-STATE_VIEW = "ptk_state"  # no view of a PTK is named so: theirs hold "__"
 VERSION_FEATURE = "ptk_version"
 PTK_VERSION_TAG = "ptk.version"
 PTK_SHA256_TAG = "ptk.sha256"
@@ -27,8 +27,8 @@ _REFERENCE = re.compile(r"(?P<view>[^@:]+)(?:@v(?P<version>\d{1,9}))?:(?P<featur
 
 def view_name(ptk_id: str, table: str, n_tables: int) -> str:
     """`<team>__<name>` for the only table of a PTK, `<team>__<name>__<table>` for one of several."""
-    team, name = split_ptk_id(ptk_id)
-    base = f"{team}__{name}"
+    split_ptk_id(ptk_id)
+    base = base_view(ptk_id)
     if n_tables == 1:
         return base
     if not _TABLE.fullmatch(table) or "__" in table or table == FILLED:

@@ -15,6 +15,8 @@ from ptkstore.api.resources import Resource
 from ptkstore.application.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.serving import STATE_KEY
+from ptkstore.domain.views import STATE_VIEW
 from ptkstore.errors import InvalidRequest, TooLarge, UnknownName
 from ptkstore.ports.features import Answers
 from ptkstore.wire.ptks import LookupIn, LookupOut
@@ -22,7 +24,6 @@ from ptkstore.wire.ptks import LookupIn, LookupOut
 resource = Resource("lookups")
 
 CELLS_MAX = 200_000
-_STATE_VIEW, _STATE_KEY = "ptk_state", "ptk"
 # A name may end with "_" and begins with a letter: of `a__b___t`, the name is `b_`.
 _SEPARATOR = re.compile(r"__(?=[a-z])")
 
@@ -45,8 +46,8 @@ def _ptks_in(body: LookupIn) -> list[Named]:
     found: set[str] = set()
     for reference in body.features:
         view = reference.partition(":")[0].partition("@")[0]
-        if view == _STATE_VIEW:
-            found.update(str(entity.get(_STATE_KEY, "")) for entity in body.entities)
+        if view == STATE_VIEW:
+            found.update(str(entity.get(STATE_KEY, "")) for entity in body.entities)
             continue
         team, name, *_ = [*_SEPARATOR.split(view), ""]
         found.add(f"{team}.{name}")
