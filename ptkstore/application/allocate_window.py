@@ -45,7 +45,7 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
     plans: tuple[Planned, ...] = ()
     requests: list[BudgetRequest] = []
     if prepared:
-        due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if window.index % s.every == 0}
+        due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if s.trains_on(window.index)}
         plans = _plan(with_facts(uow, due.values(), stream.policy), stream.policy)
         requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
 

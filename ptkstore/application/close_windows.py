@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.domain.blocks import BlockState, created_with
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.jobs import Job, JobKind, job_of_window
 from ptkstore.domain.streams import Closing, Policy, Stream
 from ptkstore.domain.windows import (
     Window,
@@ -112,7 +112,7 @@ def _step(
         wanted = {window.index for window in closed}
     busy = wanted | uow.jobs.prepared(stream.name, *_span(expiring))
     uow.jobs.add(
-        *(_job(JobKind.PREPARE, window, now) for window in closed if window.index in wanted),
+        *(job_of_window(JobKind.PREPARE, window, now) for window in closed if window.index in wanted),
         *(_expiry(stream.name, some, now) for some in _together(expiring, busy)),
     )
     uow.streams.advance(stream.name, after)
@@ -152,13 +152,9 @@ def _together(windows: list[WindowId], alone: Set[int]) -> list[range]:
 
 def _expiry(stream: str, windows: range, now: datetime) -> Job:
     return replace(
-        _job(JobKind.EXPIRE, WindowId(stream, windows.start), now),
+        job_of_window(JobKind.EXPIRE, WindowId(stream, windows.start), now),
         position=windows.stop if len(windows) > 1 else 0,
     )
-
-
-def _job(kind: JobKind, window: WindowId, now: datetime) -> Job:
-    return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
 
 
 def _check(

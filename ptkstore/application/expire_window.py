@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.drafts import destroy_drafts
-from ptkstore.application.unprepared import tell_not_prepared
+from ptkstore.application.unprepared import tell_not_prepared, tell_trainers
 from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.names import team_of
@@ -72,9 +72,8 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
         if prepare.state is not JobState.ENDED and prepare.position:  # it failed, and was yet to be given up
             tell_not_prepared(uow, window, team, now)
         told = told or prepare.position > 0
-    for spec in () if told else uow.ptks.find(stream=window.stream):
-        if window.index % spec.every == 0:
-            uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", "expired"))
+    if not told:
+        tell_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ptkstore.application.ticks import Ticks
 from ptkstore.application.unprepared import tell_not_prepared
 from ptkstore.domain.blocks import part_bounds
-from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome, job_id, retry_wait
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, Outcome, job_of_window, retry_wait
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, NoProcess, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
@@ -52,19 +53,7 @@ def prepare_window(
             uow.jobs.save(uow.jobs.held(job).ended(Outcome.EXPIRED))
             uow.commit()
         return
-    request = PrepareRequest(
-        window=window,
-        tokens=tokens,
-        schema=stream.schema,
-        part_bounds=part_bounds(stream.policy),
-        window_key=window_key,
-        split_key=keys.split_key(window.stream),
-        unit_column=stream.policy.unit_column,
-        max_rows_per_unit=stream.policy.max_rows_per_unit,
-        attribute=stream.policy.attribute,
-        attribute_values=stream.policy.attribute_values,
-        noted=tuple(sorted({*tokens} & {*keys.noted_batches(window)})),
-    )
+    request = _request(window, stream, tokens, window_key, keys)
     raw.check_writable()  # a raw zone that is away says nothing of the window, however often it is asked
     try:
         # Beside other preparations, which write the same, but never beside an erasure, which would miss these parts.
@@ -85,20 +74,29 @@ def prepare_window(
         held = uow.jobs.held(job)
         if uow.windows.get(window).state is WindowState.CLOSED:
             uow.windows.set_state(window, WindowState.PREPARED)
-            allocate = job_id(JobKind.ALLOCATE, window)
-            uow.jobs.add(
-                Job(
-                    allocate,
-                    JobKind.ALLOCATE,
-                    job.stream,
-                    JobState.READY,
-                    clock.now(),
-                    window_index=window.index,
-                )
-            )
-        uow.jobs.save(replace(held, state=JobState.ENDED, outcome=Outcome.DONE))
+            uow.jobs.add(job_of_window(JobKind.ALLOCATE, window, clock.now()))
+        uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("prepared", job.id)
+
+
+def _request(
+    window: WindowId, stream: Stream, tokens: tuple[str, ...], window_key: bytes, keys: KeyStore
+) -> PrepareRequest:
+    policy = stream.policy
+    return PrepareRequest(
+        window=window,
+        tokens=tokens,
+        schema=stream.schema,
+        part_bounds=part_bounds(policy),
+        window_key=window_key,
+        split_key=keys.split_key(window.stream),
+        unit_column=policy.unit_column,
+        max_rows_per_unit=policy.max_rows_per_unit,
+        attribute=policy.attribute,
+        attribute_values=policy.attribute_values,
+        noted=tuple(sorted({*tokens} & {*keys.noted_batches(window)})),
+    )
 
 
 def _gives_up(job: Job, begin: Begin, clock: Clock) -> bool:

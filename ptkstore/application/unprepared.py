@@ -1,4 +1,4 @@
-"""Tell owners of a window on which nothing is trained, because its rows could not be put into parts."""
+"""Tell owners of a window on which nothing is trained."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from ptkstore.ports.catalog import Notice, UnitOfWork
 
 
 def tell_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetime) -> None:
-    """Leave word for the stream's team and for each team whose PTK would have been trained.
+    """Say that the window's rows could not be put into parts: to the stream's team, too.
 
     One code stands for all causes: which it was may depend on how many rows there are. The worker's log has it.
     """
     uow.notify_owner(Notice(now, team, f"{window.stream} window {window.index}", NOT_PREPARED))
+    tell_trainers(uow, window, NOT_PREPARED, now)
+
+
+def tell_trainers(uow: UnitOfWork, window: WindowId, code: str, now: datetime) -> None:
+    """Leave word for the team of each PTK that would have been trained on the window."""
     for spec in uow.ptks.find(stream=window.stream):
-        if window.index % spec.every == 0:
-            uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", NOT_PREPARED))
+        if spec.trains_on(window.index):
+            uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", code))

@@ -173,6 +173,11 @@ def cursor(
     )
 
 
+def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:
+    """The one job of this kind for a window, due now."""
+    return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
+
+
 def slots_for_own_code(slots: int) -> int:
     """How many of the workers' slots may run team code at once: with two or more, one is left to the library."""
     return max(1, slots - 1)

@@ -62,9 +62,13 @@ class PtkSpec:
     menu: tuple[tuple[float, int], ...] = ()
     facts: KnownFacts | None = None
 
+    def trains_on(self, window: int) -> bool:
+        """Whether the PTK is trained on a window."""
+        return window % self.every == 0
+
     def wants(self, window: int) -> bool:
         """Whether a window is read for the PTK, as far as that is public: one for its training or its profile."""
-        return window % self.every == 0 or self.profile is not None
+        return self.trains_on(window) or self.profile is not None
 
     @property
     def family(self) -> str:
