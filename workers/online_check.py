@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ptkstore.adapters.world import log_code
+from ptkstore.adapters.world import code_of, log_code
 from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.application.materialize_ptk import ROWS_LOST
-from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 
 EVERY_SECONDS = 60.0
@@ -29,7 +28,5 @@ def check_once(service: Service) -> None:
     try:
         for ptk_id in service.repair_online():
             log_code("online rows are written again", ptk_id, ROWS_LOST)
-    except PtkStoreError as error:
-        log_code("online rows not checked", "-", error.code)
-    except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
-        log_code("online rows not checked", "-", type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the next look is made
+        log_code("online rows not checked", "-", code_of(error))

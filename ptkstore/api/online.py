@@ -6,8 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ptkstore.adapters.world import log_code
-from ptkstore.errors import PtkStoreError
+from ptkstore.adapters.world import code_of, log_code
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service
@@ -39,7 +38,5 @@ class OnlineRows:
         """Ask now; where nobody answers, what was known stays."""
         try:
             self._lost = self._service.lost_online()
-        except PtkStoreError as error:
-            log_code("online rows not checked", "-", error.code)
-        except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
-            log_code("online rows not checked", "-", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is asked again
+            log_code("online rows not checked", "-", code_of(error))

@@ -74,6 +74,11 @@ def export_ledger(
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
     faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, keys, journal)
+    figures = (
+        {}
+        if faults
+        else _figures(policy, odometers_on(books, blocks).with_assurance(known), specs, len(chosen))
+    )
     report = {
         "stream": {"name": books.stream.name, "team": books.stream.team},
         "made_at": clock.now().isoformat(),
@@ -86,11 +91,7 @@ def export_ledger(
         "exposure": _exposure(exposure),
         "windows_in_doubt_below": books.progress.retired_before,
         "losses": _losses(books.entries, blocks),
-        **(
-            {}
-            if faults
-            else _figures(policy, odometers_on(books, blocks).with_assurance(known), specs, len(chosen))
-        ),
+        **figures,
     }
     return Export(signed(report, signer.public_key(), signer.sign), faults)
 

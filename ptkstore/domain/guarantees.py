@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ptkstore.domain.accountants import Accountant
@@ -65,6 +66,16 @@ def neighbours(policy: Policy) -> str:
 def all_lines(policy: Policy) -> Loss:
     """What a block loses at most to somebody who learns from all contexts."""
     return sum(policy.sharing.lines(policy.capacity).values(), NO_LOSS)
+
+
+def contexts_sentence(
+    names: Iterable[str], most: str, spent: str, reason: str | None, *, rests_on: str = CONTEXTS
+) -> str:
+    """What separate budgets rest on, with the loss of all contexts together: at most, and on the worst block so far."""
+    return (
+        f"Contexts {', '.join(names)}: {rests_on}, to {most} at most and {spent} until now on the worst block. The "
+        f"policy's reason: {reason}"
+    )
 
 
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:

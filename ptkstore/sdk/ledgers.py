@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.domain.guarantees import CONTEXTS, all_lines
+from ptkstore.domain.guarantees import all_lines, contexts_sentence
 from ptkstore.domain.losses import NO_LOSS
 from ptkstore.domain.reports import Reading, read_signed
 from ptkstore.errors import UnknownName
@@ -69,10 +69,11 @@ def contexts_text(rows: Sequence[Mapping[str, Any]], policy: Policy) -> str:
     if not policy.sharing.contexts:
         return ""
     most = max((row["all_lines_spent_epsilon"] for row in rows), default=0.0)
-    names = ", ".join(name for name, _ in policy.sharing.contexts)
-    return (
-        f"Contexts {names}: {CONTEXTS}, to epsilon {all_lines(policy).epsilon:g} at most and {most:g} until now on "
-        f"the worst block. The policy's reason: {policy.sharing.no_collusion}"
+    return contexts_sentence(
+        (name for name, _ in policy.sharing.contexts),
+        f"epsilon {all_lines(policy).epsilon:g}",
+        f"{most:g}",
+        policy.sharing.no_collusion,
     )
 
 

@@ -171,13 +171,7 @@ def applied(
         if step.known[removal.ptk_id].stream not in at_once | done:
             with suppress(UnknownName):  # somebody else pruned it meanwhile
                 service.deregister_ptk(removal.ptk_id)
-    changes = [
-        replace(change, checks="passed")  # or the store had refused it
-        if change.action != "keep" and change.bundle is not None
-        else change
-        for change, _ in step.compared
-    ]
-    return (*changes, *step.removals)
+    return (*(_accepted(change) for change, _ in step.compared), *step.removals)
 
 
 class _Step:
@@ -307,6 +301,12 @@ def _room(admission: Admission) -> RoomLeft | None:
     return RoomLeft(
         left.epsilon, left.delta, capacity.epsilon, capacity.delta, room.accountant.value, room.context
     )
+
+
+def _accepted(change: Change) -> Change:
+    """A change that was made: had own code failed a check, the store had refused it."""
+    own_code = change.action != "keep" and change.bundle is not None
+    return replace(change, checks="passed") if own_code else change
 
 
 def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]:

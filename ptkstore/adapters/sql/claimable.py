@@ -59,6 +59,56 @@ def has_come(jobs: Any) -> ColumnElement[bool]:
     return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
 
 
+_OTHER = t.jobs.alias("other")
+_OF_SAME_PTK = _OTHER.c.ptk_id == t.jobs.c.ptk_id
+
+_UNCOLLECTED = exists().where(
+    is_unfinished(_OTHER),
+    _OTHER.c.kind == JobKind.PARTIAL,
+    _OF_SAME_PTK,
+    _OTHER.c.window_index == t.jobs.c.window_index,
+)
+"""A partial of the training is to be collected."""
+
+_UNQUEUED = exists().where(
+    is_unfinished(_OTHER),
+    _OTHER.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
+    _OTHER.c.stream == t.jobs.c.stream,
+    _OTHER.c.window_index < t.jobs.c.window_index,
+)
+"""Trainings on an earlier window may still be queued."""
+
+_NEWEST = (
+    select(func.coalesce(func.max(t.versions.c.number), 0))
+    .where(t.versions.c.ptk_id == _OTHER.c.ptk_id)
+    .correlate(_OTHER)
+    .scalar_subquery()
+)
+_UNPLACED = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < _NEWEST)
+"""The last elected state is not in the lake."""
+
+_UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.position)
+"""The version to evaluate is not in the lake."""
+
+# found once, as they are few, instead of looked for once for each window
+_WORKED_ON = select(_OTHER.c.stream, _OTHER.c.window_index).where(
+    leased(_OTHER), _OTHER.c.kind.in_(WHILE_KEPT), _OTHER.c.window_index.is_not(None)
+)
+
+
+def _is_first(*, of_many: bool) -> ColumnElement[bool]:
+    """Whether a training is the first unfinished one of its PTK.
+
+    Where `of_many` jobs the claimable ones are sought, the first training of each PTK is found once for all of them,
+    which for a single job would cost more than a look at those of its own PTK.
+    """
+    trains, window = and_(is_unfinished(_OTHER), _OTHER.c.kind == JobKind.TRAIN), _OTHER.c.window_index
+    if of_many:
+        firsts = select(_OTHER.c.ptk_id, func.min(window)).where(trains).group_by(_OTHER.c.ptk_id)
+        return tuple_(t.jobs.c.ptk_id, t.jobs.c.window_index).in_(firsts)
+    return ~exists().where(trains, _OF_SAME_PTK, window < t.jobs.c.window_index)
+
+
 def claimable(*, of_many: bool) -> ColumnElement[bool]:
     """Due, unleased, and nothing that must come first is unfinished.
 
@@ -66,56 +116,15 @@ def claimable(*, of_many: bool) -> ColumnElement[bool]:
     trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for
     its partials. An evaluation waits for its version to be in the lake, an expiry for runs that hold a live lease on
     its window.
-
-    Where `of_many` jobs the claimable ones are sought, the first training of each PTK is found once for all of them,
-    which for a single job would cost more than a look at those of its own PTK.
     """
-    other = t.jobs.alias("other")
-    trains = and_(is_unfinished(other), other.c.kind == JobKind.TRAIN)
-    of_ptk, window = other.c.ptk_id, other.c.window_index
-    is_first: ColumnElement[bool]
-    if of_many:
-        firsts = select(of_ptk, func.min(window)).where(trains).group_by(of_ptk)
-        is_first = tuple_(t.jobs.c.ptk_id, t.jobs.c.window_index).in_(firsts)
-    else:
-        is_first = ~exists().where(trains, of_ptk == t.jobs.c.ptk_id, window < t.jobs.c.window_index)
-    uncollected = exists().where(
-        is_unfinished(other),
-        other.c.kind == JobKind.PARTIAL,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.window_index == t.jobs.c.window_index,
-    )
-    unqueued = exists().where(
-        is_unfinished(other),
-        other.c.kind.in_((JobKind.PREPARE, JobKind.ALLOCATE)),
-        other.c.stream == t.jobs.c.stream,
-        other.c.window_index < t.jobs.c.window_index,
-    )
-    newest = (
-        select(func.coalesce(func.max(t.versions.c.number), 0))
-        .where(t.versions.c.ptk_id == other.c.ptk_id)
-        .correlate(other)
-        .scalar_subquery()
-    )
-    unplaced = exists().where(
-        other.c.kind == JobKind.PLACE, other.c.ptk_id == t.jobs.c.ptk_id, other.c.position < newest
-    )
-    unshown = exists().where(
-        other.c.kind == JobKind.PLACE,
-        other.c.ptk_id == t.jobs.c.ptk_id,
-        other.c.position < t.jobs.c.position,
-    )
-    # found once, as they are few, instead of looked for once for each window
-    worked_on = select(other.c.stream, other.c.window_index).where(
-        leased(other), other.c.kind.in_(WHILE_KEPT), other.c.window_index.is_not(None)
-    )
-    busy = tuple_(t.jobs.c.stream, t.jobs.c.window_index).in_(worked_on)
+    waits_for_nothing = _is_first(of_many=of_many) & ~_UNCOLLECTED & ~_UNQUEUED & ~_UNPLACED
+    busy = tuple_(t.jobs.c.stream, t.jobs.c.window_index).in_(_WORKED_ON)
     return and_(
         is_unfinished(t.jobs),
         has_come(t.jobs),
         or_(t.jobs.c.lease_until.is_(None), ~leased(t.jobs)),
-        or_(t.jobs.c.kind != JobKind.TRAIN, is_first & ~uncollected & ~unqueued & ~unplaced),
-        or_(t.jobs.c.kind != JobKind.EVALUATE, ~unshown),
+        or_(t.jobs.c.kind != JobKind.TRAIN, waits_for_nothing),
+        or_(t.jobs.c.kind != JobKind.EVALUATE, ~_UNSHOWN),
         or_(t.jobs.c.kind != JobKind.EXPIRE, ~busy),
     )
 

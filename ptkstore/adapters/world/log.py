@@ -12,6 +12,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from ptkstore.errors import PtkStoreError
+
 _STDERR = 2
 _waiting = False
 
@@ -87,6 +89,11 @@ def logger(name: str = "ptkstore") -> Any:
     if _waiting:
         configure_logging()
     return structlog.get_logger(name)
+
+
+def code_of(error: Exception) -> str:
+    """What a line may say of an error: the text of one that is not ours may hold anything (differences.md F9)."""
+    return error.code if isinstance(error, PtkStoreError) else type(error).__name__
 
 
 def log_code(event: str, job_id: str, code: str) -> None:

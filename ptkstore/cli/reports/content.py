@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from ptkstore.domain.assurances import assured_of
+from ptkstore.domain.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 
 BLOCKS_SHOWN = 100
@@ -95,13 +96,14 @@ def _worst(report: Mapping[str, Any]) -> Section:
         ),
     ]
     if (contexts := report["guarantee"].get("contexts")) is not None:
-        parts.append(
-            Text(
-                f"Contexts {', '.join(contexts['names'])}: {contexts['assumes']}, to "
-                f"{_loss(contexts['summed_capacity'])} at most and {_loss(spent['guarantee'])} until now "
-                f"on the worst block. The policy's reason: {contexts['no_collusion']}"
-            )
+        told = contexts_sentence(
+            contexts["names"],
+            _loss(contexts["summed_capacity"]),
+            _loss(spent["guarantee"]),
+            contexts["no_collusion"],
+            rests_on=contexts["assumes"],
         )
+        parts.append(Text(told))
     return Section("Worst block and loss of a person", tuple(parts))
 
 
