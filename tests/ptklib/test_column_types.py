@@ -52,23 +52,31 @@ COLUMNS: dict[str, dict[str, Any]] = {
     },
     "bytes": {"numpy": np.array([b"0", b"a", b"b", b"1"]), "Arrow": pa.array([b"0", b"a", None, b"b"])},
 }
+TYPE_OF_KEY = "column 'key' has type"
 CASES = [(kind, form, domain) for kind, forms in COLUMNS.items() for form in forms for domain in DOMAINS]
 
 
 @pytest.mark.parametrize("family", KEYED)
-@pytest.mark.parametrize(("kind", "form", "domain"), CASES)
 @pytest.mark.parametrize("n_rows", [4, 0])
-def test_the_type_of_a_column_decides_whether_it_fits_its_domain(
-    family: str, kind: str, form: str, domain: str, n_rows: int
-) -> None:
+def test_the_type_of_a_column_decides_whether_it_fits_its_domain(family: str, n_rows: int) -> None:
+    judged = {case: refusal_of(family, *case, n_rows) for case in CASES}
+    assert {case for case, refusal in judged.items() if refusal is None} == {
+        (kind, form, domain) for kind, form, domain in CASES if kind == domain
+    }
+    assert {
+        refusal for refusal in judged.values() if not (refusal or TYPE_OF_KEY).startswith(TYPE_OF_KEY)
+    } == set()
+
+
+def refusal_of(family: str, kind: str, form: str, domain: str, n_rows: int) -> str | None:
+    """What is said of a table with such a column; None if it is read."""
     table = {
         "key": COLUMNS[kind][form][:n_rows],
         "label": np.array([0, 1, 1, 0][:n_rows], dtype=np.int64),
         "speed": np.arange(float(n_rows)),
     }
-    estimator = KEYED[family](DOMAINS[domain])
-    if kind == domain:
-        estimator.partial_statistics(table)
-        return
-    with pytest.raises(SchemaError, match="column 'key' has type"):
-        estimator.partial_statistics(table)
+    try:
+        KEYED[family](DOMAINS[domain]).partial_statistics(table)
+    except SchemaError as refused:
+        return str(refused)
+    return None
