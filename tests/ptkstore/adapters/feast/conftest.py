@@ -80,7 +80,10 @@ def packed_online(redis_online: RedisOnline) -> RedisOnline:
     return replace(redis_online, packed=True)
 
 
-@pytest.fixture(params=["sqlite+sqlite", "sqlite+redis", "postgres+redis", "sqlite+packed"])
+IN_LONG_RUNS = pytest.param("sqlite+redis", marks=pytest.mark.long)  # the others have each half of this pair
+
+
+@pytest.fixture(params=["sqlite+sqlite", IN_LONG_RUNS, "postgres+redis", "sqlite+packed"])
 def repo(request: pytest.FixtureRequest, tmp_path: Path, cache_ttl_seconds: int) -> Path:
     """A repository on each pair of registry and online store."""
     registry, _, online = request.param.partition("+")

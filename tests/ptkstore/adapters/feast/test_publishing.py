@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real
 
 VIEW = "taxi__speed_by_hour"
 PTK = "taxi.speed_by_hour"
-FEASTS_OWN = ["sqlite+sqlite", "sqlite+redis", "postgres+redis"]  # where the online store makes no difference
+FEASTS_OWN = ["sqlite+sqlite", "postgres+redis"]  # where the online store makes no difference
 FEATURES = [f"{VIEW}:value", f"{VIEW}:ptk_version"]
 
 
