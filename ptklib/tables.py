@@ -1,6 +1,6 @@
 """Tables of any kind: whatever has column names is read by name, and only what has none by position."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,9 @@ def as_table(data: Any) -> Any:
     kind = type(data)
     if isinstance(data, pd.Series | pd.Index):
         raise SchemaError(_ONE_COLUMN)
-    for protocol, read in _PROTOCOLS.items():
+    for protocol, (form, read) in _PROTOCOLS.items():
         if hasattr(kind, protocol):
-            return read(data)
+            return _exported(data, form, read)
     _refuse_names(data)
     return as_array(data)
 
@@ -139,34 +139,34 @@ def _of_mapping(data: Mapping[Any, Any]) -> Columns:
     return dict(data)
 
 
+def _exported(data: Any, form: str, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(data)
+    except SchemaError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError, RuntimeError):
+        raise SchemaError(_unreadable(data, form)) from None
+
+
 def _of_stream(data: Any) -> Any:
     _refuse_objects(data)
-    try:
-        return pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
-        raise SchemaError(_unreadable(data, "Arrow")) from None
+    return pa.table(data)
 
 
 def _of_batch(data: Any) -> Any:
-    try:
-        return pa.Table.from_batches([pa.record_batch(data)])
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
-        raise SchemaError(_unreadable(data, "Arrow")) from None
+    return pa.Table.from_batches([pa.record_batch(data)])
 
 
 def _of_protocol(data: Any) -> Any:
     from pyarrow.interchange import from_dataframe
 
-    try:
-        return from_dataframe(data)
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError, RuntimeError):
-        raise SchemaError(_unreadable(data, "the dataframe protocol")) from None
+    return from_dataframe(data)
 
 
 _PROTOCOLS = {
-    "__arrow_c_stream__": _of_stream,
-    "__arrow_c_array__": _of_batch,
-    "__dataframe__": _of_protocol,
+    "__arrow_c_stream__": ("Arrow", _of_stream),
+    "__arrow_c_array__": ("Arrow", _of_batch),
+    "__dataframe__": ("the dataframe protocol", _of_protocol),
 }
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptkstore.errors import TooManyRequests, Unavailable
+from ptkstore.application.team_shares import TeamShares
 
 WAIT_SECONDS = 20.0
 
@@ -20,15 +17,16 @@ class DecodedBytes:
     for each other's bytes would wait for ever.
     """
 
-    def __init__(self, shares: DecodedShares, team: str) -> None:
+    def __init__(self, shares: TeamShares, team: str) -> None:
         self._shares, self._team = shares, team
         self.held = 0
 
     def grow_to(self, n_bytes: int) -> None:
-        """Hold so many bytes, a team's share at most, if it holds fewer; refuses as `DecodedShares.of` does."""
+        """Hold so many bytes, a team's share at most, if it holds fewer; refuses as `TeamShares.take` does."""
         n_bytes = min(n_bytes, self._shares.per_team)
         if n_bytes > self.held:
-            self._shares.take(self._team, n_bytes - self.held, wait=not self.held)
+            wait = 0.0 if self.held else WAIT_SECONDS
+            self._shares.take(self._team, n_bytes - self.held, within_seconds=wait)
             self.held = n_bytes
 
 
@@ -42,46 +40,19 @@ class DecodedShares:
     """
 
     def __init__(self, in_all: int, per_team: int) -> None:
-        self._in_all, self.per_team = in_all, per_team
-        self._changed = threading.Condition()
-        self._taken: Counter[str] = Counter()
+        self._shares = TeamShares(
+            in_all,
+            per_team,
+            team_full=f"rows of one team take at most {per_team} bytes in memory at once; "
+            "send one batch after the other, or smaller ones",
+            all_taken="many batches are being decoded; send this one again later",
+        )
 
     @contextmanager
     def of(self, team: str) -> Iterator[DecodedBytes]:
-        """What a body of a team holds, given back at the end.
-
-        Raises
-        ------
-        TooManyRequests
-            The team has its share of bytes already.
-        Unavailable
-            All bytes are taken.
-        """
-        held = DecodedBytes(self, team)
+        """What a body of a team holds, given back at the end."""
+        decoded = DecodedBytes(self._shares, team)
         try:
-            yield held
+            yield decoded
         finally:
-            with self._changed:
-                self._taken[team] -= held.held
-                self._taken += Counter()  # forgets teams that hold nothing
-                self._changed.notify_all()
-
-    def take(self, team: str, n_bytes: int, *, wait: bool) -> None:
-        """Take bytes for a team, after a while if need be; refuses as `of` does."""
-        until = time.monotonic() + (WAIT_SECONDS if wait else 0.0)
-        with self._changed:
-            while not self._fits(team, n_bytes):
-                if not self._changed.wait(max(0.0, until - time.monotonic())):
-                    raise self._refusal(team, n_bytes)
-            self._taken[team] += n_bytes
-
-    def _fits(self, team: str, n_bytes: int) -> bool:
-        return self._taken[team] + n_bytes <= self.per_team and self._taken.total() + n_bytes <= self._in_all
-
-    def _refusal(self, team: str, n_bytes: int) -> Exception:
-        if self._taken[team] + n_bytes > self.per_team:
-            return TooManyRequests(
-                f"rows of one team take at most {self.per_team} bytes in memory at once; "
-                "send one batch after the other, or smaller ones"
-            )
-        return Unavailable("many batches are being decoded; send this one again later")
+            self._shares.give_back(team, decoded.held)

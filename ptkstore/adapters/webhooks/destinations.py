@@ -15,7 +15,7 @@ from ssrfguard import Policy, Resolver, Target, resolve
 from ssrfguard.errors import BlockedAddressError, BlockedURLError
 
 from ptkstore.adapters.webhooks.addresses import NOWHERE, PUBLIC, isatap_target
-from ptkstore.adapters.webhooks.shares import LookupShares
+from ptkstore.application.team_shares import TeamShares
 from ptkstore.errors import InvalidRequest, Unavailable
 
 Answer = tuple[int, int, int, str, tuple[object, ...]]
@@ -26,6 +26,7 @@ HTTPS_PORT = 443
 ADDRESSES_TRIED = 4
 LOOKUPS_AT_ONCE = 16  # that callers wait for
 LOOKUPS_PER_TEAM = 4
+_RETRY_AFTER_SECONDS = 5
 
 _FORMS = (  # the same whatever is allowed, which says nothing of our network
     "an endpoint is an https URL, an http URL to a network that an administrator allows by PTK_WEBHOOK_NETWORKS, "
@@ -74,7 +75,15 @@ class Destinations:
         resolver: Resolver | None,
     ) -> None:
         self._lookup: Resolver = resolver if resolver is not None else socket.getaddrinfo
-        self._shares = LookupShares(LOOKUPS_AT_ONCE, LOOKUPS_PER_TEAM)
+        # A lookup cannot be cancelled: it keeps its place until it ends, also when nobody waits for its answer.
+        self._shares = TeamShares(
+            LOOKUPS_AT_ONCE,
+            LOOKUPS_PER_TEAM,
+            team_full=f"{LOOKUPS_PER_TEAM} host names of this team are being looked up, and no more at once; "
+            "wait for their answers, or use host names that are answered quickly",
+            all_taken="many host names are being looked up; send this request again later",
+            retry_after=_RETRY_AFTER_SECONDS,
+        )
         self._any_http_port = allowed_ports is None
         try:
             public = Policy(
