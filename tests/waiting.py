@@ -6,6 +6,8 @@ import socket
 import time
 from collections.abc import Callable
 
+import psutil
+
 PATIENCE_SECONDS = 240.0
 
 
@@ -21,6 +23,14 @@ def until(
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(pause)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def free_port() -> int:

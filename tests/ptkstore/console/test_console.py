@@ -361,18 +361,20 @@ def test_sessions_end_after_a_while_and_are_bounded() -> None:
     assert not any(name in key for key in sessions._sessions for name in (first,))
 
 
+BUDGET_ROW = {
+    "label": "day",
+    "state": "active",
+    "capacity_epsilon": 2.0,
+    "spent_epsilon": 0.5,
+    "reserved_epsilon": 1.0,
+}
+
+
 def test_bars_hold_what_was_lost_and_promised() -> None:
-    row = {
-        "label": "day",
-        "state": "active",
-        "capacity_epsilon": 2.0,
-        "spent_epsilon": 0.5,
-        "reserved_epsilon": 1.0,
-    }
-    (bar,) = budget_chart([row]).bars
+    (bar,) = budget_chart([BUDGET_ROW]).bars
     assert (bar.spent, bar.reserved, bar.label) == (35.0, 70.0, "day: 0.5 spent, 1 reserved of 2, active")
     (none,) = budget_chart(
-        [{**row, "capacity_epsilon": 0.0, "spent_epsilon": 0.0, "reserved_epsilon": 0.0}]
+        [{**BUDGET_ROW, "capacity_epsilon": 0.0, "spent_epsilon": 0.0, "reserved_epsilon": 0.0}]
     ).bars
     assert (none.spent, none.reserved) == (0.0, 0.0)
 
@@ -387,14 +389,7 @@ def test_the_bare_address_leads_to_the_console_and_tells_nothing(api: Api) -> No
 
 @pytest.mark.parametrize("n", [1, 2, 3, 60])
 def test_the_dates_below_a_chart_stand_below_their_bars(n: int) -> None:
-    row = {
-        "label": "day",
-        "state": "active",
-        "capacity_epsilon": 2.0,
-        "spent_epsilon": 0.5,
-        "reserved_epsilon": 1.0,
-    }
-    chart = budget_chart([{**row, "place": f"2026-01-{day + 1:02}"} for day in range(n)])
+    chart = budget_chart([{**BUDGET_ROW, "place": f"2026-01-{day + 1:02}"} for day in range(n)])
     last = chart.bars[-1]
     assert chart.bars[0].x == 36
     assert last.x < last.x + chart.bar_width <= chart.width

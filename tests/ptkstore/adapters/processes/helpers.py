@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 PYTHON = (sys.executable, "-I", "-S", "-c")
 PATIENCE_SECONDS = 20.0
 
@@ -22,14 +20,6 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.02)
-
-
-def lives(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def number_in(path: Path) -> int | None:

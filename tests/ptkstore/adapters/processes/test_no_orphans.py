@@ -12,11 +12,11 @@ import pytest
 from tests.ptkstore.adapters.processes.helpers import (
     PATIENCE_SECONDS,
     both_pids,
-    lives,
     other_process,
     parent_of_a_child,
     wait_until,
 )
+from tests.waiting import lives
 
 SUPERVISES = """
     import os, signal, sys, threading, time

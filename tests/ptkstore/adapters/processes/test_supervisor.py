@@ -21,11 +21,11 @@ from tests import full_disk
 from tests.ptkstore.adapters.processes.helpers import (
     PYTHON,
     both_pids,
-    lives,
     number_in,
     parent_of_a_child,
     wait_until,
 )
+from tests.waiting import lives
 
 SLEEP = ("sleep", "600")
 WRITES_ON_TERM = """

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,19 +17,10 @@ from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
 from ptkstore.adapters.sandbox.program import MODULE
 from ptkstore.errors import LeaseLost, Unavailable
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.adapters.sandbox.world import World, nothing
+from tests.ptkstore.adapters.sandbox.world import FORKS_AND_WAITS, World, nothing
+from tests.waiting import lives, until
 
 ROOMY = Limits(timeout_seconds=30, memory_bytes=1 << 30)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    """Polls; how long it takes is not asserted."""
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def run(
@@ -87,34 +77,18 @@ os.write(fd, json.dumps([opened, sorted(os.environ), os.getcwd(), os.getsid(0) =
     assert leads is True
 
 
-def alive(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-FORKS_AND_WAITS = """
-import signal
-pid = os.fork()
-if pid:
-    os.write(fd, b"%d %d" % (os.getpid(), pid))
-signal.pause()
-"""
-
-
 @pytest.mark.long
 def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> None:
     ended = run(FORKS_AND_WAITS, tmp_path, limits=Limits(timeout_seconds=3.0, memory_bytes=1 << 30))
     assert ended.timed_out
     child, grandchild = map(int, ended.answer.split())
-    assert eventually(lambda: not alive(child) and not alive(grandchild))
+    until(lambda: not lives(child) and not lives(grandchild))
 
 
 def test_an_early_end_of_the_child_ends_its_children(tmp_path: Path) -> None:
     ended = run(FORKS_AND_WAITS.replace("signal.pause", "pid and os._exit(0) or signal.pause"), tmp_path)
     assert ended.status == 0
-    assert eventually(lambda: not alive(int(ended.answer.split()[1])))
+    until(lambda: not lives(int(ended.answer.split()[1])))
 
 
 def test_a_lost_lease_ends_the_child_and_is_passed_on(tmp_path: Path) -> None:
@@ -126,7 +100,7 @@ def test_a_lost_lease_ends_the_child_and_is_passed_on(tmp_path: Path) -> None:
 
     with pytest.raises(LeaseLost):
         run(started, tmp_path, keep_alive=lost)
-    assert not alive(int((tmp_path / "pid").read_text()))
+    assert not lives(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.long
@@ -234,11 +208,11 @@ def test_no_child_outlives_a_killed_worker(world: World, tmp_path: Path, reposit
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=repository) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"alive\n"
-        assert eventually(lambda: runs_below(worker.pid) != [], seconds=120)
+        until(lambda: runs_below(worker.pid) != [])
         (child,) = runs_below(worker.pid)
-        assert alive(child.pid)
+        assert lives(child.pid)
         worker.kill()
-    assert eventually(lambda: not alive(child.pid))
+    until(lambda: not lives(child.pid))
 
 
 def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(

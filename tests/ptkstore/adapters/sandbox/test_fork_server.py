@@ -23,8 +23,8 @@ from ptkstore.adapters.sandbox.process import Ended, Limits
 from ptkstore.adapters.sandbox.program import ENVIRONMENT
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import LeaseLost, NoProcess, Unavailable
-from tests.ptkstore.adapters.sandbox.world import SPEC, World, nothing
-from tests.waiting import until
+from tests.ptkstore.adapters.sandbox.world import FORKS_AND_WAITS, SPEC, World, nothing
+from tests.waiting import lives, until
 
 ROOMY = Limits(timeout_seconds=60, memory_bytes=1 << 30)
 # A run does what its order says.
@@ -125,15 +125,6 @@ def test_how_a_run_ends_is_told(tmp_path: Path, code: str, answer: bytes, status
     assert run(code, tmp_path) == Ended(answer, status, timed_out=False)
 
 
-FORKS_AND_WAITS = """
-import signal
-pid = os.fork()
-if pid:
-    os.write(fd, b"%d %d" % (os.getpid(), pid))
-signal.pause()
-"""
-
-
 @pytest.mark.long
 def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> None:
     run("", tmp_path)  # the server is there
@@ -141,14 +132,7 @@ def test_time_is_limited_and_nothing_of_the_group_survives(tmp_path: Path) -> No
     assert ended.timed_out
     child, grandchild = map(int, ended.answer.split())
     assert not psutil.pid_exists(child)
-    until(lambda: is_gone(grandchild), "the grandchild")
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
+    until(lambda: not lives(grandchild), "the grandchild's end")
 
 
 def test_a_run_whose_time_is_over_before_it_is_forked_never_gets_its_order(tmp_path: Path) -> None:
@@ -248,7 +232,7 @@ def test_a_server_that_was_killed_takes_its_runs_with_it_and_another_is_started(
 
     waits = f"open({str(pids)!r}, 'w').write(str(os.getpid())); import signal; signal.pause()"
     assert run(waits, tmp_path, keep_alive=kill) == Ended(b"", -signal.SIGKILL, timed_out=False)
-    until(lambda: is_gone(int(pids.read_text())), "the run")
+    until(lambda: not lives(int(pids.read_text())), "the run")
     assert run("os.write(fd, b'x')", tmp_path) == Ended(b"x", 0, timed_out=False)
     (server,) = servers()
     server.kill()
@@ -342,7 +326,7 @@ def test_no_server_and_no_run_outlives_a_killed_owner(tmp_path: Path, repository
         ours = [one for one in others if one.name() in (NAME, RUN_NAME)]
         assert sorted(one.name() for one in ours) == [NAME, RUN_NAME]
         owner.kill()
-    until(lambda: all(is_gone(one.pid) for one in ours), "their end")
+    until(lambda: not any(lives(one.pid) for one in ours), "their end")
     for one in others:
-        if one not in ours and not is_gone(one.pid):
+        if one not in ours and lives(one.pid):
             one.kill()

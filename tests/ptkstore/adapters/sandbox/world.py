@@ -21,6 +21,14 @@ from ptkstore.ports.training import TrainRequest
 
 WINDOW = WindowId("taxi", 0)
 WHOLE = 2**64
+# A program of a run: it forks, tells both pids and waits.
+FORKS_AND_WAITS = """
+import signal
+pid = os.fork()
+if pid:
+    os.write(fd, b"%d %d" % (os.getpid(), pid))
+signal.pause()
+"""
 SPEC: dict[str, Any] = {
     "family": "HistoricalStatistics",
     "params": {
