@@ -41,9 +41,8 @@ def main(answer_fd: int) -> None:
 
 def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
     try:
-        bytearray(
-            _LEAST_ROOM_BYTES
-        )  # less is too little for any run, and libraries call want of memory by other names
+        # less is too little for any run, and libraries call want of memory by other names
+        bytearray(_LEAST_ROOM_BYTES)
         return _done(order)
     except MemoryError:
         return TrainFailed(MEMORY_LIMIT)

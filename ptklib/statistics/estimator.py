@@ -149,9 +149,8 @@ class HistoricalStatistics(NoisySums):
         for name in unread if "quantiles" not in asked else ():
             del spec["params"][name]
         if "quantiles" not in asked or "histogram" in asked or self.bin_features is False:
-            del spec["params"][
-                "bin_features"
-            ]  # younger than other parameters: states without it stay the same
+            # younger than other parameters: states without it stay the same
+            del spec["params"]["bin_features"]
         return spec
 
     @once

@@ -122,9 +122,8 @@ def _ratios(
 ) -> tuple[Floats, float]:
     """Return the shrunken ratio of sums and counts of each group, and of groups without rows."""
     n_groups = len(count)
-    unit = math.ldexp(
-        1.0, math.frexp(reach)[1]
-    )  # a power of two changes no digit, and squares stay within float64
+    # a power of two changes no digit, and squares stay within float64
+    unit = math.ldexp(1.0, math.frexp(reach)[1])
     given = NoisyRatios(
         sums[:, None] / unit,
         count,

@@ -51,9 +51,8 @@ class CompactReader:
         while head := self._byte():
             kind = head & 0x0F
             number = number + (head >> 4) if head >> 4 else self._whole()
-            if (
-                not 0 < number < _FIELDS
-            ):  # others cut it to 16 bits, and would read another field than this does
+            # others cut it to 16 bits, and would read another field than this does
+            if not 0 < number < _FIELDS:
                 raise Malformed("a message has a field with no number")
             if number in found:
                 raise Malformed("a message has a field twice")

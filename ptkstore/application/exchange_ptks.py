@@ -267,9 +267,8 @@ def _described(
     if before is None:
         check_is_free(uow, ptk_id, owner)
     check_assurance(ptk_id, spec.estimator, owner.policy)
-    if (
-        before is None or before.estimator != spec.estimator
-    ):  # what was registered before there were domains goes on
+    # what was registered before there were domains goes on
+    if before is None or before.estimator != spec.estimator:
         check_declared(ptk_id, spec.estimator, owner.policy)
     return with_facts(uow, [uow.ptks.informed(spec)], owner.policy)[0]
 

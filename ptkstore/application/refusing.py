@@ -105,9 +105,8 @@ def _curved_room(
         return admits(there, sums, sum(one.delta_atto for one in together))
 
     enough = _least(with_capacity, capacity.epsilon_nano, _MOST)
-    if enough is None or set(policy.sharing.lines(policy.capacity)) != {
-        COMMON
-    }:  # else only its line would grow
+    several = set(policy.sharing.lines(policy.capacity)) != {COMMON}  # only one of them would grow
+    if enough is None or several:
         return told
     larger = f"({Decimal(enough).scaleb(-9).normalize():f}, {capacity.delta:g})"
     return f"{told}; with a capacity of {larger} it would fit"

@@ -81,9 +81,7 @@ def register_ptk(
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
-            check_is_free(
-                uow, ptk_id, owner
-            )  # before room is asked for: a name that is taken has none anywhere
+            check_is_free(uow, ptk_id, owner)  # first: a name that is taken has room nowhere
             features.check_names(ptk_id, columns_of(spec))
             _check_policy(uow, spec, others, owner, clock)
             add(uow, spec, owner, clock)

@@ -78,10 +78,8 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     _tell_of_profile(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
-    latest, placed = (
-        uow.versions.latest(spec.ptk_id),
-        uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position,
-    )
+    latest = uow.versions.latest(spec.ptk_id)
+    placed = uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position
     if latest is not None and latest.number > placed:  # taken over from the lake by a recovery
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
     if placed:  # it was deregistered: its newest version is served again

@@ -266,12 +266,8 @@ class _Step:
             declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
         except PtklibError as error:
             raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-        loss, before, action = (
-            Loss.charge(declared.epsilon, declared.delta),
-            self.known.get(ptk_id),
-            "register",
-        )
-        changes: tuple[FieldChange, ...] = ()
+        loss, before = Loss.charge(declared.epsilon, declared.delta), self.known.get(ptk_id)
+        action, changes = "register", tuple[FieldChange, ...]()
         try:
             if before is not None:
                 action = "update"

@@ -42,8 +42,6 @@ def modules_for(request: Request, *urls: str) -> tuple[str, ...]:
 
 def _of_family(family: object) -> tuple[str, ...]:
     """Of team code nothing: its own program computes it."""
-    return (
-        (FAMILIES[family], *_ESTIMATORS)
-        if isinstance(family, str) and family in FAMILIES
-        else ("ptklib.team",)
-    )
+    if isinstance(family, str) and family in FAMILIES:
+        return (FAMILIES[family], *_ESTIMATORS)
+    return ("ptklib.team",)

@@ -138,9 +138,8 @@ class SqlCatalog:
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
         self._projections = Projections()
-        if (
-            self._engine.dialect.name == "sqlite"
-        ):  # whose writers all wait for each other: look before locking
+        # writers of SQLite all wait for each other: look before locking
+        if self._engine.dialect.name == "sqlite":
             with self._begin(reads=True) as connection:
                 if is_current(connection):
                     return

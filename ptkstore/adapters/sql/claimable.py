@@ -22,10 +22,8 @@ from sqlalchemy import (
 from ptkstore.adapters.sql import tables as t
 from ptkstore.domain.jobs import LONGEST_LEASE, WHILE_KEPT, JobKind, latest_due
 
-_STATES: tuple[ColumnElement[str], ...] = (
-    literal_column("'ready'"),
-    literal_column("'opened'"),
-)  # literals, for the indexes of unfinished jobs
+# literals, for the indexes of unfinished jobs
+_STATES: tuple[ColumnElement[str], ...] = (literal_column("'ready'"), literal_column("'opened'"))
 _LATEST = "latest_"
 
 

@@ -35,14 +35,13 @@ class SqlShares:
         Where `slots` says how many there are, team code that finds no room is left out. Where `small` says how many
         rows a small training plans for at most, all but those of the library are left out.
         """
+        bounds = {"most": limit}
         if small is None:
             room = slots is None or self._room(now, slots)
-            query, bounds = _due(deliveries=deliveries, own_code=room), {"most": limit}
+            query = _due(deliveries=deliveries, own_code=room)
         else:
-            query, bounds = (
-                _due(deliveries=False, own_code=False, small=True),
-                {"most": limit, "small": small},
-            )
+            bounds["small"] = small
+            query = _due(deliveries=False, own_code=False, small=True)
         return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
@@ -61,9 +60,8 @@ class SqlShares:
             try_insert(self._connection, insert(t.turns).values(share=share, number=newest))
 
     def _room(self, now: datetime, slots: int) -> bool:
-        return int(self._connection.execute(_COUNT_OWN_CODE, at(now)).scalar_one()) < slots_for_own_code(
-            slots
-        )
+        taken = int(self._connection.execute(_COUNT_OWN_CODE, at(now)).scalar_one())
+        return taken < slots_for_own_code(slots)
 
 
 _OWN_CODE = select(t.ptks.c.ptk_id).where(t.ptks.c.own_code == 1)

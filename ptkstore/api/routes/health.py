@@ -117,11 +117,10 @@ class Parts:
             return True
         now = self._clock()
         since, last = held or (now, now)
-        self._held = (
-            since if now - last < BUSY_SECONDS / 2 else now,
-            now,
-        )  # nobody knows of a longer time between
-        if now - self._held[0] >= BUSY_SECONDS:
+        if now - last >= BUSY_SECONDS / 2:  # nobody knows of a longer time between
+            since = now
+        self._held = (since, now)
+        if now - since >= BUSY_SECONDS:
             raise Unavailable("others hold the catalog")
         return False
 
