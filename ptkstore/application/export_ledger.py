@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ptkstore.application.odometers import assurances_on, books_of, odometers_on
+from ptkstore.application.books import assurances_on, books_of
+from ptkstore.application.odometers import odometers_on
 from ptkstore.application.read_exposure import Exposure, exposure_of, sentences_on
 from ptkstore.application.read_ledger import faults_of, faults_of_memory
-from ptkstore.domain.assurances import assured
+from ptkstore.domain.assurances import SHARES, assured
 from ptkstore.domain.blocks import part_name, place_of
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
@@ -19,7 +20,7 @@ from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.reports import loss_json, signed
+from ptkstore.domain.reports import loss_json, shares_json, signed
 from ptkstore.domain.sharing import sharing_json
 from ptkstore.domain.streams import Policy, PrivacyUnit
 from ptkstore.domain.windows import Window, index_of
@@ -74,11 +75,7 @@ def export_ledger(
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
     faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, keys, journal)
-    figures = (
-        {}
-        if faults
-        else _figures(policy, odometers_on(books, blocks).with_assurance(known), specs, len(chosen))
-    )
+    figures = {} if faults else _figures(policy, odometers_on(books, blocks, known), specs, len(chosen))
     report = {
         "stream": {"name": books.stream.name, "team": books.stream.team},
         "made_at": clock.now().isoformat(),
@@ -179,6 +176,7 @@ def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
         "coordinates": list(policy.accountant.coordinates),
         "promised": _protections(policy, policy.capacity, windows),
         "tight": TIGHT,
+        "shares": SHARES,
     }
 
 
@@ -306,6 +304,7 @@ def _block(row: LineOdometer, policy: Policy) -> dict[str, Any]:
         "capacity": loss_json(row.capacity),
         "reserved": loss_json(row.reserved),
         "spent": _spent(row.spent),
+        **shares_json(row.shares),
     }
 
 

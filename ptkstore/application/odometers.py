@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from ptklib.accounting import pld_epsilon
 from ptklib.privacy import PrivacyLoss
-from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
+from ptkstore.application.books import Books, assurances_on, books_of
+from ptkstore.domain.assurances import Assured
 from ptkstore.domain.blocks import blocks_below
 from ptkstore.domain.filters import BlockRecord
-from ptkstore.domain.journal import ChainLine, Entry
-from ptkstore.domain.odometers import Odometers, Releases, odometers_of
-from ptkstore.domain.streams import Stream
-from ptkstore.ports.catalog import CatalogView, Read
-from ptkstore.ports.streams import Progress
-
-
-@dataclass(frozen=True, slots=True)
-class Books:
-    """A stream's blocks and journal at one moment."""
-
-    stream: Stream
-    progress: Progress
-    blocks: tuple[BlockRecord, ...]
-    lines: tuple[ChainLine, ...]
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """The lines that are charges."""
-        return tuple(line for line in self.lines if isinstance(line, Entry))
-
-
-def books_of(stream: str, uow: CatalogView) -> Books:
-    """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
-    known = uow.streams.get(stream)
-    blocks, _ = uow.ledger.created(stream)
-    return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
+from ptkstore.domain.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.ports.catalog import Read
 
 
 def read_odometers(stream: str, *, begin: Read) -> Odometers:
@@ -45,36 +20,20 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
     with begin() as uow:
         books = books_of(stream, uow)
         known = assurances_on(books, uow)
-    return odometers_on(books, books.blocks).with_assurance(known)
+    return odometers_on(books, books.blocks, known)
 
 
-def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
-    """Why the loss of each PTK in the journal is believed: the least of what is registered and what was published.
-
-    A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
-    """
-    ids = sorted({entry.ptk_id for entry in books.entries})
-    if books.stream.policy.minimum_assurance is Assurance.LIBRARY:
-        return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
-    found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
-    for spec in uow.ptks.find(stream=books.stream.name):
-        found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
-    for ptk_id in ids:
-        latest = uow.versions.latest(ptk_id)
-        if latest is not None:
-            found[ptk_id].append(assured_in(latest.content, ptk_id))
-    return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in found.items()}
-
-
-def odometers_on(books: Books, blocks: Sequence[BlockRecord]) -> Odometers:
-    """The odometers of some of the blocks."""
+def odometers_on(books: Books, blocks: Sequence[BlockRecord], known: Mapping[str, Assured]) -> Odometers:
+    """The odometers of some of the blocks, with what is `known` of each PTK."""
     doubt = blocks_below(books.progress.retired_before, books.stream.policy)
-    return odometers_of(
+    entries = books.entries
+    found = odometers_of(
         blocks,
-        books.entries,
+        entries,
         tight_epsilon,
         lambda number: doubt is not None and doubt.lo <= number < doubt.hi,
     )
+    return found.with_assurance(known, shares_of(blocks, entries, known))
 
 
 def tight_epsilon(releases: Releases, delta: float) -> float:

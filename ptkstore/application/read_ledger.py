@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ptkstore.application.books import assurances_on, books_of
 from ptkstore.application.charging import charge_of
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.assurances import Assurance
@@ -12,6 +13,8 @@ from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.filters import BlockLedger, BlockRecord
 from ptkstore.domain.journal import BudgetRequest, ChainLine
 from ptkstore.domain.ledger import verify
+from ptkstore.domain.loss_shares import LossShares
+from ptkstore.domain.odometers import shares_of
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import CatalogBehind
 from ptkstore.ports.catalog import Read
@@ -41,13 +44,22 @@ def asserted_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]
 def budget_of(
     stream: str, *, after: int | None = None, limit: int | None = None, begin: Read
 ) -> tuple[BlockLedger, ...]:
-    """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number."""
+    """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number.
+
+    The journal is read for the shares of what was spent, where the stream accepts more than the library's own.
+    """
     later = None if after is None else BlockRange(after + 1, max(after + 2, _BEYOND_ALL))
     with begin() as uow:
         # first, so that what is read is no older than what was read before
         blocks = uow.ledger.blocks(stream, later, limit)
-        uow.streams.get(stream)
-        return blocks
+        policy = uow.streams.get(stream).policy
+        if policy.minimum_assurance is Assurance.LIBRARY:
+            return tuple(replace(one, shares=LossShares(library=one.spent)) for one in blocks)
+        books = books_of(stream, uow)
+        known = assurances_on(books, uow)
+    numbers = {one.number for one in blocks}
+    shares = shares_of([one for one in books.blocks if one.number in numbers], books.entries, known)
+    return tuple(replace(one, shares=shares.get((one.number, one.line))) for one in blocks)
 
 
 def verify_ledger(stream: str, *, begin: Read, keys: KeyStore, journal: JournalView) -> LedgerCheck:

@@ -25,7 +25,7 @@ from ptkstore.cli.output import (
     reading,
     said,
 )
-from ptkstore.domain.assurances import budget_rests_on
+from ptkstore.domain.assurances import SHARES, budget_rests_on
 from ptkstore.domain.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.ledgers import check_report, contexts_of, odometer_rows
@@ -80,6 +80,8 @@ def budget(
             "tight: a closer figure of what the releases made so far lost; admissions go by spent, never by it",
             soft_wrap=True,
         )
+    if rows and not as_json and "asserted_epsilon" in rows[0]:
+        console.print(SHARES, highlight=False, soft_wrap=True)
     if not as_json:
         console.print(escape(rests_on), highlight=False, soft_wrap=True)
     if told:

@@ -10,7 +10,7 @@ from ptkstore.application.authorize import Named
 from ptkstore.application.read_exposure import sentences_on
 from ptkstore.application.read_notices import readable_team
 from ptkstore.console.charts import budget_chart
-from ptkstore.domain.assurances import Assurance, budget_rests_on
+from ptkstore.domain.assurances import SHARES, Assurance, budget_rests_on
 from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.names import checked_name, split_ptk_id
@@ -89,6 +89,7 @@ class Pages:
             "contexts": contexts,
             "asserted": minimum is not Assurance.LIBRARY,
             "rests_on": budget_rests_on(minimum, asserted),
+            "shares": SHARES,
             "exposure": self._exposure(name)
             if self._may(who, Action.EXPOSURE_READ, Named(stream=name))
             else None,

@@ -33,6 +33,11 @@ class Assured:
     assurance: Assurance | None
     by: str = ""
 
+    @property
+    def proven(self) -> bool:
+        """Whether the library proves the loss."""
+        return self.assurance is Assurance.LIBRARY
+
     def document(self) -> dict[str, str | None]:
         """As documents, rows and tags have it."""
         value = None if self.assurance is None else self.assurance.value
@@ -90,11 +95,20 @@ def least(found: Iterable[Assured]) -> Assured:
     return Assured(weakest, ", ".join(teams))
 
 
+SHARES = (
+    "library and asserted: what the releases that the library proves, and all others, cost a block, each added up "
+    "alone by the stream's filter. Under basic composition they add up to spent; under renyi and zcdp their sum may be "
+    "more, so neither is the rest of the other"
+)
+"""What the two shares of a block's loss are; a PTK of which nothing is known counts as asserted."""
+
+
 def budget_rests_on(minimum: Assurance, asserted: Iterable[str]) -> str:
     """Why what was spent of a stream is believed; `asserted` are registered PTKs that the library does not prove."""
     if minimum is Assurance.LIBRARY:
         return "Only the library's own estimators spend it, and their losses are proven."
     return (
         f"This stream accepts {minimum.value} PTKs, whose losses are their teams' word. Registered now: "
-        f"{', '.join(asserted) or 'none'}. The odometers by PTK and the signed report tell what each has spent."
+        f"{', '.join(asserted) or 'none'}. The shares of each block, the odometers by PTK and the signed report tell "
+        "what was spent on their word."
     )

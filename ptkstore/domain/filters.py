@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ptkstore.domain.accountants import Accountant, Charge, caps_of, loss_of
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
+from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.domain.sharing import COMMON
 from ptkstore.errors import InvalidRequest, InvariantBroken
@@ -40,7 +41,8 @@ class BlockLedger:
     """What one line of one block may lose and what is promised or lost already.
 
     `reserved` and `spent` are losses that hold for what the accountant added up; under basic composition they are its
-    sums, otherwise the epsilon that the sums imply at the capacity's delta.
+    sums, otherwise the epsilon that the sums imply at the capacity's delta. `shares` are those of `spent`; None
+    where they were not read.
     """
 
     number: int
@@ -50,6 +52,7 @@ class BlockLedger:
     spent: Loss = NO_LOSS
     line: str = COMMON
     committed: Loss = NO_LOSS
+    shares: LossShares | None = None
 
     @property
     def left(self) -> Loss:

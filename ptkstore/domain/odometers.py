@@ -18,6 +18,7 @@ from ptkstore.domain.assurances import UNKNOWN, Assured, least
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import Entry, EntryKind
+from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import ATTO, NANO, NO_LOSS, Loss
 from ptkstore.domain.names import team_of
 
@@ -49,7 +50,10 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class LineOdometer:
-    """One line of one block. Where the catalog may have forgotten spends, `in_doubt`, all of the capacity counts."""
+    """One line of one block. Where the catalog may have forgotten spends, `in_doubt`, all of the capacity counts.
+
+    `shares` are what the journal knows of; None where nobody asked.
+    """
 
     number: int
     line: str
@@ -58,6 +62,7 @@ class LineOdometer:
     reserved: Loss
     spent: Spent
     in_doubt: bool = False
+    shares: LossShares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +94,34 @@ class Odometers:
         """The least that can be said of any PTK here."""
         return least(one.assured for one in self.ptks)
 
-    def with_assurance(self, known: Mapping[str, Assured]) -> Odometers:
-        """With what is known of each PTK; a team is as good as the weakest of its PTKs."""
+    def with_assurance(
+        self, known: Mapping[str, Assured], shares: Mapping[tuple[int, str], LossShares]
+    ) -> Odometers:
+        """With what is known of each PTK and its part of each block; a team is as good as the weakest of its PTKs."""
         ptks = tuple(replace(one, assured=known.get(one.name, UNKNOWN)) for one in self.ptks)
         teams = tuple(
             replace(team, assured=least(one.assured for one in ptks if team_of(one.name) == team.name))
             for team in self.teams
         )
-        return replace(self, ptks=ptks, teams=teams)
+        blocks = tuple(replace(row, shares=shares.get((row.number, row.line))) for row in self.blocks)
+        return replace(self, blocks=blocks, ptks=ptks, teams=teams)
+
+
+def shares_of(
+    blocks: Iterable[BlockRecord], entries: Iterable[Entry], known: Mapping[str, Assured]
+) -> dict[tuple[int, str], LossShares]:
+    """By block and line, what releases of PTKs that are `known` as proven cost alone, and all others alone."""
+    spends = [entry for entry in entries if entry.kind is EntryKind.SPEND]
+    proven = _Stretches([one for one in spends if known.get(one.ptk_id, UNKNOWN).proven])
+    others = _Stretches([one for one in spends if not known.get(one.ptk_id, UNKNOWN).proven])
+    found = {}
+    for block in blocks:
+        parts = proven.at(block.number), others.at(block.number)
+        for line, capacity in block.lines.items():
+            found[block.number, line] = LossShares(
+                *(guarantee_of(block.accountant, capacity, _of_line(line, part)) for part in parts)
+            )
+    return found
 
 
 def odometers_of(

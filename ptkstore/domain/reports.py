@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import InvariantBroken
@@ -41,6 +42,14 @@ def loss_json(loss: Loss) -> dict[str, str]:
     return {
         "epsilon": _decimal(loss.epsilon_nano, -9),
         "delta": _decimal(loss.delta_atto, -18),
+    }
+
+
+def shares_json(shares: LossShares | None) -> dict[str, Any]:
+    """The shares of a block's loss, as `loss_json` has a loss; null where they were not read."""
+    return {
+        "library": None if shares is None else loss_json(shares.library),
+        "asserted": None if shares is None else loss_json(shares.asserted),
     }
 
 

@@ -15,11 +15,12 @@ from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import assured, assured_in, assured_of
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.filters import BlockLedger
+from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import ATTO, NANO, Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.reports import loss_json
+from ptkstore.domain.reports import loss_json, shares_json
 from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import (
@@ -192,6 +193,7 @@ def block_document(block: BlockLedger) -> Document:
         "reserved": loss_json(block.reserved),
         "spent": loss_json(block.spent),
         "committed": loss_json(block.committed),
+        **shares_json(block.shares),
     }
 
 
@@ -202,6 +204,7 @@ def block_of(document: Mapping[str, Any]) -> BlockLedger:
         line=document["line"],
         state=BlockState(document["state"]),
         **{name: loss_of(document[name]) for name in ("capacity", "reserved", "spent", "committed")},
+        shares=_shares_of(document),
     )
 
 
@@ -217,6 +220,7 @@ def odometers_document(odometers: Odometers) -> Document:
                 "reserved": loss_json(row.reserved),
                 "spent": _spent_document(row.spent),
                 "in_doubt": row.in_doubt,
+                **shares_json(row.shares),
             }
             for row in odometers.blocks
         ],
@@ -240,6 +244,7 @@ def odometers_of(document: Mapping[str, Any]) -> Odometers:
                 loss_of(row["reserved"]),
                 _spent_of(row["spent"]),
                 row["in_doubt"],
+                _shares_of(row),
             )
             for row in document["blocks"]
         ),
@@ -279,6 +284,13 @@ def _party_of(document: Mapping[str, Any]) -> PartyOdometer:
         loss_of(document["reserved"]),
         assured_of(document),
     )
+
+
+def _shares_of(document: Mapping[str, Any]) -> LossShares | None:
+    """The shares that `shares_json` wrote; a server of before wrote none."""
+    if document.get("library") is None or document.get("asserted") is None:
+        return None
+    return LossShares(loss_of(document["library"]), loss_of(document["asserted"]))
 
 
 def _spent_document(spent: Spent) -> Document:

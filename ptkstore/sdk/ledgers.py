@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.guarantees import all_lines, contexts_sentence
 from ptkstore.domain.losses import NO_LOSS
 from ptkstore.domain.reports import Reading, read_signed
@@ -12,6 +13,7 @@ from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
     from ptkstore.domain.filters import BlockLedger
+    from ptkstore.domain.loss_shares import LossShares
     from ptkstore.domain.losses import Loss
     from ptkstore.domain.odometers import Odometers, Spent
     from ptkstore.domain.streams import Policy
@@ -36,6 +38,7 @@ def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[d
                 b.capacity,
                 b.reserved,
                 b.spent.guarantee,
+                b.shares,
                 policy,
             ),
             "tight_epsilon": b.spent.tight.epsilon,
@@ -50,7 +53,16 @@ def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, 
     """One row per block of a stream, or per line of it where the policy keeps several."""
     several = _has_lines(policy)
     rows = [
-        _row(b.number, b.line if several else None, b.state.value, b.capacity, b.reserved, b.spent, policy)
+        _row(
+            b.number,
+            b.line if several else None,
+            b.state.value,
+            b.capacity,
+            b.reserved,
+            b.spent,
+            b.shares,
+            policy,
+        )
         for b in blocks
     ]
     return _with_sums(rows, [b.spent for b in blocks]) if several else rows
@@ -131,7 +143,14 @@ def _policy(service: Service, stream: str) -> Policy:
 
 
 def _row(
-    number: int, line: str | None, state: str, capacity: Loss, reserved: Loss, spent: Loss, policy: Policy
+    number: int,
+    line: str | None,
+    state: str,
+    capacity: Loss,
+    reserved: Loss,
+    spent: Loss,
+    shares: LossShares | None,
+    policy: Policy,
 ) -> dict[str, Any]:
     from ptkstore.domain.blocks import part_name, place_of
 
@@ -149,6 +168,16 @@ def _row(
         "spent_epsilon": spent.epsilon,
         "capacity_delta": capacity.delta,
         "spent_delta": spent.delta,
+        **({} if policy.minimum_assurance is Assurance.LIBRARY or shares is None else _shares(shares)),
+    }
+
+
+def _shares(shares: LossShares) -> dict[str, float]:
+    return {
+        "library_epsilon": shares.library.epsilon,
+        "library_delta": shares.library.delta,
+        "asserted_epsilon": shares.asserted.epsilon,
+        "asserted_delta": shares.asserted.delta,
     }
 
 

@@ -181,6 +181,10 @@ class BlockOut(Wire):
     reserved: Loss
     spent: Loss
     committed: Loss
+    library: Annotated[
+        Loss | None, Field(description="what the releases that the library proves cost, alone")
+    ] = None
+    asserted: Annotated[Loss | None, Field(description="what all other releases cost, alone")] = None
 
 
 class Budget(Wire):
@@ -214,6 +218,10 @@ class LineOdometerOut(Wire):
     reserved: Loss
     spent: SpentOut
     in_doubt: bool
+    library: Annotated[
+        Loss | None, Field(description="what the releases that the library proves cost, alone")
+    ] = None
+    asserted: Annotated[Loss | None, Field(description="what all other releases cost, alone")] = None
 
 
 class PartyOdometerOut(Wire):

@@ -169,6 +169,8 @@ def _parties(report: Mapping[str, Any]) -> Section:
 
 def _blocks(report: Mapping[str, Any]) -> Section:
     found = sorted(report["blocks"], key=_by_loss, reverse=True)
+    told = report["guarantee"].get("shares")  # a report of before tells none
+    shares = told is not None and report["policy"]["minimum_assurance"] != "library"
     rows = tuple(
         (
             str(row["block"]),
@@ -176,6 +178,7 @@ def _blocks(report: Mapping[str, Any]) -> Section:
             row["line"],
             row["state"] + (", in doubt" if row["in_doubt"] else ""),
             _loss(row["spent"]["guarantee"]),
+            *([_loss(row["library"]), _loss(row["asserted"])] if shares else []),
             _loss(row["reserved"]),
             _loss(row["capacity"]),
         )
@@ -187,9 +190,11 @@ def _blocks(report: Mapping[str, Any]) -> Section:
         if rest
         else ()
     )
-    table = Table(("block", "holds", "line", "state", "spent", "reserved", "may lose"), rows)
+    split = ("library", "asserted") if shares else ()
+    table = Table(("block", "holds", "line", "state", "spent", *split, "reserved", "may lose"), rows)
+    meaning = (Text(f"{told}."),) if shares else ()
     return Section(
-        "Blocks, the worst first", (table, *left) if rows else (Text("No window has closed yet."),)
+        "Blocks, the worst first", (table, *left, *meaning) if rows else (Text("No window has closed yet."),)
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import httpx
 import pytest
 
-from ptkstore.domain.assurances import Assurance, Assured
+from ptkstore.cli.reports.pages import report_page
+from ptkstore.domain.assurances import SHARES, Assurance, Assured
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk import Store, connect
 from tests.ptkstore.api.server import Api
@@ -107,6 +110,27 @@ def test_a_budget_says_on_whose_word_it_may_have_been_spent(client: httpx.Client
     assert store.service.asserted_on("open") == (Assurance.ASSERTED, (OWN,))
 
 
+def test_a_budget_says_of_each_block_how_much_is_proven_and_how_much_is_a_teams_word(
+    api: Api, client: httpx.Client, store: Store
+) -> None:
+    for path in ("budget", "odometers"):
+        train = [one for one in client.get(f"/v1/streams/open/{path}").json()["blocks"] if one["block"] == 2]
+        assert [(one["library"]["epsilon"], one["asserted"]["epsilon"]) for one in train] == [("0.1", "0.2")]
+        strict = client.get(f"/v1/streams/strict/{path}").json()["blocks"]
+        assert {one["asserted"]["epsilon"] for one in strict} == {"0"}
+        assert [one["library"]["epsilon"] for one in strict if one["block"] == 2] == ["0.1"]
+    for tight in (False, True):
+        rows = {one["block"]: one for one in store.budget("open", tight=tight)}
+        row = rows[2]
+        assert (row["spent_epsilon"], row["library_epsilon"], row["asserted_epsilon"]) == (0.3, 0.1, 0.2)
+        assert "asserted_epsilon" not in store.budget("strict", tight=tight)[0]
+    report = json.loads(api.world.service.export_ledger("open").content)["report"]
+    (block,) = (one for one in report["blocks"] if one["block"] == 2)
+    assert (block["library"]["epsilon"], block["asserted"]["epsilon"]) == ("0.1", "0.2")
+    assert report["guarantee"]["shares"] == SHARES
+    assert SHARES in unescape(report_page(api.world.service.export_ledger("open").content, "html").decode())
+
+
 def test_lineage_says_it(store: Store) -> None:
     assert {one.ptk_id: one.assured for one in store.lineage_of_window("open", 0)} == {
         OWN: Assured(Assurance.ASSERTED, "taxi"),
@@ -118,8 +142,6 @@ def test_lineage_says_it(store: Store) -> None:
 
 
 def test_the_signed_report_says_it_also_of_ptks_that_are_gone(api: Api) -> None:
-    import json
-
     report = json.loads(api.world.service.export_ledger("open").content)
     report = report.get("report", report)
     assert report["assured"] == WORD

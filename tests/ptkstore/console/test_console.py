@@ -429,7 +429,10 @@ def test_pages_say_which_team_vouches_for_a_ptk(tmp_path: Path) -> None:
         for path in ("ptks", "ptks/taxi.own", "streams/open"):
             assert ">asserted by taxi<" in client.get(f"/console/{path}").text, path
         assert "nobody has proven it" in seen(client.get("/console/ptks/taxi.own")).text
-        assert "Registered now: taxi.own." in seen(client.get("/console/streams/open")).text
+        page = seen(client.get("/console/streams/open")).text
+        assert "Registered now: taxi.own." in page
+        assert "Spent εBy the library εAsserted εReserved ε" in page
+        assert "train-0active0.10.00.10.01.0" in page
         assert "accepts asserted PTKs" in seen(client.get("/console/")).text
 
 

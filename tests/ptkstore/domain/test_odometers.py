@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import BlockRecord, Filters
 from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.domain.odometers import Odometers, PartyOdometer, Releases, Spent, odometers_of
+from ptkstore.domain.odometers import Odometers, PartyOdometer, Releases, Spent, odometers_of, shares_of
 from ptkstore.domain.sharing import COMMON
 
 RESERVE, SPEND, RELEASE = EntryKind.RESERVE, EntryKind.SPEND, EntryKind.RELEASE
@@ -216,3 +218,61 @@ def test_the_guarantee_is_what_the_filters_say(
         held = [e for e in entries if e.kind is SPEND and e.blocks.lo <= row.number < e.blocks.hi]
         assert row.spent.basic == sum((e.loss for e in held), NO_LOSS)
         assert row.spent.releases == len(held)
+
+
+# shares of what the library proves and of what is a team's word
+
+KNOWN = {"a.lib": Assured(Assurance.LIBRARY), "a.own": Assured(Assurance.ASSERTED, "a"), "a.lost": UNKNOWN}
+
+
+def test_under_basic_composition_the_shares_of_a_block_add_up_to_what_it_spent() -> None:
+    entries = spent(
+        request("1", (0, 2), "0.1", ptk="a.lib"),
+        request("2", (0, 1), "0.2", ptk="a.own"),
+        request("3", (0, 1), "0.3", ptk="a.lost"),  # of unknown assurance: nobody has proven it
+        request("4", (0, 1), "0.05", ptk="a.gone"),
+    )
+    found = shares_of(blocks(3), entries, KNOWN)
+    assert found[0, COMMON] == LossShares(Loss.charge(0.1, 0), Loss.charge(0.55, 0))
+    assert found[1, COMMON] == LossShares(Loss.charge(0.1, 0), NO_LOSS)
+    assert found[2, COMMON] == LossShares()
+    for row in odometers_of(blocks(3), entries, nothing).blocks:
+        shares = found[row.number, COMMON]
+        assert shares.library + shares.asserted == row.spent.guarantee
+
+
+def test_what_is_only_reserved_or_was_released_is_in_no_share() -> None:
+    one, other = request("1", ptk="a.lib"), request("2", ptk="a.own")
+    entries = journal((one, RESERVE), (other, RESERVE), (other, RELEASE))
+    assert shares_of(blocks(1), entries, KNOWN) == {(0, COMMON): LossShares()}
+
+
+@given(
+    st.sampled_from([Accountant.RENYI, Accountant.ZCDP]),
+    st.lists(st.tuples(st.sampled_from(sorted(KNOWN)), st.integers(1, 300)), min_size=1, max_size=10),
+)
+def test_under_pooled_accountants_no_share_is_more_than_what_was_spent_and_together_they_are_no_less(
+    accountant: Accountant, asked: list[tuple[str, int]]
+) -> None:
+    entries = spent(
+        *(
+            request(f"k{n}", (0, 1), f"0.{thousandths:03d}", ptk=ptk, accountant=accountant)
+            for n, (ptk, thousandths) in enumerate(asked)
+        )
+    )
+    (row,) = odometers_of(blocks(1, accountant), entries, nothing).blocks
+    shares, whole = shares_of(blocks(1, accountant), entries, KNOWN)[0, COMMON], row.spent.guarantee
+    assert max(shares.library.epsilon_nano, shares.asserted.epsilon_nano) <= whole.epsilon_nano
+    assert shares.library.epsilon_nano + shares.asserted.epsilon_nano >= whole.epsilon_nano
+
+
+def test_each_line_of_a_block_has_shares_of_its_own() -> None:
+    lines = {"ads": CAPACITY, "ops": CAPACITY}
+    entries = spent(
+        request("1", ptk="a.own", line="ads", epsilon="0.2"),
+        request("2", ptk="a.lib", line="ops", epsilon="0.3"),
+    )
+    assert shares_of(blocks(1, lines=lines), entries, KNOWN) == {
+        (0, "ads"): LossShares(asserted=Loss.charge(0.2, 0)),
+        (0, "ops"): LossShares(library=Loss.charge(0.3, 0)),
+    }

@@ -1,0 +1,52 @@
+"""A stream's blocks and journal at one moment, and why the losses in it are believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
+from ptkstore.domain.filters import BlockRecord
+from ptkstore.domain.journal import ChainLine, Entry
+from ptkstore.domain.streams import Stream
+from ptkstore.ports.catalog import CatalogView
+from ptkstore.ports.streams import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A stream's blocks and journal at one moment."""
+
+    stream: Stream
+    progress: Progress
+    blocks: tuple[BlockRecord, ...]
+    lines: tuple[ChainLine, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The lines that are charges."""
+        return tuple(line for line in self.lines if isinstance(line, Entry))
+
+
+def books_of(stream: str, uow: CatalogView) -> Books:
+    """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
+    known = uow.streams.get(stream)
+    blocks, _ = uow.ledger.created(stream)
+    return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
+
+
+def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
+    """Why the loss of each PTK in the journal is believed: the least of what is registered and what was published.
+
+    A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
+    """
+    ids = sorted({entry.ptk_id for entry in books.entries})
+    if books.stream.policy.minimum_assurance is Assurance.LIBRARY:
+        return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
+    found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
+    for spec in uow.ptks.find(stream=books.stream.name):
+        found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
+    for ptk_id in ids:
+        latest = uow.versions.latest(ptk_id)
+        if latest is not None:
+            found[ptk_id].append(assured_in(latest.content, ptk_id))
+    return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in found.items()}
