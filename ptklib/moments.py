@@ -177,15 +177,7 @@ class MomentSums(NoisySums):
     def _exact(self, table: RowTable, label: Floats | None) -> dict[str, npt.NDArray[np.int64]]:
         blocks = self._blocks()
         count, sums, products = exact_gram(table, blocks, label)
-        units = {COUNT: np.array([count], dtype=np.int64)}
-        places = columns_of(blocks)
-        for i, place in enumerate(places):
-            own = products[place, place]
-            units |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
-            if len(own) > 1:
-                units[beside(f"products_{i}")] = own[upper_triangle(len(own), 1)]
-            units |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
-        return units
+        return {COUNT: np.array([count], dtype=np.int64), **_vectors(blocks, sums, products)}
 
     def _moments(self, values: Mapping[str, npt.NDArray[Any]], variance: Mapping[str, float]) -> Moments:
         """Put standardised vectors together again."""
@@ -217,15 +209,7 @@ class MomentSums(NoisySums):
         products = np.empty((size, size))
         products[upper_triangle(size)] = pairs.column("product").to_numpy()
         products /= np.outer(widths, widths)
-        values = {COUNT: columns.column(COUNT).to_numpy()[:1]}
-        places = columns_of(self._blocks())
-        for i, place in enumerate(places):
-            own = products[place, place]
-            values |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
-            if len(own) > 1:
-                values[beside(f"products_{i}")] = own[upper_triangle(len(own), 1)]
-            values |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
-        return values
+        return {COUNT: columns.column(COUNT).to_numpy()[:1], **_vectors(self._blocks(), sums, products)}
 
     @once
     def _half_widths(self) -> Floats:
@@ -268,6 +252,21 @@ class MomentSums(NoisySums):
             PAIRS: {"product": max(products)},
             self._column_table(): {COUNT: sqrt(float(variance[COUNT])), "sum": max(sums)},
         }
+
+
+def _vectors(
+    blocks: Sequence[Block], sums: npt.NDArray[Any], products: npt.NDArray[Any]
+) -> dict[str, npt.NDArray[Any]]:
+    """Cut sums, and the upper triangle of products, into the vectors that noise is added to."""
+    vectors: dict[str, npt.NDArray[Any]] = {}
+    places = columns_of(blocks)
+    for i, place in enumerate(places):
+        own = products[place, place]
+        vectors |= {f"sums_{i}": sums[place], f"products_{i}": np.diagonal(own).copy()}
+        if len(own) > 1:
+            vectors[beside(f"products_{i}")] = own[upper_triangle(len(own), 1)]
+        vectors |= {f"products_{j}_{i}": products[o, place].ravel() for j, o in enumerate(places[:i])}
+    return vectors
 
 
 def _keys(names: tuple[str, ...]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:

@@ -12,7 +12,7 @@ from ptkstore.application import tables
 from ptkstore.domain.columns import ROW_ID
 from ptkstore.domain.windows import WindowId, expired_before
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, CatalogView
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.world import Clock
@@ -65,12 +65,8 @@ def ingest_records(
     OutcomeUnknown
         The commit was not answered; the error names the batch id to send the same rows with.
     """
-    if batch_id is None:
-        batch_id = secrets.token_hex(16)
-    elif not 1 <= len(batch_id) <= 200 or not batch_id.isprintable():
-        raise InvalidRequest("a batch id has 1 to 200 printable characters")
-    if part is not None and not 1 <= part[0] <= part[1]:
-        raise InvalidRequest("a part has a number from 1 to how many there are")
+    batch_id = secrets.token_hex(16) if batch_id is None else batch_id
+    _check_names(batch_id, part)
     token = secrets.token_hex(16)
     with begin() as uow:
         stream = uow.streams.get(stream_name)
@@ -104,19 +100,33 @@ def ingest_records(
                 return IngestReply(batch_id, 0, {}, repeated=True)
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
-                name, *begun = _stored_as(batch_id, part)
-                uow.streams.add_batch(stream_name, name, token, closed_before)
-                for mark in begun:  # with a token of no files
-                    uow.streams.add_batch(stream_name, mark, secrets.token_hex(16), closed_before)
-                try:
-                    uow.commit()
-                except OutcomeUnknown:
-                    raise may_be_stored(batch_id, part) from None
+                _commit(uow, stream_name, batch_id, part, token, closed_before)
                 return IngestReply(batch_id, int(accepted.sum()), refusals.counts)
         for index in touched[touched < expired_before(stream.policy, progress.reached)].tolist():
             # written after its expiry looked: of no use, without a key
             raw.delete_window(WindowId(stream_name, index))
     raise Conflict(f"windows of {stream_name!r} kept closing during this ingest; send the batch again")
+
+
+def _check_names(batch_id: str, part: Part | None) -> None:
+    if not 1 <= len(batch_id) <= 200 or not batch_id.isprintable():
+        raise InvalidRequest("a batch id has 1 to 200 printable characters")
+    if part is not None and not 1 <= part[0] <= part[1]:
+        raise InvalidRequest("a part has a number from 1 to how many there are")
+
+
+def _commit(
+    uow: UnitOfWork, stream: str, batch_id: str, part: Part | None, token: str, closed_before: int
+) -> None:
+    """Enter the batch, or the part, whose files have this token."""
+    name, *begun = _stored_as(batch_id, part)
+    uow.streams.add_batch(stream, name, token, closed_before)
+    for mark in begun:  # with a token of no files
+        uow.streams.add_batch(stream, mark, secrets.token_hex(16), closed_before)
+    try:
+        uow.commit()
+    except OutcomeUnknown:
+        raise may_be_stored(batch_id, part) from None
 
 
 def may_be_stored(batch_id: str, part: Part | None = None) -> OutcomeUnknown:

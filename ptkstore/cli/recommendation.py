@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -20,6 +20,9 @@ from ptkstore.cli.output import (
     spoken,
 )
 from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ptkstore.application.recommend_rows import StreamAdvice
 
 
 @answers
@@ -50,7 +53,35 @@ def recommend(
         from ptkstore.cli.row_charts import save_rows
 
         save_rows(advice.lines, advice.policy.rows_per_window, figure)
-    points = [
+    points = _points(advice)
+    refusals = {line: str(found.refusal) for line, found in advice.lines.items() if found.refusal}
+    if as_json:
+        print_json(
+            {
+                "stream": name,
+                "rows": advice.n_rows,
+                "window_seconds": None if advice.window is None else advice.window.total_seconds(),
+                "rows_per_window": advice.policy.rows_per_window,
+                "refusals": refusals,
+                "points": points,
+            }
+        )
+        return
+    if figure is not None:
+        console.print(f"{figure}: rows needed, drawn", markup=False)
+    _print_points(points)
+    for line, reason in refusals.items():
+        console.print(escape(f"{line}: {reason}"))
+    if advice.n_rows and advice.window is not None:
+        console.print(
+            f"Recommended: {counted(advice.n_rows, 'row')} in all train partitions (N), so windows of at least "
+            f"{spoken(advice.window)} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per "
+            f"{spoken(advice.policy.window)}"
+        )
+
+
+def _points(advice: StreamAdvice) -> list[dict[str, Any]]:
+    return [
         {
             "line": line,
             "against": against,
@@ -64,21 +95,10 @@ def recommend(
         for against, points in (("ptks", found.by_ptks), ("budget", found.by_budget))
         for point in points
     ]
-    refusals = {line: str(found.refusal) for line, found in advice.lines.items() if found.refusal}
-    if figure is not None and not as_json:
-        console.print(f"{figure}: rows needed, drawn", markup=False)
-    if as_json:
-        print_json(
-            {
-                "stream": name,
-                "rows": advice.n_rows,
-                "window_seconds": None if advice.window is None else advice.window.total_seconds(),
-                "rows_per_window": advice.policy.rows_per_window,
-                "refusals": refusals,
-                "points": points,
-            }
-        )
-        return
+
+
+def _print_points(points: list[dict[str, Any]]) -> None:
+    """The table, and how to read it."""
     shown = [{**point, "rows": "no plan"} if point["rows"] is None else point for point in points]
     print_rows(shown, as_json=False, title="Rows needed", nothing="no PTK is registered yet")
     if points:
@@ -92,12 +112,4 @@ def recommend(
     if any(point["rows"] is None for point in points):
         console.print(
             "no plan: no number of partitions was found with which so many PTKs keep their targets within this epsilon"
-        )
-    for line, reason in refusals.items():
-        console.print(escape(f"{line}: {reason}"))
-    if advice.n_rows and advice.window is not None:
-        console.print(
-            f"Recommended: {counted(advice.n_rows, 'row')} in all train partitions (N), so windows of at least "
-            f"{spoken(advice.window)} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per "
-            f"{spoken(advice.policy.window)}"
         )
