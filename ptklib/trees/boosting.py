@@ -2,41 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from ptklib.mechanisms.grid import sum_by
-from ptklib.privacy import check_epsilon
 from ptklib.trees import counted
 from ptklib.trees.binning import Codes
 from ptklib.trees.candidates import Grids
 from ptklib.trees.forest import random_trees
 from ptklib.trees.losses import Loss
-from ptklib.trees.plans import Choice, Measure, RoundsPlan, plan_rounds
+from ptklib.trees.measuring import Rows, leaf_sums
+from ptklib.trees.plans import RoundsPlan
+from ptklib.trees.rounds import Settings
 from ptklib.trees.structure import Trees
-from ptklib.trees.targets import UNITS
-from ptklib.trees.values import node_means, node_sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-_START, _STEPS, _WEIGHTS, _CHOICE, _SQUARES = "start", "steps", "weights", "choice", "squares"
-_COUNTS, _POOL = "counts", "pool"
-_SHARES = {_STEPS: 0.68, _WEIGHTS: 0.1, _CHOICE: 0.2, _SQUARES: 0.02}
-"""Parts of the budget, beside the start's."""
-
-_FINENESS = 2**8
-"""Units of the pool in a unit of what a round releases, so that parts of a row's whole are rounded by little."""
-
-_SUM_MAX = 2**62
-
-_FEW = 100.0
-"""Rows are few where their number is below so many deviations of a boosted leaf's noise."""
-
-_MOST = 4.0
-"""Nodes deviate from their parent by at most this variance: 2 in log-odds is much for one tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,85 +37,11 @@ class Boosted:
     weights: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Public parameters of boosting.
-
-    Parameters
-    ----------
-    n_counted : int
-        Where rows are few, the leaves of so many trees at most are counted instead of boosting all trees; 0 for never.
-    """
-
-    n_rounds: int
-    depth: int
-    learning_rate: float
-    n_candidates: int
-    seed: int
-    n_counted: int = 0
-
-
-def boosting_plan(
-    loss: Loss, settings: Settings, epsilon: object, delta: object, factor: int = 1
-) -> RoundsPlan:
-    """Return all rounds, before any data are read."""
-    leaves, rounds = 2**settings.depth, settings.n_rounds
-    shared = {**_SHARES, _START: _start_share(check_epsilon(epsilon))}
-    cells = leaves * loss.n_scores
-    parts: list[Measure | Choice] = [
-        Measure(_START, loss.n_starts, loss.start_l1, loss.start_l1, shared[_START]),
-        Choice(_CHOICE, settings.n_candidates, loss.step_l1, shared[_CHOICE], rounds),
-    ]
-    if settings.n_counted:
-        parts.append(_pool(2 * cells * rounds, settings, shared[_STEPS] + shared[_WEIGHTS], bool(delta)))
-        return plan_rounds(tuple(parts), epsilon, delta, factor)
-    parts += [
-        Measure(_STEPS, cells, loss.step_l1, loss.step_l2, shared[_STEPS], rounds),
-        Measure(_WEIGHTS, cells, loss.weight_l1, loss.weight_l2, shared[_WEIGHTS], rounds),
-    ]
-    if loss.adaptive:
-        parts.append(Measure(_SQUARES, 1, UNITS, UNITS, shared[_SQUARES], rounds))
-    return plan_rounds(tuple(parts), epsilon, delta, factor)
-
-
-def _pool(size: int, settings: Settings, share: float, gaussian: bool) -> Measure:
-    """Return the pool, declared as equal parts.
-
-    Notes
-    -----
-    Draws of both divisions fall into groups, to each of which a row adds an equal part at most: as many groups as
-    counted trees, where that divides the number of rounds. docs/proofs/pooled-noise.md shows that the groups cost no
-    more than as many draws of that sensitivity. Gaussian noise needs no groups.
-    """
-    whole = _whole(settings)
-    if gaussian:
-        return Measure(_POOL, size, whole, whole, share)
-    n = gcd(settings.n_rounds, settings.n_counted, counted.N_FEWEST)
-    return Measure(_POOL, size // n, whole // n, whole // n, share, n)
-
-
-def _whole(settings: Settings) -> int:
-    """Return what one row adds to the pool at most, over all its parts."""
-    return UNITS * _FINENESS * settings.n_rounds
-
-
-def _counted_cells(loss: Loss, settings: Settings) -> int:
-    return int(2 ** counted.depth_of(settings.depth) * loss.n_starts)
-
-
-def _start_share(epsilon: float) -> float:
-    """Return the part of the budget that finds where all scores start: 1 % at epsilon 1, up to 10 % at 0.01.
-
-    A small budget often goes with few rows for it; then what all rows have in common is all that can be learnt.
-    """
-    return min(max(0.01 / sqrt(epsilon), 0.01), 0.1)
-
-
 def boost(
     codes: Codes, label: Ints, n_bins: Sequence[int], loss: Loss, settings: Settings, plan: RoundsPlan
 ) -> Boosted:
     """Return trees and values after all rounds of `plan`."""
-    rows = _Rows(codes, label, loss, plan, settings)
+    rows = Rows(codes, label, loss, plan, settings)
     start = rows.start()
     if rows.n_counted:
         return _count(rows, codes, n_bins, start, settings)
@@ -153,7 +60,7 @@ def boost(
     return Boosted(Trees.stack(found), np.stack(values), np.stack(weights))
 
 
-def _count(rows: "_Rows", codes: Codes, n_bins: Sequence[int], start: Ints, settings: Settings) -> Boosted:
+def _count(rows: Rows, codes: Codes, n_bins: Sequence[int], start: Ints, settings: Settings) -> Boosted:
     """Return counted trees, then random ones that say nothing: as many trees as boosting makes."""
     n_counted, n_rest = rows.n_counted, settings.n_rounds - rows.n_counted
     trees = counted.counted_trees(settings.seed, n_bins, n_counted, settings.depth)
@@ -184,7 +91,7 @@ def boost_again(
     The scores of rows start from all trees. Each round selects one of them, privately, and moves its values by a step
     on these rows. Where these rows say nothing, the posterior mean of a step is 0, so values stay.
     """
-    rows = _Rows(codes, label, loss, plan, settings)
+    rows = Rows(codes, label, loss, plan, settings)
     values, weights = before.values.copy(), before.weights.copy()
     n_trees, n_leaves = settings.n_rounds, 2**settings.depth
     for tree in range(n_trees):
@@ -200,7 +107,7 @@ def boost_again(
         offered = [(i + j) % n_trees for j in range(settings.n_candidates)]
         sums = np.stack(
             [
-                _leaf_sums(before.trees.leaves(t, codes, n_bins), rows.steps, n_leaves)
+                leaf_sums(before.trees.leaves(t, codes, n_bins), rows.steps, n_leaves)
                 for t in offered[:n_trees]
             ]
         )
@@ -209,208 +116,3 @@ def boost_again(
         values[chosen] += value
         weights[chosen] += weight
     return Boosted(before.trees, values, weights)
-
-
-def _step_part() -> float:
-    """Return the part of the pool that steps take; weights take the rest."""
-    return _SHARES[_STEPS] / (_SHARES[_STEPS] + _SHARES[_WEIGHTS])
-
-
-def weight_variance(loss: Loss, settings: Settings, plan: RoundsPlan) -> float:
-    """Return the variance of the noise of a boosted leaf's weight; a counted leaf's is smaller."""
-    rows = _Rows(np.zeros((1, 0), dtype=np.uint16), np.zeros(0, dtype=np.int64), loss, plan, settings)
-    return rows.noise_variance(_WEIGHTS) / loss.weight_unit**2
-
-
-def _leaf_sums(leaves: Ints, units: Ints, n_leaves: int) -> Ints:
-    """Return exact sums of shape (n_leaves, n_scores)."""
-    return np.stack([sum_by(leaves, row, n_leaves) for row in units], axis=1)
-
-
-class _Rows:
-    """The only holder of rows: measures them with the noise of the plan."""
-
-    n_counted = 0
-    """How many trees are counted, where a released number says few rows; 0 where trees are boosted. Set by `start`."""
-
-    def __init__(self, codes: Codes, label: Ints, loss: Loss, plan: RoundsPlan, settings: Settings) -> None:
-        self._codes, self._label, self._loss, self._plan = codes, label, loss, plan
-        self._settings, self._pooled = settings, bool(settings.n_counted)
-        self._scores = np.zeros((loss.n_scores, codes.shape[1]), dtype=np.int64)
-        self._radius, self._size = UNITS, 1.0
-
-    def start(self, moved: bool = True) -> Ints:
-        """Release what all rows have in common, and let the scores of all rows start there."""
-        exact = self._loss.starts(self._label)
-        noisy = self._plan.add_noise(_START, exact).astype(np.float64)
-        std = self._plan.noise_variance(_START) ** 0.5
-        self._size = max(float(noisy[0]), std) / UNITS  # rows, where losses adapt
-        start = self._loss.start_score(noisy, std)
-        if self._pooled:
-            self._count_few(float(noisy.sum()))
-        if moved:
-            self._scores += start[:, None]
-        return start
-
-    def _count_few(self, n_rows: float) -> None:
-        """Decide, from a released number of rows, whether trees are counted or boosted."""
-        if n_rows < _FEW * self.noise_variance(_STEPS) ** 0.5 / UNITS:
-            std = self._plan.noise_variance(_POOL) ** 0.5 / _whole(self._settings)
-            self.n_counted = counted.n_trees(n_rows, std, self._settings.n_counted)
-
-    def noise_variance(self, name: str) -> float:
-        """Return the variance of the noise in one cell, in the units of its exact sums."""
-        if not self._pooled:
-            return self._plan.noise_variance(name)
-        return self._plan.noise_variance(_POOL) / self._multiplier(name) ** 2
-
-    def _noisy(self, name: str, exact: Ints) -> Floats:
-        """Release sums, with noise of their own or with a part of the pool's."""
-        if not self._pooled:
-            return self._plan.add_noise(name, exact.reshape(-1)).reshape(exact.shape).astype(np.float64)
-        multiplier = self._multiplier(name)
-        limited = np.clip(exact.reshape(-1), -(_SUM_MAX // multiplier), _SUM_MAX // multiplier)
-        noisy = self._plan.add_noise(_POOL, limited * multiplier)
-        return np.asarray(noisy.reshape(exact.shape) / multiplier, dtype=np.float64)
-
-    def _multiplier(self, name: str) -> int:
-        """Return what the units of a sum count in the pool.
-
-        Notes
-        -----
-        Either all rounds take their parts of what a row may add, or all counted trees do; the released start decides
-        which. So a row adds `_whole` at most in either case: in L1 norm below Laplace noise, where parts add up, and
-        in L2 norm below Gaussian noise, where their squares do.
-        """
-        loss, settings = self._loss, self._settings
-        l1, l2, part = {
-            _COUNTS: (UNITS, UNITS, 1 / max(self.n_counted, 1)),
-            _STEPS: (loss.step_l1, loss.step_l2, _step_part() / settings.n_rounds),
-            _WEIGHTS: (loss.weight_l1, loss.weight_l2, (1 - _step_part()) / settings.n_rounds),
-        }[name]
-        whole = _whole(settings)
-        return int(whole * sqrt(part) / l2) if self._plan.gaussian else int(whole * part / l1)
-
-    def count(self, leaves: Sequence[Ints], start: Ints) -> tuple[Ints, Floats]:
-        """Release the classes in the leaves of all counted trees.
-
-        Returns
-        -------
-        values, weights : ndarray of shape (n_trees, n_nodes, n_scores)
-        """
-        loss, n_classes = self._loss, self._loss.n_starts
-        ones = np.zeros((n_classes, len(self._label)), dtype=np.int64)
-        ones[self._label, np.arange(len(self._label))] = UNITS
-        counts = self._noisy_counts(leaves, ones)
-        variance = self.noise_variance(_COUNTS) / UNITS**2
-        gains, weights = counted.read_counts(counts, variance, loss.chances(start))
-        scores = slice(n_classes - loss.n_scores, None)  # of two classes, the score is the second's
-        weights = counted.weights_below(weights[:, :, scores], self._settings.depth)
-        return self._values(gains[:, :, scores]), weights
-
-    def count_again(self, leaves: Sequence[Ints], before: Floats) -> Ints:
-        """Release the steps in the leaves of all counted trees; return how far values move.
-
-        Parameters
-        ----------
-        before : ndarray of shape (n_trees, n_nodes, n_scores)
-            Weights of all rows so far: new rows move values as far as they are many beside them.
-
-        Notes
-        -----
-        :Sensitivity: half of the steps of several classes has an L1 norm of at most 1, like a count, and so has the one
-            step of two classes.
-        """
-        loss = self._loss
-        steps, _ = loss.pull(self._scores, self._label, self._radius)
-        units = np.zeros((loss.n_starts, len(self._label)), dtype=np.int64)
-        worth, scores = (1 if loss.n_scores == 1 else 2), slice(loss.n_starts - loss.n_scores, None)
-        units[scores] = np.sign(steps) * (np.abs(steps) // worth)
-        sums = self._noisy_counts(leaves, units)[:, :, scores] * worth
-        gains = counted.gains_of(sums, before, self.noise_variance(_COUNTS) / UNITS**2 * worth**2)
-        return self._values(gains)
-
-    def _noisy_counts(self, leaves: Sequence[Ints], units: Ints) -> Floats:
-        """Release sums in the counted leaves, of shape (n_trees, n_leaves, n_classes); a unit is a row.
-
-        Notes
-        -----
-        What else was declared is drawn too, for no rows: how much is drawn says nothing.
-        """
-        settings, plan = self._settings, self._plan
-        depth = counted.depth_of(settings.depth)
-        found = [
-            self._noisy(_COUNTS, _leaf_sums(reached >> (settings.depth - depth), units, 2**depth))
-            for reached in leaves
-        ]
-        rest = plan.size(_POOL) - len(leaves) * _counted_cells(self._loss, settings)
-        plan.add_noise(_POOL, np.zeros(rest, dtype=np.int64))
-        for _ in range(settings.n_rounds):
-            plan.select(_CHOICE, np.zeros(settings.n_candidates, dtype=np.int64))
-        return np.stack(found) / UNITS
-
-    def _values(self, gains: Floats) -> Ints:
-        """Return what all nodes add to scores, in units."""
-        loss = self._loss
-        most = loss.limit / loss.unit
-        below = counted.values_below(np.clip(gains, -most, most), self._settings.depth)
-        return np.rint(below * loss.unit).astype(np.int64)
-
-    def add(self, values: Ints, leaves: Ints) -> None:
-        """Move the scores of rows by the values of their leaves."""
-        self._scores += values[leaves].T
-        np.clip(self._scores, -self._loss.limit, self._loss.limit, out=self._scores)
-
-    def pull(self) -> None:
-        """Look where rows want their scores to go, each within a radius."""
-        if self._loss.adaptive:
-            self._shrink()
-        self.steps, self._weights = self._loss.pull(self._scores, self._label, self._radius)
-
-    def choose(self, sums: Ints, n_candidates: int | None = None) -> int:
-        """Return a tree in whose leaves steps add up instead of cancelling; fewer candidates are repeated.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (n_trees, n_leaves, n_scores)
-            Exact sums of steps.
-
-        Notes
-        -----
-        :Sensitivity: the score of a tree is the L1 norm of its sums; one row moves it by the L1 norm of its own
-            steps at most.
-        """
-        scores = np.abs(sums).sum(axis=(1, 2))
-        return self._plan.select(_CHOICE, np.resize(scores, n_candidates or len(scores)))
-
-    def measure(self, leaves: Ints, settings: Settings) -> tuple[Ints, Floats]:
-        """Release what the leaves of a tree want, move the scores of all rows; return values and weights."""
-        loss, n_leaves = self._loss, 2**settings.depth
-        steps = _leaf_sums(leaves, self.steps, n_leaves)
-        weights = _leaf_sums(leaves, self._weights, n_leaves)
-        noisy, noisy_weights = self._noisy(_STEPS, steps), self._noisy(_WEIGHTS, weights)
-        worth = self._radius / loss.step_unit / UNITS if loss.adaptive else 1 / loss.step_unit
-        sizes = noisy_weights / loss.weight_unit
-        means = node_means(
-            np.asarray(noisy * worth, dtype=np.float64),
-            sizes,
-            self.noise_variance(_STEPS) * worth**2,
-            self.noise_variance(_WEIGHTS) / loss.weight_unit**2,
-            np.full(loss.n_scores, loss.spread * (self._radius / UNITS) ** 2),
-            np.zeros(loss.n_scores),
-            _MOST,
-        )
-        most = loss.limit / loss.unit
-        moved = np.clip(settings.learning_rate * means, -most, most)
-        values = np.rint(moved * loss.unit).astype(np.int64)
-        self.add(values[n_leaves - 1 :], leaves)
-        return values, node_sums(sizes)
-
-    def _shrink(self) -> None:
-        """Clip steps to about three root mean squares of what is left, never more than before."""
-        rest = (self._label - self._scores[0]) / self._radius
-        squares = np.trunc(np.minimum(rest * rest, 1.0) * UNITS).astype(np.int64)
-        noisy = self._plan.add_noise(_SQUARES, squares.sum(keepdims=True))
-        noise = self._plan.noise_variance(_SQUARES) ** 0.5
-        share = max(float(noisy[0]) + noise, 0.0) / UNITS / self._size
-        self._radius = max(int(self._radius * np.clip(3 * share**0.5, 0.25, 1.0)), 1)

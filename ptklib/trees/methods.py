@@ -11,7 +11,7 @@ from ptklib.base import Release
 from ptklib.exceptions import CorruptStateError
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
-from ptklib.trees import boosting, counted, forest, greedy, tables
+from ptklib.trees import boosting, counted, forest, greedy, measuring, rounds, tables
 from ptklib.trees.binning import Codes, pack, unpack
 from ptklib.trees.losses import Loss, loss_of
 from ptklib.trees.models import Chosen, Model, Previous, Units
@@ -70,9 +70,9 @@ class BoostedModel(Model):
         return ("weights",)
 
     @property
-    def _settings(self) -> boosting.Settings:
+    def _settings(self) -> rounds.Settings:
         shape, n_counted = self.shape, self.n_counted
-        return boosting.Settings(
+        return rounds.Settings(
             shape.n_trees,
             shape.depth,
             shape.learning_rate,
@@ -87,7 +87,7 @@ class BoostedModel(Model):
         return 0
 
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
-        return boosting.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
+        return rounds.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
 
     def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
         """Return what all rounds cost."""
@@ -103,7 +103,7 @@ class BoostedModel(Model):
         """Choose and measure one tree after the other, or move the values of the previous ones."""
         loss, settings, plan = self._loss, self._settings, self._plan(epsilon, delta, rows_per_unit)
         codes, label = unpack(exact[_ROWS], len(self.features))
-        variance = boosting.weight_variance(loss, settings, plan)
+        variance = measuring.weight_variance(loss, settings, plan)
         if previous is None:
             found = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
         else:

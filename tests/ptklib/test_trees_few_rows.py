@@ -15,9 +15,9 @@ from ptklib.checks.events import differences
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.recording import recorded_draws
 from ptklib.trees import boosting
-from ptklib.trees.boosting import Settings
 from ptklib.trees.losses import loss_of
 from ptklib.trees.plans import Measure, RoundsPlan
+from ptklib.trees.rounds import Settings, boosting_plan
 from ptklib.trees.targets import Target
 
 Floats = npt.NDArray[np.float64]
@@ -147,7 +147,7 @@ def test_one_row_adds_no_more_to_the_whole_pool_than_declared(
 ) -> None:
     """Over all draws together, and most of it is used. With outputs fixed, both runs decide alike."""
     loss, fixed = loss_of(target), Fixed(monkeypatch, rows)
-    plan = boosting.boosting_plan(loss, settings, epsilon=0.01, delta=delta)
+    plan = boosting_plan(loss, settings, epsilon=0.01, delta=delta)
     part = next(part for part in plan.parts if part.name == "pool")
     assert isinstance(part, Measure)
     random = np.random.default_rng(0)

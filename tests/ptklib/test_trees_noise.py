@@ -12,10 +12,10 @@ from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
 from ptklib.trees import boosting, forest, greedy, structure
 from ptklib.trees.binning import Feature, encode, pack, unpack
-from ptklib.trees.boosting import Settings
 from ptklib.trees.candidates import Grids
 from ptklib.trees.losses import Logistic, Loss, Softmax, Squared, loss_of
 from ptklib.trees.plans import Choice, Measure, RoundsPlan
+from ptklib.trees.rounds import Settings, boosting_plan
 from ptklib.trees.structure import Partition, grid_tree
 from ptklib.trees.targets import UNITS, Target
 from ptklib.trees.values import node_means, node_sums
@@ -83,7 +83,7 @@ def test_one_row_moves_no_draw_by_more_than_its_declared_sensitivity(
             forest.Leaves(target, 2), loss, greedy.Growth(3, 2, 6, 0), epsilon=1.0, delta=delta
         )
     else:
-        plan = boosting.boosting_plan(loss, Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=delta)
+        plan = boosting_plan(loss, Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=delta)
     parts = {part.name: part for part in plan.parts}
     codes, label = sample(target, 60, seed=1)
     before = released(target, codes, label, method, recorder, plan)
@@ -107,7 +107,7 @@ def test_one_row_moves_no_draw_by_more_than_its_declared_sensitivity(
 @every_target
 def test_draws_are_as_many_and_as_long_as_declared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    plan = boosting.boosting_plan(loss_of(target), Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=0)
+    plan = boosting_plan(loss_of(target), Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=0)
     seen = released(target, *sample(target, 40, 0), "boosting", recorder, plan)
     for part in plan.parts:
         sizes = [exact.size for name, exact in seen if name == part.name]
@@ -119,7 +119,7 @@ def test_draws_are_as_many_and_as_long_as_declared(target: Target, monkeypatch: 
 def test_all_draws_together_cost_the_declared_epsilon(target: Target, method: str) -> None:
     def plan(delta: float) -> RoundsPlan:
         if method == "boosting":
-            return boosting.boosting_plan(loss_of(target), Settings(20, 5, 0.5, 50, 0), 0.7, delta, factor=3)
+            return boosting_plan(loss_of(target), Settings(20, 5, 0.5, 50, 0), 0.7, delta, factor=3)
         growth = greedy.Growth(20, 5, 50, 0)
         return greedy.greedy_plan(forest.Leaves(target, 5), loss_of(target), growth, 0.7, delta, factor=3)
 
@@ -196,7 +196,7 @@ def test_sums_start_scores_where_rows_are_as_far_as_they_stand_out_of_the_noise(
 
 def test_a_smaller_budget_spends_a_larger_part_on_what_all_rows_have_in_common() -> None:
     def share(epsilon: float) -> float:
-        plan = boosting.boosting_plan(Logistic(), Settings(4, 3, 0.5, 7, 0), epsilon, 0)
+        plan = boosting_plan(Logistic(), Settings(4, 3, 0.5, 7, 0), epsilon, 0)
         return float(plan.epsilons["start"]) / epsilon
 
     parts = [share(epsilon) for epsilon in (10.0, 1.0, 0.1, 0.01, 1e-4)]
