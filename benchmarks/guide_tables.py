@@ -17,7 +17,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # this file's directory would hide the package of the same name
 
-from benchmarks import ptklib_counts, ptklib_shrinkage, ptklib_trees  # noqa: E402
+from benchmarks import drawn_clusters, ptklib_counts, ptklib_shrinkage, ptklib_trees  # noqa: E402
 from ptklib import Clustering, CountFeaturizer, CovarianceMatrix, HistoricalStatistics, TreeFeaturizer  # noqa: E402
 from ptklib.accounting import renyi_curve, renyi_epsilon  # noqa: E402
 from ptklib.privacy import PrivacyLoss  # noqa: E402
@@ -181,7 +181,13 @@ def trees(fits: int) -> None:
 
 
 def clustering(fits: int) -> None:
-    """Noisy Lloyd with its tree: root mean squared distance over that of k-means without privacy."""
+    """Drawn layouts near k-means, and noisy Lloyd with its tree: distance over that of k-means without privacy."""
+    header("rows per cluster x epsilon", "within 1.1", "all clusters found", "informed")
+    measurements = [drawn_clusters.reached(low, high) for low, high in drawn_clusters.RANGES]
+    for one in measurements:
+        shares = (f"{share:.0%}" for share in (one.near, one.found, one.informed))
+        line(f"{one.low:,} to {one.high:,}", *shares)
+    print(f"within 1.1 in 90 % from {drawn_clusters.near_from(measurements):,.0f} on", flush=True)
     header("rows", "k", "epsilon", "ours")
     for n, dimension, k, epsilons in (
         (100_000, 10, 16, (0.2, 1.0)),

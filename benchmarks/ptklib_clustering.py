@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
+from benchmarks import drawn_clusters
 from benchmarks.measuring import Row, measured, median_seconds
 from benchmarks.peers import HERE, ask_peer
 from ptklib import Clustering
@@ -33,6 +34,7 @@ def rows() -> list[Row]:
         *_tight(200_000, np.linspace(-0.5, 0.5, 3), 3),
         *_tight(200_000, np.linspace(-0.75, 0.75, 7), 2),
         _growth(200),
+        *drawn_clusters.rows(),
         *_many_columns(100_000, 64, 10),
     ]
     path = DATA / "nyc_yellow_taxi_2016.parquet"
