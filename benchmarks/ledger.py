@@ -28,8 +28,9 @@ from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.charging import charge_of  # noqa: E402
 from ptkstore.application.group_commit import Asked, GroupCommit  # noqa: E402
 from ptkstore.domain.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
+from ptkstore.domain.block_ledgers import BlockRecord  # noqa: E402
 from ptkstore.domain.blocks import BlockRange  # noqa: E402
-from ptkstore.domain.filters import BlockRecord, Filters  # noqa: E402
+from ptkstore.domain.filters import Filters  # noqa: E402
 from ptkstore.domain.journal import BudgetRequest  # noqa: E402
 from ptkstore.domain.ledger import Granted, decide, verify  # noqa: E402
 from ptkstore.domain.losses import Loss  # noqa: E402

@@ -7,9 +7,12 @@ import os
 import signal
 import threading
 
+from ptkstore import application
 from ptkstore.adapters.world import LoggedSteps
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
+
+application.load()  # once, before processes are forked off
 
 _made: tuple[int, Service] | None = None
 # Shared with every process that is forked off; it needs no lock, so a signal may write to it.

@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from ptkstore import application
 from ptkstore.adapters.world import RequestLog
 from ptkstore.api.app import create_app
 from ptkstore.api.feed import Feed
@@ -85,6 +86,7 @@ def serve(
 ) -> None:
     """Serve on sockets that listen until a signal comes; `beside` may mount more on the application."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    application.load()
     app = create_app(service)
     beside(app)
     threading.Thread(target=warm_up, args=(service,), name="features", daemon=True).start()

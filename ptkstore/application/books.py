@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
-from ptkstore.domain.filters import BlockRecord
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.journal import ChainLine, Entry
 from ptkstore.domain.streams import Stream
 from ptkstore.ports.catalog import CatalogView

@@ -13,8 +13,8 @@ from ptkstore.application.odometers import odometers_on
 from ptkstore.application.read_exposure import Exposure, exposure_of, sentences_on
 from ptkstore.application.read_ledger import faults_of, faults_of_memory
 from ptkstore.domain.assurances import SHARES, assured
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import part_name, place_of
-from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
 from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
 from ptkstore.domain.losses import Loss

@@ -9,8 +9,8 @@ from ptklib.accounting import pld_epsilon
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.books import Books, assurances_on, books_of
 from ptkstore.domain.assurances import Assured
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import blocks_below
-from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.odometers import Odometers, Releases, odometers_of, shares_of
 from ptkstore.ports.catalog import Read
 

@@ -9,8 +9,8 @@ from ptkstore.application.books import assurances_on, books_of
 from ptkstore.application.charging import charge_of
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.assurances import Assurance
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.filters import BlockLedger, BlockRecord
 from ptkstore.domain.journal import BudgetRequest, ChainLine
 from ptkstore.domain.ledger import verify
 from ptkstore.domain.loss_shares import LossShares

@@ -9,15 +9,18 @@ from datetime import timedelta
 
 from ptkstore.application.deliver_event import stop_delivering
 from ptkstore.domain.jobs import JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.subscriptions import Subscription, message_id, stream_name
+from ptkstore.domain.subscriptions import (
+    LONGEST_OVERLAP,
+    USUAL_OVERLAP,
+    Subscription,
+    message_id,
+    stream_name,
+)
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import EventStreams, Messenger
 from ptkstore.ports.world import Clock
-
-USUAL_OVERLAP = timedelta(days=1)
-LONGEST_OVERLAP = timedelta(days=30)
 
 
 def subscribe_to_ptk(

@@ -9,7 +9,7 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.bundles import assurance_of, bundle_of, checked_sha256, sha256_of, unpack
+from ptkstore.domain.bundles import AUDIT_RUNS, assurance_of, bundle_of, checked_sha256, sha256_of, unpack
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import (
@@ -22,9 +22,6 @@ from ptkstore.errors import (
 )
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
-
-AUDIT_RUNS = 400
-"""Trainings per audit at registration: enough to see noise that is missing, not to see half of it."""
 
 _ON_ITS_WAY_SECONDS = 900.0
 """Longer than any upload takes: what a team claims and has not brought by then does not count."""

@@ -85,7 +85,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     },
     "Consumers": {
         "lookup": Entry("lookups:lookup", "Look features up online through Feast."),
-        "featurize": Entry("ptks:featurize", "Append the features of a published PTK to a table."),
+        "featurize": Entry("featurize:featurize", "Append the features of a published PTK to a table."),
         "subscribe": Entry(
             "subscriptions:subscribe",
             "Subscribe an endpoint to a PTK; the signing secret is shown this once.",

@@ -41,7 +41,10 @@ def main() -> None:
     with told_in_one_line():
         configure_logging(when_needed=True)
         gc.set_threshold(100_000)  # imports make many objects and free none: collecting then costs a tenth
-        app()
+        try:
+            app()
+        finally:
+            gc.freeze()  # the process ends: Python need not look through what the system takes back anyway
 
 
 if __name__ == "__main__":

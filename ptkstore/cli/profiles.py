@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from ptkstore.application.read_profile import ProfileView
 from ptkstore.cli.output import console, counted, print_rows
+
+if TYPE_CHECKING:
+    from ptkstore.application.read_profile import ProfileView
 
 
 def profile_json(view: ProfileView) -> dict[str, Any]:

@@ -1,34 +1,24 @@
-"""Commands about PTKs: list, show, versions, featurize."""
+"""Commands that read PTKs: list, show, versions."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from ptkstore.application.row_texts import Columns
 from ptkstore.cli.naming import check_ptk
 from ptkstore.cli.output import (
     AsJson,
     Home,
     answers,
-    console,
-    one_line,
     print_json,
     print_rows,
     reading,
     seen,
 )
 from ptkstore.cli.profiles import print_profile, profile_json
-from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.cli.shown import print_lists, print_ptk
 from ptkstore.domain.assurances import assured, assured_in
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.streams import ColumnType
-from ptkstore.errors import InvalidRequest, UnknownName
-from ptkstore.sdk import Ptk, Store
-from ptkstore.sdk import featurize as featurize_tables
+from ptkstore.errors import UnknownName
 
 
 @answers
@@ -121,47 +111,6 @@ def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     ]
     nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
     print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing=nothing)
-
-
-@answers
-def featurize(
-    ptk_id: str,
-    file: Path,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
-    """Append the features of a published PTK to a table."""
-    import pyarrow.parquet as pq
-
-    with reading(home) as store:
-        ptk = store.ptk(ptk_id)
-        texts = _texts(store, ptk)
-    table = next(iter(featurize_tables([read_table(file, texts)], [ptk])))
-    try:
-        pq.write_table(table, output)
-    except OSError as error:
-        raise InvalidRequest(
-            f"{output} cannot be written: {error.strerror or type(error).__name__}"
-        ) from None
-    if as_json:
-        print_json({"output": str(output), "columns": table.column_names})
-    else:
-        console.print(one_line(f"{output}: {', '.join(table.column_names)}"))
-
-
-def _texts(store: Store, ptk: Ptk) -> Columns:
-    """The columns a PTK reads that are strings in its stream: digits in a file would pass for numbers.
-
-    None are known of a PTK that was deregistered.
-    """
-    for spec in store.service.ptks():
-        if spec.ptk_id == ptk.id:
-            declared, read = columns_of(store, spec.stream), ptk.estimator.input_columns()
-            return {
-                name: kind for name, kind in declared.items() if name in read and kind is ColumnType.STRING
-            }
-    return {}
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

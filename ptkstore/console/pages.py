@@ -11,7 +11,7 @@ from ptkstore.application.read_exposure import sentences_on
 from ptkstore.application.read_notices import readable_team
 from ptkstore.console.charts import budget_chart
 from ptkstore.domain.assurances import SHARES, Assurance, budget_rests_on
-from ptkstore.domain.filters import BlockLedger
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.ptks import PtkSpec

@@ -17,6 +17,8 @@ TEAM_CODE = "TeamCode"
 BUNDLES = "bundles"
 """The folder of all bundles, below the lake's root."""
 
+AUDIT_RUNS = 400
+"""Trainings per audit at registration: enough to see noise that is missing, not to see half of it."""
 BUNDLE_BYTES_MAX = 2**20
 BUNDLE_FILES_MAX = 200
 DEPTH_MAX = 8

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
@@ -13,53 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ptkstore.domain.accountants import Accountant, Charge, caps_of, loss_of
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
-from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.domain.sharing import COMMON
 from ptkstore.errors import InvalidRequest, InvariantBroken
 
 _STATES = tuple(BlockState)
 _ACTIVE = _STATES.index(BlockState.ACTIVE)
 
 Matrix = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRecord:
-    """A block as it was created: what each line may lose, under which accountant; and its state since."""
-
-    number: int
-    lines: Mapping[str, Loss]
-    accountant: Accountant = Accountant.BASIC
-    state: BlockState = BlockState.ACTIVE
-
-
-@dataclass(frozen=True, slots=True)
-class BlockLedger:
-    """What one line of one block may lose and what is promised or lost already.
-
-    `reserved` and `spent` are losses that hold for what the accountant added up; under basic composition they are its
-    sums, otherwise the epsilon that the sums imply at the capacity's delta. `shares` are those of `spent`; None
-    where they were not read.
-    """
-
-    number: int
-    capacity: Loss
-    state: BlockState
-    reserved: Loss = NO_LOSS
-    spent: Loss = NO_LOSS
-    line: str = COMMON
-    committed: Loss = NO_LOSS
-    shares: LossShares | None = None
-
-    @property
-    def left(self) -> Loss:
-        """What the line may still lose, read off the committed loss."""
-        epsilon = self.capacity.epsilon_nano - self.committed.epsilon_nano
-        delta = self.capacity.delta_atto - self.committed.delta_atto
-        return Loss(max(0, epsilon), max(0, delta))
 
 
 class Filters:

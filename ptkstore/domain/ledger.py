@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ptkstore.domain.accountants import Accountant, Charge
-from ptkstore.domain.filters import BlockRecord, Filters
+from ptkstore.domain.block_ledgers import BlockRecord, not_as_promised
+from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import (
     GENESIS,
     BudgetRequest,
@@ -117,12 +118,6 @@ def chained_policy(lines: Iterable[ChainLine]) -> Policy | None:
     texts = (line.policy_text for line in lines if isinstance(line, PolicyEntry))
     found = next(texts, None)
     return None if found is None else policy_in(found)
-
-
-def not_as_promised(blocks: Iterable[BlockRecord], policy: Policy) -> list[int]:
-    """The blocks that have another accountant or other capacities than follow from the policy."""
-    lines = policy.sharing.lines(policy.capacity)
-    return [b.number for b in blocks if b.accountant is not policy.accountant or b.lines != lines]
 
 
 def _applied(filters: Filters, line: ChainLine) -> list[str]:

@@ -15,8 +15,8 @@ from math import ceil, isfinite
 
 from ptkstore.domain.accountants import Accountant, loss_of
 from ptkstore.domain.assurances import UNKNOWN, Assured, least
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.filters import BlockRecord
 from ptkstore.domain.journal import Entry, EntryKind
 from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import ATTO, NANO, NO_LOSS, Loss

@@ -24,6 +24,8 @@ DISABLE_AFTER = timedelta(days=8)  # of failures only: longer than two versions 
 GONE = "gone"  # the endpoint answered 410: it wants no message ever again
 NO_ROLE = "not-allowed"
 ON_REQUEST = "on-request"
+USUAL_OVERLAP = timedelta(days=1)  # for which a secret that was replaced still signs
+LONGEST_OVERLAP = timedelta(days=30)
 MISSED_TOLD = 100  # dead letters that one message tells of; the list has them all
 
 STREAM_SCHEME = "redis-stream:"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.journal import BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
 from ptkstore.domain.losses import Loss
+
+if TYPE_CHECKING:
+    from ptkstore.domain.filters import Filters
 
 
 class LedgerView(Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Protocol
 
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.windows import WindowId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class RawZone(Protocol):

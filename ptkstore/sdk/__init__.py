@@ -1,20 +1,43 @@
 """The Python client, with the PTK paper's names."""
 
-from ptkstore.sdk.declarations import PTK, Repository, load_repository, team_of
-from ptkstore.sdk.featurizing import Ptk, featurize
-from ptkstore.sdk.ledgers import check_report
-from ptkstore.sdk.own_code import TeamFunctions
-from ptkstore.sdk.store import Store, connect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "PTK",
-    "Ptk",
-    "Repository",
-    "Store",
-    "TeamFunctions",
-    "check_report",
-    "connect",
-    "featurize",
-    "load_repository",
-    "team_of",
-]
+if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr__`
+    from ptkstore.sdk.declarations import PTK as PTK
+    from ptkstore.sdk.declarations import Repository as Repository
+    from ptkstore.sdk.declarations import load_repository as load_repository
+    from ptkstore.sdk.declarations import team_of as team_of
+    from ptkstore.sdk.featurizing import Ptk as Ptk
+    from ptkstore.sdk.featurizing import featurize as featurize
+    from ptkstore.sdk.ledgers import check_report as check_report
+    from ptkstore.sdk.own_code import TeamFunctions as TeamFunctions
+    from ptkstore.sdk.store import Store as Store
+    from ptkstore.sdk.store import connect as connect
+
+_EXPORTS = {
+    "PTK": "declarations",
+    "Ptk": "featurizing",
+    "Repository": "declarations",
+    "Store": "store",
+    "TeamFunctions": "own_code",
+    "check_report": "ledgers",
+    "connect": "store",
+    "featurize": "featurizing",
+    "load_repository": "declarations",
+    "team_of": "declarations",
+}
+
+__all__ = list(_EXPORTS)
+
+if not TYPE_CHECKING:  # which would take any name for one of these
+
+    def __getattr__(name: str) -> Any:
+        """Load an exported name on first use: who opens a store declares nothing."""
+        if name not in _EXPORTS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_EXPORTS])

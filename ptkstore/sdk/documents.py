@@ -13,8 +13,8 @@ from typing import Any
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import assured, assured_in, assured_of
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import ATTO, NANO, Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent

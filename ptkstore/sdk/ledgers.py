@@ -12,7 +12,7 @@ from ptkstore.domain.reports import Reading, read_signed
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
-    from ptkstore.domain.filters import BlockLedger
+    from ptkstore.domain.block_ledgers import BlockLedger
     from ptkstore.domain.loss_shares import LossShares
     from ptkstore.domain.losses import Loss
     from ptkstore.domain.odometers import Odometers, Spent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.exchange_ptks import Admission, WantedPtk
-from ptkstore.domain.bundles import assurance_of
+from ptkstore.domain.bundles import AUDIT_RUNS, assurance_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec, settled_config, windows_between
 from ptkstore.domain.streams import Policy
@@ -360,7 +360,7 @@ def _checked(
     if bundle is None:
         found = checks.of(spec)
         return replace(change, checks=found.status, reason=found.reason)
-    from ptkstore.application.team_code import AUDIT_RUNS, told
+    from ptkstore.application.team_code import told
 
     try:
         examined: Examined = service.examine_team_code(spec, bundle, AUDIT_RUNS if audit else 0)
@@ -373,8 +373,6 @@ def _checked(
 
 def _told_of_checks(examined: Examined, *, audit: bool) -> str:
     """How many checks own code passed, and how far an audit of so few runs could see."""
-    from ptkstore.application.team_code import AUDIT_RUNS
-
     status = {one.check: one.status for one in examined.findings}
     passed = sum(one.status == "passed" for one in examined.findings)
     told = f"{passed} checks"

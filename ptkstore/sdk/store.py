@@ -17,7 +17,6 @@ from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
 from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.auditing import RUNS, examine_ptk
-from ptkstore.sdk.declarations import Repository
 from ptkstore.sdk.documents import ptk_document, version_document
 from ptkstore.sdk.evaluations import evaluation_row
 from ptkstore.sdk.featurizing import Ptk, ptk_of
@@ -25,11 +24,8 @@ from ptkstore.sdk.ledgers import budget_rows
 from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
-from ptkstore.sdk.own_code import FunctionFacts
-from ptkstore.sdk.own_modules import described_as_imported
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.profiles import profile_document
-from ptkstore.sdk.repositories import Change, Tell, applied, planned, undeclared
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods
 from ptkstore.sdk.telling import TellingMethods
@@ -42,6 +38,9 @@ if TYPE_CHECKING:
     from ptkstore.domain.odometers import Odometers
     from ptkstore.domain.streams import Stream
     from ptkstore.ports.features import Answers
+    from ptkstore.sdk.declarations import Repository
+    from ptkstore.sdk.own_code import FunctionFacts
+    from ptkstore.sdk.repositories import Change, Tell
     from ptkstore.wiring import Service
 
 
@@ -139,6 +138,8 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         NoSandbox
             The store cannot run own code apart.
         """
+        from ptkstore.sdk.own_modules import described_as_imported
+
         spec, bundle = described_as_imported(train_dp, eval, facts)
         if team is None or bundle is not None:
             known = self._stream(stream)
@@ -208,10 +209,14 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
 
         `tell` hears what is checked next.
         """
+        from ptkstore.sdk.repositories import planned  # loads what plans: a read needs none of it
+
         return planned(self._service, repository, prune=prune, audit=audit, tell=tell)
 
     def undeclared(self, repository: Repository) -> tuple[Change, ...]:
         """The team's PTKs that are registered though the repository does not declare them."""
+        from ptkstore.sdk.repositories import undeclared
+
         return undeclared(self._service, repository)
 
     def apply(self, repository: Repository, *, prune: bool | Collection[str] = False) -> tuple[Change, ...]:
@@ -226,6 +231,8 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         NoSandbox
             The store cannot run own code apart.
         """
+        from ptkstore.sdk.repositories import applied
+
         return applied(self._service, repository, prune=prune)
 
     def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
-from ptkstore.application import record_action
-from ptkstore.application.exchange_ptks import WantedPtk, exchanged
+from ptkstore import application
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action
 from ptkstore.ports.schema import Upgraded
@@ -66,7 +65,7 @@ class LocalService(Service):
         """See `application.upgrade_catalog`; recorded afterwards, as the trail is part of what is upgraded."""
         done = super().upgrade_catalog(backed_up=backed_up)
         if not done.before.up_to_date:
-            record_action.record(
+            application.record_action.record(
                 Action.CATALOG_UPGRADE,
                 "store",
                 secrets.token_hex(8),
@@ -82,20 +81,22 @@ class LocalService(Service):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[WantedPtk],
+        wanted: Sequence[application.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`; each PTK has a line of its own."""
         with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as about:
-            about.parts = exchanged(team, wanted, leaving)
+            about.parts = application.exchange_ptks.exchanged(team, wanted, leaving)
             super().exchange_ptks(
                 team=team, stream=stream, wanted=wanted, leaving=leaving, before_code=before_code
             )
 
-    def recorded(self, action: Action, subject: str) -> AbstractContextManager[record_action.Recorded]:
+    def recorded(
+        self, action: Action, subject: str
+    ) -> AbstractContextManager[application.record_action.Recorded]:
         """See `application.record_action`."""
-        return record_action.recorded(
+        return application.record_action.recorded(
             action, subject, secrets.token_hex(8), None, begin=self.begin, clock=self.clock
         )
 

@@ -9,37 +9,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application import (
-    claim_job,
-    close_windows,
-    collect_garbage,
-    create_stream,
-    diff_versions,
-    evolve_stream,
-    export_ledger,
-    forget_unit,
-    ingest_records,
-    materialize_ptk,
-    odometers,
-    prepare_again,
-    read_exposure,
-    read_ledger,
-    read_numbers,
-    read_profile,
-    recover_ledger,
-    register_ptk,
-    rollback_ptk,
-    signs_of_life,
-    trace_window,
-    upgrade_catalog,
-    versions,
-)
-from ptkstore.application.heartbeat import Heartbeat
-from ptkstore.application.signs_of_life import Life, ProcessRole
-from ptkstore.application.ticks import Ticks
+from ptkstore import application
 from ptkstore.domain.assurances import Assurance
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.evaluations import Evaluation
-from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, job_id
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
@@ -69,23 +42,23 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def create_stream(self, stream: Stream) -> None:
         """See `application.create_stream`."""
-        create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
+        application.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """See `application.create_stream.origin_for`."""
-        return create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
+        return application.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
         """See `application.evolve_stream`."""
-        return evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
+        return application.evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
 
     def ingest(
         self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
-    ) -> ingest_records.IngestReply:
+    ) -> application.ingest_records.IngestReply:
         """See `application.ingest_records`."""
-        return ingest_records.ingest_records(
+        return application.ingest_records.ingest_records(
             stream, table, batch_id, part, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw
         )
 
@@ -93,25 +66,27 @@ class Service(Subscribing, Telling, TeamCoding):
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
         """See `application.close_windows`."""
-        return close_windows.close_windows(
+        return application.close_windows.close_windows(
             stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
         )
 
     def close_some_windows(self, stream: str) -> bool:
         """One step of `close_windows` by the clock; whether there may be more to close."""
-        step = close_windows.STEP
-        closed = close_windows.close_windows(stream, at_most=step, begin=self.begin, clock=self.clock)
+        step = application.close_windows.STEP
+        closed = application.close_windows.close_windows(
+            stream, at_most=step, begin=self.begin, clock=self.clock
+        )
         return len(closed) == step
 
     def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
         """See `application.prepare_again`."""
-        prepare_again.prepare_again(
+        application.prepare_again.prepare_again(
             stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
         )
 
-    def recover_ledger(self) -> tuple[recover_ledger.Recovered, ...]:
+    def recover_ledger(self) -> tuple[application.recover_ledger.Recovered, ...]:
         """See `application.recover_ledger`."""
-        return recover_ledger.recover_ledger(
+        return application.recover_ledger.recover_ledger(
             begin=self.begin,
             clock=self.clock,
             keys=self.keys,
@@ -121,7 +96,7 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
         """See `application.upgrade_catalog`."""
-        return upgrade_catalog.upgrade_catalog(
+        return application.upgrade_catalog.upgrade_catalog(
             schema=self.catalog_schema,
             keys=self.keys,
             begin=lambda: self.catalog.begin(),  # which no program opens before the upgrade
@@ -130,19 +105,19 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def forget(self, stream: str, unit: str | int) -> None:
         """See `application.forget_unit`."""
-        forget_unit.forget_unit(
+        application.forget_unit.forget_unit(
             stream,
             unit,
             begin=self.begin,
             keys=self.keys,
             raw=self.raw,
             eraser=self.eraser,
-            ticks=Ticks(self.clock, self.settings.tick, time.sleep),
+            ticks=application.ticks.Ticks(self.clock, self.settings.tick, time.sleep),
         )
 
-    def exposure(self, stream: str) -> read_exposure.Exposure:
+    def exposure(self, stream: str) -> application.read_exposure.Exposure:
         """See `application.read_exposure`."""
-        return read_exposure.exposure_of(
+        return application.read_exposure.exposure_of(
             stream, begin=self.read, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
         )
 
@@ -163,7 +138,7 @@ class Service(Subscribing, Telling, TeamCoding):
         description: str = "",
     ) -> str:
         """See `application.register_ptk`."""
-        return register_ptk.register_ptk(
+        return application.register_ptk.register_ptk(
             team=team,
             name=name,
             stream=stream,
@@ -189,7 +164,7 @@ class Service(Subscribing, Telling, TeamCoding):
         description: str | None = None,
     ) -> PtkSpec:
         """See `application.register_ptk.update_ptk`."""
-        return register_ptk.update_ptk(
+        return application.register_ptk.update_ptk(
             ptk_id,
             estimator=estimator,
             target=target,
@@ -204,7 +179,7 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """See `application.register_ptk.deregister_ptk`."""
-        register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
+        application.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """Read the online store through Feast."""
@@ -214,27 +189,27 @@ class Service(Subscribing, Telling, TeamCoding):
         self, stream: str, *, after: int | None = None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
         """See `application.read_ledger`."""
-        return read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
+        return application.read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
 
-    def verify_ledger(self, stream: str) -> read_ledger.LedgerCheck:
+    def verify_ledger(self, stream: str) -> application.read_ledger.LedgerCheck:
         """See `application.read_ledger`."""
-        return read_ledger.verify_ledger(
+        return application.read_ledger.verify_ledger(
             stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
 
     def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """See `application.read_ledger`."""
-        return read_ledger.asserted_on(stream, begin=self.read)
+        return application.read_ledger.asserted_on(stream, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
         """See `application.odometers`."""
-        return odometers.read_odometers(stream, begin=self.read_one_moment)
+        return application.odometers.read_odometers(stream, begin=self.read_one_moment)
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
-    ) -> export_ledger.Export:
+    ) -> application.export_ledger.Export:
         """See `application.export_ledger`."""
-        return export_ledger.export_ledger(
+        return application.export_ledger.export_ledger(
             stream,
             since,
             until,
@@ -273,9 +248,9 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
-    def profile(self, ptk_id: str) -> read_profile.ProfileView:
+    def profile(self, ptk_id: str) -> application.read_profile.ProfileView:
         """See `application.read_profile`."""
-        return read_profile.read_profile(ptk_id, begin=self.read)
+        return application.read_profile.read_profile(ptk_id, begin=self.read)
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """The paid estimates of the losses of a PTK's versions."""
@@ -293,15 +268,17 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def trace_window(
         self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
-    ) -> tuple[trace_window.Descendant, ...]:
+    ) -> tuple[application.trace_window.Descendant, ...]:
         """See `application.trace_window`."""
-        return trace_window.trace_window(stream, window, after=after, limit=limit, begin=self.read)
+        return application.trace_window.trace_window(
+            stream, window, after=after, limit=limit, begin=self.read
+        )
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
         with self.read() as uow:
             version = uow.versions.get(ptk_id, number)
-        return version.content, versions.files_of(version, self.lake)
+        return version.content, application.versions.files_of(version, self.lake)
 
     def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
         """The manifest of a version, as it was elected."""
@@ -310,43 +287,47 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def rollback_ptk(self, ptk_id: str, to: int) -> Version:
         """See `application.rollback_ptk`."""
-        return rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock)
+        return application.rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock)
 
     def materialize_ptk(self, ptk_id: str) -> int:
         """See `application.materialize_ptk`."""
-        return materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
+        return application.materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
     def lost_online(self) -> frozenset[str]:
         """See `application.materialize_ptk`."""
-        return materialize_ptk.lost_online(read=self.read, features=self.features)
+        return application.materialize_ptk.lost_online(read=self.read, features=self.features)
 
     def repair_online(self) -> tuple[str, ...]:
         """See `application.materialize_ptk`."""
-        return materialize_ptk.repair_online(
+        return application.materialize_ptk.repair_online(
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
-    def diff_versions(self, ptk_id: str, one: int, other: int) -> diff_versions.VersionDiff:
+    def diff_versions(self, ptk_id: str, one: int, other: int) -> application.diff_versions.VersionDiff:
         """See `application.diff_versions`."""
-        return diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
+        return application.diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
 
-    def show_life(self, role: ProcessRole, instance: str) -> None:
+    def show_life(self, role: application.signs_of_life.ProcessRole, instance: str) -> None:
         """See `application.signs_of_life`."""
-        signs_of_life.show_life(role, instance, begin=self.begin, clock=self.clock)
+        application.signs_of_life.show_life(role, instance, begin=self.begin, clock=self.clock)
 
-    def life(self) -> Mapping[ProcessRole, Life]:
+    def life(self) -> Mapping[application.signs_of_life.ProcessRole, application.signs_of_life.Life]:
         """See `application.signs_of_life`."""
-        return signs_of_life.read_life(begin=self.read, clock=self.clock)
+        return application.signs_of_life.read_life(begin=self.read, clock=self.clock)
 
-    def numbers(self) -> read_numbers.StoreNumbers:
+    def numbers(self) -> application.read_numbers.StoreNumbers:
         """See `application.read_numbers`."""
-        return read_numbers.read_numbers(begin=self.read, clock=self.clock)
+        return application.read_numbers.read_numbers(begin=self.read, clock=self.clock)
 
-    def garbage(self, older_than: timedelta, *, delete: bool = False) -> tuple[collect_garbage.Garbage, ...]:
+    def garbage(
+        self, older_than: timedelta, *, delete: bool = False
+    ) -> tuple[application.collect_garbage.Garbage, ...]:
         """See `application.collect_garbage`; a look without `delete`."""
         if not delete:
-            return collect_garbage.find_garbage(older_than, begin=self.read, lake=self.lake, raw=self.raw)
-        return collect_garbage.collect_garbage(
+            return application.collect_garbage.find_garbage(
+                older_than, begin=self.read, lake=self.lake, raw=self.raw
+            )
+        return application.collect_garbage.collect_garbage(
             older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
         )
 
@@ -361,11 +342,11 @@ class Service(Subscribing, Telling, TeamCoding):
         """Ids of jobs that a worker would take now, in the order in which workers do."""
         now = self.clock.now()
         with self.read() as uow:
-            return uow.jobs.due(now, limit, deliveries=False, slots=claim_job.slots_of(uow, now))
+            return uow.jobs.due(now, limit, deliveries=False, slots=application.claim_job.slots_of(uow, now))
 
     def claim_fairest(self) -> tuple[Job, ...]:
         """See `application.claim_job.claim_fairest`."""
-        return claim_job.claim_fairest(
+        return application.claim_job.claim_fairest(
             begin=self.begin,
             clock=self.clock,
             lease=self.settings.lease,
@@ -375,7 +356,7 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def work_on(self, job_id: str) -> bool:
         """Claim one job and do it; False if there was nothing to do."""
-        job = claim_job.claim_job(
+        job = application.claim_job.claim_job(
             job_id, begin=self.begin, clock=self.clock, lease=self.settings.lease, steps=self.steps
         )
         if job is None:
@@ -389,7 +370,7 @@ class Service(Subscribing, Telling, TeamCoding):
             with (
                 self.traces.job(job),
                 self.keys.working(self.catalog.journal_view().ledger_id),
-                Heartbeat(
+                application.heartbeat.Heartbeat(
                     job,
                     self.begin,
                     self.clock,
@@ -402,7 +383,7 @@ class Service(Subscribing, Telling, TeamCoding):
             return  # somebody else does it now
         except Exception as error:
             with suppress(LeaseLost):  # an expiry may have ended the job
-                claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
+                application.claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
             raise
 
     @property

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 
+from ptkstore import application
 from ptkstore.adapters.world import log_code
-from ptkstore.application import redeliver, subscribe
-from ptkstore.application.deliver_due import DueDeliveries
-from ptkstore.application.read_deliveries import Followed, deliveries_of, subscriptions_of
 from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.wiring.adapters import Adapters
 
 LOOK_SECONDS = 0.5
@@ -21,7 +19,7 @@ class Subscribing(Adapters):
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
         """See `application.subscribe`."""
-        return subscribe.subscribe_to_ptk(
+        return application.subscribe.subscribe_to_ptk(
             ptk_id,
             endpoint,
             team=team,
@@ -33,17 +31,17 @@ class Subscribing(Adapters):
 
     def unsubscribe(self, subscription_id: str) -> None:
         """See `application.subscribe`."""
-        subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
+        application.subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
 
-    def rotate_secret(self, subscription_id: str, overlap: timedelta = subscribe.USUAL_OVERLAP) -> str:
+    def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
         """See `application.subscribe`."""
-        return subscribe.rotate_secret(
+        return application.subscribe.rotate_secret(
             subscription_id, overlap, begin=self.read, clock=self.clock, keys=self.keys
         )
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         """See `application.subscribe`."""
-        return subscribe.notify_new_ptk_state(
+        return application.subscribe.notify_new_ptk_state(
             ptk_id, begin=self.begin, clock=self.clock, streams=self.event_streams
         )
 
@@ -51,15 +49,17 @@ class Subscribing(Adapters):
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
         """See `application.redeliver`."""
-        return redeliver.redeliver(subscription_id, number, since, begin=self.begin, clock=self.clock)
+        return application.redeliver.redeliver(
+            subscription_id, number, since, begin=self.begin, clock=self.clock
+        )
 
     def disable_subscription(self, subscription_id: str) -> None:
         """See `application.redeliver`."""
-        redeliver.disable_subscription(subscription_id, begin=self.begin, clock=self.clock)
+        application.redeliver.disable_subscription(subscription_id, begin=self.begin, clock=self.clock)
 
     def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
         """See `application.redeliver`."""
-        return redeliver.enable_subscription(
+        return application.redeliver.enable_subscription(
             subscription_id, redelivering=redelivering, begin=self.begin, clock=self.clock
         )
 
@@ -81,17 +81,23 @@ class Subscribing(Adapters):
         team: str | None = None,
         after: str = "",
         limit: int | None = None,
-    ) -> tuple[Followed, ...]:
+    ) -> tuple[application.read_deliveries.Followed, ...]:
         """See `application.read_deliveries`."""
-        return subscriptions_of(ptk_id, team, after=after, limit=limit, begin=self.read)
+        return application.read_deliveries.subscriptions_of(
+            ptk_id, team, after=after, limit=limit, begin=self.read
+        )
 
-    def deliveries(self, subscription_id: str, *, after: int = 0, limit: int | None = None) -> Followed:
+    def deliveries(
+        self, subscription_id: str, *, after: int = 0, limit: int | None = None
+    ) -> application.read_deliveries.Followed:
         """See `application.read_deliveries`."""
-        return deliveries_of(subscription_id, after=after, limit=limit, begin=self.read)
+        return application.read_deliveries.deliveries_of(
+            subscription_id, after=after, limit=limit, begin=self.read
+        )
 
-    def due_deliveries(self) -> DueDeliveries:
+    def due_deliveries(self) -> application.deliver_due.DueDeliveries:
         """See `application.deliver_due`; for the relay."""
-        return DueDeliveries(
+        return application.deliver_due.DueDeliveries(
             begin=self.begin,
             read=self.read,
             clock=self.clock,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ptkstore.application import exchange_ptks, team_code
+from ptkstore import application
+from ptkstore.domain.bundles import AUDIT_RUNS
 from ptkstore.ports.team_code import Examined
 from ptkstore.wiring.adapters import Adapters
 
@@ -18,11 +19,11 @@ class TeamCoding(Adapters):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[exchange_ptks.WantedPtk],
+        wanted: Sequence[application.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
-    ) -> exchange_ptks.Admission:
+    ) -> application.exchange_ptks.Admission:
         """See `application.exchange_ptks`."""
-        return exchange_ptks.admit_ptks(
+        return application.exchange_ptks.admit_ptks(
             team=team,
             stream=stream,
             wanted=wanted,
@@ -36,12 +37,12 @@ class TeamCoding(Adapters):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[exchange_ptks.WantedPtk],
+        wanted: Sequence[application.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`."""
-        exchange_ptks.exchange_ptks(
+        application.exchange_ptks.exchange_ptks(
             team=team,
             stream=stream,
             wanted=wanted,
@@ -57,14 +58,16 @@ class TeamCoding(Adapters):
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
         """See `application.team_code`."""
-        quota = team_code.Quota(self.settings.bundles_per_team, self.settings.bundle_mib_per_team * 2**20)
-        return team_code.put_bundle(content, sha256, team=team, quota=quota, bundles=self.bundles)
+        quota = application.team_code.Quota(
+            self.settings.bundles_per_team, self.settings.bundle_mib_per_team * 2**20
+        )
+        return application.team_code.put_bundle(content, sha256, team=team, quota=quota, bundles=self.bundles)
 
     def examine_team_code(
-        self, estimator: Mapping[str, Any], bundle: bytes, runs: int = team_code.AUDIT_RUNS
+        self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
     ) -> Examined:
         """See `application.team_code`."""
-        return team_code.examine_team_code(estimator, bundle, sandbox=self.sandbox, runs=runs)
+        return application.team_code.examine_team_code(estimator, bundle, sandbox=self.sandbox, runs=runs)
 
     def check_sandbox(self) -> None:
         """`NoSandbox` unless team code can be run here."""

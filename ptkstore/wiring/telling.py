@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ptkstore.application import read_notices, read_trainings
+from ptkstore import application
 from ptkstore.ports.catalog import Notice
 from ptkstore.wiring.adapters import Adapters
 
@@ -23,12 +23,14 @@ class Telling(Adapters):
         newest: bool = False,
     ) -> Sequence[Notice]:
         """See `application.read_notices`."""
-        return read_notices.notices_of(
+        return application.read_notices.notices_of(
             team, since=since, skip=skip, limit=limit, newest=newest, begin=self.read
         )
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
-    ) -> tuple[read_trainings.Training, ...]:
+    ) -> tuple[application.read_trainings.Training, ...]:
         """See `application.read_trainings`."""
-        return read_trainings.trainings_of(ptk_id, start=start, limit=limit, newest=newest, begin=self.read)
+        return application.read_trainings.trainings_of(
+            ptk_id, start=start, limit=limit, newest=newest, begin=self.read
+        )

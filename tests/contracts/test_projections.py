@@ -9,8 +9,8 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.filters import BlockLedger
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import Denied, Granted
 from tests.contracts.builders import STREAM, committed, end, request, reserve, with_blocks

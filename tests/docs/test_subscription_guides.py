@@ -21,9 +21,9 @@ from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.streams import RedisStreams
 from ptkstore.adapters.webhooks import courier, messenger, new_secret
 from ptkstore.adapters.webhooks.signing import signed_headers
-from ptkstore.application.subscribe import LONGEST_OVERLAP, USUAL_OVERLAP
 from ptkstore.cli.main import app
 from ptkstore.domain import subscriptions as rules
+from ptkstore.domain.subscriptions import LONGEST_OVERLAP, USUAL_OVERLAP
 from ptkstore.ports.messages import Delivered, Message
 from ptkstore.sdk import connect
 

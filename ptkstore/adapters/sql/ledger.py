@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BindParameter, Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -14,8 +14,8 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of
 from ptkstore.adapters.sql.projections import Projections, Standing
 from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.journal import (
     GENESIS,
     BudgetRequest,
@@ -30,6 +30,9 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.sharing import COMMON
 from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import LateWriter
+
+if TYPE_CHECKING:
+    from ptkstore.domain.filters import Filters
 
 _AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
 _OF: BindParameter[str] = bindparam("stream")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord, not_as_promised
 from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
 from ptkstore.domain.journal import ChainLine, PolicyEntry, chained_digest
-from ptkstore.domain.ledger import not_as_promised
 from ptkstore.domain.policies import policy_in
 from ptkstore.domain.streams import Policy
 from ptkstore.errors import InvariantBroken
+
+if TYPE_CHECKING:
+    from ptkstore.domain.filters import Filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,16 @@ class Source(Protocol):
         ...
 
 
+def _no_filters() -> Filters:
+    from ptkstore.domain.filters import Filters  # loads numpy: who reads no ledger needs neither
+
+    return Filters()
+
+
 @dataclass
 class _Kept:
     lock: threading.RLock = field(default_factory=threading.RLock)
-    filters: Filters = field(default_factory=Filters)
+    filters: Filters = field(default_factory=_no_filters)
     revision: int = 0
     ledger_id: str = ""
     fault: str = ""
@@ -60,7 +68,7 @@ class _Kept:
 
     def forget(self) -> None:
         """Begin anew."""
-        self.filters, self.revision, self.fault = Filters(), 0, ""
+        self.filters, self.revision, self.fault = _no_filters(), 0, ""
 
 
 class Projections:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from ptkstore.application.exchange_ptks import Admission, WantedPtk
-from ptkstore.application.team_code import AUDIT_RUNS, examine_team_code
-from ptkstore.domain.bundles import sha256_of
+from ptkstore.application.team_code import examine_team_code
+from ptkstore.domain.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.admissions import admission_of

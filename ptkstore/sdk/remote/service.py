@@ -22,7 +22,7 @@ from ptkstore.application.ingest_records import (
 )
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.domain.assurances import Assurance, assured_of
-from ptkstore.domain.filters import BlockLedger
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream, present_origin

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pkgutil import iter_modules
 
 import pytest
 
+from ptkstore import application
 from tests.ptkstore.cli.test_trail import World
 
 READS = (
     ("list",),
     ("versions", "taxi.speed"),
-    ("budget", "taxi"),
     ("stream", "list"),
     ("notices",),
 )
@@ -21,23 +22,32 @@ READS = (
 # A catalog is read by SQLAlchemy, settings and arguments by pydantic, tables are drawn by Rich.
 HELP_NEEDS = {"typer"}
 A_READ_NEEDS = HELP_NEEDS | {
-    "numpy",
     "orjson",
-    "pyarrow",
     "pydantic",
     "pydantic_settings",
     "rich",
     "sqlalchemy",
+}
+A_BUDGET_NEEDS = A_READ_NEEDS | {"numpy"}  # which adds up the blocks of a stream
+READING_USE_CASES = {
+    "essential_thread",
+    "read_deliveries",
+    "read_exposure",
+    "read_notices",
+    "read_trainings",
 }
 NOT_NEEDED = (
     "alembic",
     "celery",
     "click",
     "cryptography",
+    "dp_accounting",
+    "fastapi",
     "feast",
     "fsspec",
     "httpx",
     "numpy",
+    "opendp",
     "orjson",
     "pandas",
     "psycopg",
@@ -46,6 +56,7 @@ NOT_NEEDED = (
     "pydantic_settings",
     "redis",
     "rich",
+    "s3fs",
     "scipy",
     "sklearn",
     "sqlalchemy",
@@ -96,3 +107,22 @@ def test_a_read_loads_what_it_needs(home: str) -> None:
     modules = loaded(*((*words, "--home", home) for words in READS))
     assert sorted(set(NOT_NEEDED) & modules - A_READ_NEEDS) == []
     assert "sqlalchemy.dialects.postgresql" not in modules  # this catalog is a file
+    assert use_cases(modules) == READING_USE_CASES
+
+
+def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
+    modules = loaded(("budget", "taxi", "--home", home))
+    assert sorted(set(NOT_NEEDED) & modules - A_BUDGET_NEEDS) == []
+    assert use_cases(modules) <= READING_USE_CASES | {"books", "charging", "odometers", "read_ledger"}
+
+
+def test_a_service_has_every_use_case_before_it_forks() -> None:
+    names = {found.name for found in iter_modules(application.__path__)}
+    print_modules = "import json, sys, workers.process; print(json.dumps(sorted(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", print_modules], capture_output=True, text=True, check=True)
+    assert use_cases(set(json.loads(ended.stdout))) == names
+
+
+def use_cases(modules: set[str]) -> set[str]:
+    """The modules of the use cases among these."""
+    return {name.split(".")[2] for name in modules if name.startswith("ptkstore.application.")}

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ptklib.accounting import profile_epsilon, renyi_epsilon
 from ptkstore.domain.accountants import ORDERS, SATURATED, Accountant, Caps, Charge, admits, caps_of, loss_of
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import BlockRecord, Filters
+from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import BudgetRequest, EntryKind, next_entry
 from ptkstore.domain.ledger import Denied, Granted, decide, verify
 from ptkstore.domain.losses import ATTO, NANO, Loss

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.accountants import Charge
+from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import BlockLedger, BlockRecord, Filters
+from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import GENESIS, BudgetRequest, Entry, EntryKind, chained_digest
 from ptkstore.domain.ledger import Denied, Granted, decide, decide_all, outcome_of, verify
 from ptkstore.domain.losses import NO_LOSS, Loss

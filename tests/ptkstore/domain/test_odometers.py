@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured
+from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import BlockRecord, Filters
+from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import NO_LOSS, Loss
