@@ -60,6 +60,12 @@ class StreamAdvice:
         return max(windows) if windows and self.n_rows is not None else None
 
 
+def check_partitions(partitions: int | None) -> None:
+    """`InvalidRequest` unless so many train partitions can be planned with."""
+    if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
+        raise InvalidRequest(f"partitions must be a whole number between 1 and {MOST_PARTITIONS}")
+
+
 def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -> StreamAdvice:
     """What the registered PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
 
@@ -70,8 +76,7 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -
     partitions : int
         The most train partitions to plan with; the policy's number by default.
     """
-    if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
-        raise InvalidRequest(f"partitions must be a whole number between 1 and {MOST_PARTITIONS}")
+    check_partitions(partitions)
     with begin() as uow:
         policy = uow.streams.get(stream).policy
         specs = [as_told(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]

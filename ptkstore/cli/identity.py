@@ -1,6 +1,7 @@
 """Commands about who may do what, and who did: `ptk team`, `ptk token`, `ptk grant`, `ptk audit-log`.
 
-They work in the store's home, so whoever may read it needs no token; the audit trail calls them `local`.
+They work in the store's home, so whoever may read it needs no token; the audit trail calls them `local`. Those that
+read work over HTTP, too, by the roles of the token in `PTK_TOKEN`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    answers,
+    behind_url,
+    console,
+    opened,
+    print_json,
+    print_rows,
+    reading,
+)
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Grant, Role, Token
 from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ptkstore.sdk.remote import RemoteService
 
 ADMINISTRATORS = "administrators"
 
@@ -44,6 +58,10 @@ def _acting(home: Path | None, action: Action, subject: str, *, make: bool = Fal
 
 @contextmanager
 def _reading(home: Path | None) -> Iterator[Any]:
+    if behind_url(home):
+        with reading(home) as store:
+            yield cast("RemoteService", store.service).identity
+        return
     from ptkstore.wiring.identity import Identity
 
     with opened(home) as store:

@@ -81,8 +81,12 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
 
 def reading(home: Path | None) -> Store:
     """The store that a command reads: in `home` where that is named, else the one behind `PTK_URL`, if it is set."""
-    url = os.environ.get(URL)
-    return at_url(url) if url and home is None else opened(home)
+    return at_url(os.environ[URL]) if behind_url(home) else opened(home)
+
+
+def behind_url(home: Path | None) -> bool:
+    """Whether a command that reads asks the store behind `PTK_URL`."""
+    return home is None and bool(os.environ.get(URL))
 
 
 def at_url(url: str) -> Store:

@@ -14,9 +14,9 @@ from ptkstore.cli.output import (
     answers,
     console,
     counted,
-    opened,
     print_json,
     print_rows,
+    reading,
     spoken,
 )
 from ptkstore.errors import InvalidRequest
@@ -43,12 +43,10 @@ def recommend(
     how many rows a window's train partitions need together for so many PTKs (against ptks), or for all of them at
     another capacity (against budget); first_feasible_rows are those of the least number of partitions with a plan.
     """
-    from ptkstore.application.recommend_rows import recommend_rows
-
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidRequest("--figure must end in .svg, .png or .pdf")
-    with opened(home) as store:
-        advice = recommend_rows(name, partitions=partitions, begin=store.service.read)
+    with reading(home) as store:
+        advice = store.service.recommend_rows(name, partitions)
     if figure is not None:
         from ptkstore.cli.row_charts import save_rows
 

@@ -295,6 +295,7 @@ class Point(Wire):
     rows: int | None
     partitions: int | None
     first_feasible_rows: int | None
+    bound: Annotated[int | None, Field(description="a number of rows that no plan goes below")] = None
 
 
 class LineAdvice(Wire):

@@ -28,6 +28,7 @@ from ptkstore.wiring.telling import Telling
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ptkstore.application.recommend_rows import StreamAdvice
     from ptkstore.ports.features import Answers
 
 
@@ -196,6 +197,12 @@ class Service(Subscribing, Telling, TeamCoding):
         return application.read_ledger.verify_ledger(
             stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
+
+    def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
+        """See `application.recommend_rows`."""
+        from ptkstore.application.recommend_rows import recommend_rows
+
+        return recommend_rows(stream, partitions=partitions, begin=self.read)
 
     def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """See `application.read_ledger`."""

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 
 from ptkstore.api.guard import WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in, page_of
+from ptkstore.api.pages import NUMBER_DIGITS, Cursor, Limit, cursor_at, number_in, page_of
 from ptkstore.api.resources import Resource
 from ptkstore.domain.identity import Action, Grant, Role, Token
 from ptkstore.wire.base import Name, Page
@@ -153,13 +153,19 @@ def withdraw_role(
 
 @resource.route("GET", "/audit-log", Action.AUDIT_READ, response_model=Page[AuditOut])
 def read_audit_log(
-    caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100, team: OfTeam = None
+    caller: WhoAsks,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+    team: OfTeam = None,
+    after: Annotated[
+        int, Query(ge=0, lt=10**NUMBER_DIGITS, description="lines after the one of this number")
+    ] = 0,
 ) -> dict[str, Any]:
     """Read who did what, when, to what, with which outcome.
 
     Oldest first. It holds ids and fixed codes, never a row, a value or a count.
     """
-    entries = caller.identity.audit_log(number_in(cursor), limit, team=team)
+    entries = caller.identity.audit_log(max(after, number_in(cursor)), limit, team=team)
     return {
         "items": [{**asdict(entry), "at": entry.at.isoformat()} for entry in entries],
         "next_cursor": cursor_at(str(entries[-1].number)) if len(entries) == limit else None,

@@ -13,12 +13,12 @@ from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, page_of
 from ptkstore.api.resources import Resource
 from ptkstore.application.recommend_rows import recommend_rows
-from ptkstore.domain.allocation import Recommendation
 from ptkstore.domain.identity import Action
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents import stream_document, stream_of, time_of
 from ptkstore.sdk.exposures import exposure_document, window_document
+from ptkstore.sdk.recommendations import advice_document
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.streams import (
     Advice,
@@ -137,31 +137,4 @@ def recommend(
     From public numbers alone: the policy, and what PTKs declare.
     """
     advice = recommend_rows(stream, partitions=partitions, begin=caller.service.read)
-    return {
-        "stream": stream,
-        "rows": advice.n_rows,
-        "window_seconds": None if advice.window is None else advice.window.total_seconds(),
-        "rows_per_window": advice.policy.rows_per_window,
-        "lines": {line: _advice(found) for line, found in advice.lines.items()},
-    }
-
-
-def _advice(found: Recommendation) -> dict[str, Any]:
-    def points(several: Any) -> list[dict[str, Any]]:
-        return [
-            {
-                "ptks": point.n_ptks,
-                "epsilon": point.capacity.epsilon,
-                "rows": point.n_rows,
-                "partitions": point.partitions,
-                "first_feasible_rows": point.first_feasible_rows,
-            }
-            for point in several
-        ]
-
-    return {
-        "rows": found.n_rows,
-        "refusal": str(found.refusal) if found.refusal else None,
-        "by_ptks": points(found.by_ptks),
-        "by_budget": points(found.by_budget),
-    }
+    return advice_document(advice)

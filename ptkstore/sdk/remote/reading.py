@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.read_exposure import Exposure
 from ptkstore.application.read_profile import ProfileView
@@ -19,6 +19,9 @@ from ptkstore.sdk.exposures import exposure_of, window_of
 from ptkstore.sdk.lineage import descendant_of
 from ptkstore.sdk.profiles import profile_of
 from ptkstore.sdk.remote.transport import Transport, path_of
+
+if TYPE_CHECKING:
+    from ptkstore.application.recommend_rows import StreamAdvice
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,17 @@ class RemoteReading:
     def exposure(self, stream: str) -> Exposure:
         """What is kept of a stream."""
         return self._http.get(path_of("streams", stream, "exposure"), exposure_of)
+
+    def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
+        """What the registered PTKs of a stream need."""
+        from ptkstore.application.recommend_rows import check_partitions  # loads what plans
+        from ptkstore.sdk.recommendations import advice_of
+
+        check_partitions(partitions)
+        policy = self.stream(stream).policy
+        path = path_of("streams", stream, "recommendation")
+        params = {} if partitions is None else {"partitions": partitions}
+        return self._http.get(path, lambda found: advice_of(found, policy), params)
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs."""

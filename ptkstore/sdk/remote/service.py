@@ -36,6 +36,7 @@ from ptkstore.sdk.documents import (
     ptk_of,
     stream_of,
 )
+from ptkstore.sdk.remote.identity import RemoteIdentity
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import PublishedVersion, RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
@@ -74,6 +75,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         self._http = Transport(url, token)
         self.clock = _Clock()
         self.signer = _Signer(self._http)
+        self.identity = RemoteIdentity(self._http)
 
     # streams
 

@@ -48,6 +48,13 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             api.world.register("large", epsilon=5)
         api.identity.create_team("taxi")
         api.world.service.subscribe_to_ptk(PTK, "redis-stream:news", team="taxi")
+        for words in (  # in the trail, too
+            ["team", "create", "riders"],
+            ["grant", "add", "riders", STREAM, "producer"],
+            ["grant", "add", "riders", "other", "consumer"],
+            ["grant", "add", "riders", "*", "consumer"],
+        ):
+            assert at_home(api, *words).exit_code == 0
         yield api
 
 
@@ -108,6 +115,22 @@ READING = [
     ["ledger", "verify"],
     ["ledger", "verify", "--stream", STREAM],
     ["ledger", "export", "--public-key"],
+    ["stream", "recommend", STREAM],
+    ["stream", "recommend", "other", "--partitions", "2"],
+    ["stream", "recommend", STREAM, "--partitions", "99"],
+    ["stream", "recommend", "nowhere"],
+    ["audit-log", "--limit", "3"],  # all of it would hold this very reading over HTTP
+    ["audit-log", "--after", "2", "--limit", "2"],
+    ["audit-log", "--team", "local", "--limit", "4"],
+    ["audit-log", "--team", "nobody"],
+    ["audit-log", "--after", "100000"],
+    ["team", "list"],
+    ["token", "list"],
+    ["token", "list", "--team", "taxi"],
+    ["token", "list", "--team", "nobody"],
+    ["grant", "list"],
+    ["grant", "list", "--team", "riders"],
+    ["grant", "list", "--stream", STREAM],
 ]
 
 
@@ -117,7 +140,8 @@ READING = [
 def test_it_prints_the_same_in_a_home_and_over_http(api: Api, words: list[str], form: list[str]) -> None:
     (one,) = api.world.service.subscriptions()
     words = [one.subscription.id if word == "SUBSCRIPTION" else word for word in words]
-    here, there = at_home(api, *words, *form), over_http(api, *words, *form)
+    token = api.token(*EVERY_ROLE)  # before either, as commands list tokens
+    here, there = at_home(api, *words, *form), over_http(api, *words, *form, token=token)
     assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr)
     assert here.stdout or here.exit_code
 
@@ -266,3 +290,66 @@ def test_a_home_that_is_named_is_read_whatever_the_url(api: Api) -> None:
     home = str(api.world.service.settings.root)
     result = run(["stream", "list", "--json", "--home", home], PTK_URL="http://127.0.0.1:1")
     assert [one["stream"] for one in json.loads(result.stdout)] == ["other", STREAM]
+
+
+# who may read of teams, tokens, grants and the audit trail
+
+
+@pytest.mark.parametrize(
+    ("words", "action", "roles"),
+    [
+        (["team", "list"], "team.list", {Role.ADMINISTRATOR}),
+        (["token", "list"], "token.list", {Role.ADMINISTRATOR}),
+        (["grant", "list"], "grant.list", {Role.ADMINISTRATOR}),
+        (["audit-log"], "audit.read", {Role.ADMINISTRATOR, Role.OFFICER}),
+        (
+            ["stream", "recommend", STREAM],
+            "stream.recommend",
+            {Role.ADMINISTRATOR, Role.OFFICER, Role.DEVELOPER},
+        ),
+    ],
+    ids=" ".join,
+)
+def test_only_who_may_read_it_over_http_reads_it_by_a_command(
+    api: Api, words: list[str], action: str, roles: set[Role]
+) -> None:
+    api.grant("officers", "*", Role.OFFICER)
+    for role in Role:
+        team = "officers" if role is Role.OFFICER else "taxi"
+        result = over_http(api, *words, token=api.token(role, team=team))
+        assert (result.exit_code == 0) is (role in roles), (role, result.stderr)
+        if role not in roles:
+            assert (result.stdout, action in result.stderr) == ("", True)
+
+
+def test_no_secret_of_a_token_is_told(api: Api) -> None:
+    text = api.token(*EVERY_ROLE)
+    listed = over_http(api, "token", "list", "--json", token=text).stdout
+    assert text.rpartition("_")[2] not in listed
+    assert text[:20] in listed  # what is told is how its text begins
+
+
+def test_the_audit_trail_comes_in_pages(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(at_home(api, "audit-log", "--json").stdout)
+    assert len(whole) >= 4
+    asked: list[object] = []
+    send = transport.Transport.get
+
+    def counted(self: Any, path: str, part: Any, params: Any = None) -> Any:
+        asked.append(params)
+        return send(self, path, part, params)
+
+    monkeypatch.setattr(transport, "PAGE", 2)
+    monkeypatch.setattr(transport.Transport, "get", counted)
+    found = json.loads(over_http(api, "audit-log", "--limit", "3", "--json").stdout)
+    assert (found, len(asked)) == (whole[:3], 2)
+
+
+def test_what_changes_teams_and_tokens_works_in_a_home_only(api: Api) -> None:
+    for words in (
+        ["team", "create", "x"],
+        ["token", "create", "--admin"],
+        ["grant", "add", "ads", "*", "consumer"],
+    ):
+        result = over_http(api, *words)
+        assert (result.exit_code, "works in a home only" in result.stderr) == (2, True)
