@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,6 @@ from ptkstore.errors import InvalidRequest
 from tests.ptkstore.application.world import STREAM, World
 
 WEEK = timedelta(days=7)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "home")
-    made.stream()
-    yield made
-    made.service.close()
 
 
 def lake(world: World) -> Path:

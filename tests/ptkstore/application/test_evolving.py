@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,14 +17,6 @@ from ptkstore.sdk import Store
 from tests.ptkstore.application.world import DAY, ORIGIN, SCHEMA, STREAM, World, trips
 
 TIP = {"add_column": "tip", "type": "float64", "default": 3.0}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path / "home")
-    world.stream()
-    yield world
-    world.service.close()
 
 
 @pytest.fixture
