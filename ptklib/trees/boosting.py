@@ -52,7 +52,7 @@ def boost(
         grids = Grids.random(random, n_bins, settings.depth, settings.n_candidates)
         rows.pull()
         tree = grids.tree(rows.choose(grids.sums(codes, rows.steps)))
-        value, weight = rows.measure(tree.leaves(0, codes, n_bins), settings)
+        value, weight = rows.measure(tree.leaves(0, codes, n_bins))
         found.append(tree)
         values.append(value)
         weights.append(weight)
@@ -112,7 +112,7 @@ def boost_again(
             ]
         )
         chosen = offered[rows.choose(sums, settings.n_candidates)]
-        value, weight = rows.measure(before.trees.leaves(chosen, codes, n_bins), settings)
+        value, weight = rows.measure(before.trees.leaves(chosen, codes, n_bins))
         values[chosen] += value
         weights[chosen] += weight
     return Boosted(before.trees, values, weights)

@@ -1,7 +1,6 @@
 """Rows that boosted and counted trees are trained on, measured with the noise of a plan."""
 
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +9,7 @@ from ptklib.mechanisms.grid import sum_by
 from ptklib.trees import counted
 from ptklib.trees.binning import Codes
 from ptklib.trees.losses import Loss
+from ptklib.trees.noise import Noise
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import (
     CHOICE,
@@ -22,15 +22,12 @@ from ptklib.trees.rounds import (
     Settings,
     counted_cells,
     row_limit,
-    step_part,
 )
 from ptklib.trees.targets import UNITS
 from ptklib.trees.values import node_means, node_sums
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-_SUM_MAX = 2**62
 
 _FEW = 100.0
 """Rows are few where their number is below so many deviations of a boosted leaf's noise."""
@@ -41,8 +38,7 @@ _MOST = 4.0
 
 def weight_variance(loss: Loss, settings: Settings, plan: RoundsPlan) -> float:
     """Return the variance of the noise of a boosted leaf's weight; a counted leaf's is smaller."""
-    rows = Rows(np.zeros((1, 0), dtype=np.uint16), np.zeros(0, dtype=np.int64), loss, plan, settings)
-    return rows.noise_variance(WEIGHTS) / loss.weight_unit**2
+    return Noise(loss, settings, plan).variance(WEIGHTS) / loss.weight_unit**2
 
 
 def leaf_sums(leaves: Ints, units: Ints, n_leaves: int) -> Ints:
@@ -53,14 +49,16 @@ def leaf_sums(leaves: Ints, units: Ints, n_leaves: int) -> Ints:
 class Rows:
     """The only holder of rows: measures them with the noise of the plan."""
 
-    n_counted = 0
-    """How many trees are counted, where a released number says few rows; 0 where trees are boosted. Set by `start`."""
-
     def __init__(self, codes: Codes, label: Ints, loss: Loss, plan: RoundsPlan, settings: Settings) -> None:
         self._codes, self._label, self._loss, self._plan = codes, label, loss, plan
-        self._settings, self._pooled = settings, bool(settings.n_counted)
+        self._settings, self._noise = settings, Noise(loss, settings, plan)
         self._scores = np.zeros((loss.n_scores, codes.shape[1]), dtype=np.int64)
         self._radius, self._size = UNITS, 1.0
+
+    @property
+    def n_counted(self) -> int:
+        """How many trees are counted, where `start` released a number that says few rows; 0 where trees are boosted."""
+        return self._noise.n_counted
 
     def start(self, moved: bool = True) -> Ints:
         """Release what all rows have in common, and let the scores of all rows start there."""
@@ -69,7 +67,7 @@ class Rows:
         std = self._plan.noise_variance(START) ** 0.5
         self._size = max(float(noisy[0]), std) / UNITS  # rows, where losses adapt
         start = self._loss.start_score(noisy, std)
-        if self._pooled:
+        if self._noise.pooled:
             self._count_few(float(noisy.sum()))
         if moved:
             self._scores += start[:, None]
@@ -77,42 +75,9 @@ class Rows:
 
     def _count_few(self, n_rows: float) -> None:
         """Decide, from a released number of rows, whether trees are counted or boosted."""
-        if n_rows < _FEW * self.noise_variance(STEPS) ** 0.5 / UNITS:
+        if n_rows < _FEW * self._noise.variance(STEPS) ** 0.5 / UNITS:
             std = self._plan.noise_variance(POOL) ** 0.5 / row_limit(self._settings)
-            self.n_counted = counted.n_trees(n_rows, std, self._settings.n_counted)
-
-    def noise_variance(self, name: str) -> float:
-        """Return the variance of the noise in one cell, in the units of its exact sums."""
-        if not self._pooled:
-            return self._plan.noise_variance(name)
-        return self._plan.noise_variance(POOL) / self._multiplier(name) ** 2
-
-    def _noisy(self, name: str, exact: Ints) -> Floats:
-        """Release sums, with noise of their own or with a part of the pool's."""
-        if not self._pooled:
-            return self._plan.add_noise(name, exact.reshape(-1)).reshape(exact.shape).astype(np.float64)
-        multiplier = self._multiplier(name)
-        limited = np.clip(exact.reshape(-1), -(_SUM_MAX // multiplier), _SUM_MAX // multiplier)
-        noisy = self._plan.add_noise(POOL, limited * multiplier)
-        return np.asarray(noisy.reshape(exact.shape) / multiplier, dtype=np.float64)
-
-    def _multiplier(self, name: str) -> int:
-        """Return what the units of a sum count in the pool.
-
-        Notes
-        -----
-        Either all rounds take their parts of what a row may add, or all counted trees do; the released start decides
-        which. So a row adds `row_limit` at most in either case: in L1 norm below Laplace noise, where parts add up, and
-        in L2 norm below Gaussian noise, where their squares do.
-        """
-        loss, settings = self._loss, self._settings
-        l1, l2, part = {
-            COUNTS: (UNITS, UNITS, 1 / max(self.n_counted, 1)),
-            STEPS: (loss.step_l1, loss.step_l2, step_part() / settings.n_rounds),
-            WEIGHTS: (loss.weight_l1, loss.weight_l2, (1 - step_part()) / settings.n_rounds),
-        }[name]
-        most = row_limit(settings)
-        return int(most * sqrt(part) / l2) if self._plan.gaussian else int(most * part / l1)
+            self._noise.n_counted = counted.n_trees(n_rows, std, self._settings.n_counted)
 
     def count(self, leaves: Sequence[Ints], start: Ints) -> tuple[Ints, Floats]:
         """Release the classes in the leaves of all counted trees.
@@ -125,7 +90,7 @@ class Rows:
         ones = np.zeros((n_classes, len(self._label)), dtype=np.int64)
         ones[self._label, np.arange(len(self._label))] = UNITS
         counts = self._noisy_counts(leaves, ones)
-        variance = self.noise_variance(COUNTS) / UNITS**2
+        variance = self._noise.variance(COUNTS) / UNITS**2
         gains, weights = counted.read_counts(counts, variance, loss.chances(start))
         scores = slice(n_classes - loss.n_scores, None)  # of two classes, the score is the second's
         weights = counted.weights_below(weights[:, :, scores], self._settings.depth)
@@ -150,7 +115,7 @@ class Rows:
         worth, scores = (1 if loss.n_scores == 1 else 2), slice(loss.n_starts - loss.n_scores, None)
         units[scores] = np.sign(steps) * (np.abs(steps) // worth)
         sums = self._noisy_counts(leaves, units)[:, :, scores] * worth
-        gains = counted.gains_of(sums, before, self.noise_variance(COUNTS) / UNITS**2 * worth**2)
+        gains = counted.gains_of(sums, before, self._noise.variance(COUNTS) / UNITS**2 * worth**2)
         return self._values(gains)
 
     def _noisy_counts(self, leaves: Sequence[Ints], units: Ints) -> Floats:
@@ -163,7 +128,7 @@ class Rows:
         settings, plan = self._settings, self._plan
         depth = counted.depth_of(settings.depth)
         found = [
-            self._noisy(COUNTS, leaf_sums(reached >> (settings.depth - depth), units, 2**depth))
+            self._noise.release(COUNTS, leaf_sums(reached >> (settings.depth - depth), units, 2**depth))
             for reached in leaves
         ]
         rest = plan.size(POOL) - len(leaves) * counted_cells(self._loss, settings)
@@ -206,19 +171,19 @@ class Rows:
         scores = np.abs(sums).sum(axis=(1, 2))
         return self._plan.select(CHOICE, np.resize(scores, n_candidates or len(scores)))
 
-    def measure(self, leaves: Ints, settings: Settings) -> tuple[Ints, Floats]:
+    def measure(self, leaves: Ints) -> tuple[Ints, Floats]:
         """Release what the leaves of a tree want, move the scores of all rows; return values and weights."""
-        loss, n_leaves = self._loss, 2**settings.depth
+        loss, settings, n_leaves = self._loss, self._settings, 2**self._settings.depth
         steps = leaf_sums(leaves, self.steps, n_leaves)
         weights = leaf_sums(leaves, self._weights, n_leaves)
-        noisy, noisy_weights = self._noisy(STEPS, steps), self._noisy(WEIGHTS, weights)
+        noisy, noisy_weights = self._noise.release(STEPS, steps), self._noise.release(WEIGHTS, weights)
         worth = self._radius / loss.step_unit / UNITS if loss.adaptive else 1 / loss.step_unit
         sizes = noisy_weights / loss.weight_unit
         means = node_means(
             np.asarray(noisy * worth, dtype=np.float64),
             sizes,
-            self.noise_variance(STEPS) * worth**2,
-            self.noise_variance(WEIGHTS) / loss.weight_unit**2,
+            self._noise.variance(STEPS) * worth**2,
+            self._noise.variance(WEIGHTS) / loss.weight_unit**2,
             np.full(loss.n_scores, loss.spread * (self._radius / UNITS) ** 2),
             np.zeros(loss.n_scores),
             _MOST,
