@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.in_memory",
     "tests.lacking",
     "tests.measurements",
+    "tests.ready_tables",
     "tests.repeatable",
     "tests.services.plugin",
     "tests.team_code",

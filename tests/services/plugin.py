@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.webhooks import WebhookReceiver
 from tests.lacking import without
 from tests.services.ceph import Ceph, missing, running_ceph
@@ -46,6 +45,8 @@ def fresh_postgres_url(postgres: Postgres) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_catalog(postgres: Postgres) -> Iterator[str]:
     """The name of a database with an empty catalog, which databases of tests are copies of."""
+    from ptkstore.adapters.sql import SqlCatalog  # not at the start of each process of the run
+
     with postgres.fresh_database() as url:
         SqlCatalog(url).close()
         yield str(make_url(url).database)
