@@ -30,16 +30,20 @@ def test_something_else():
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")])
+IN_TWO = ("-p", "xdist", "-n", "2")
+
+
 @pytest.mark.parametrize(
-    ("ci", "fails"),
+    ("ci", "fails", "options"),
     [
-        ({}, False),
-        ({"CI": "1"}, True),
-        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap"}, True),
-        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap,feast[redis]"}, False),
+        ({}, False, ()),
+        ({"CI": "1"}, True, ()),
+        ({"CI": "1"}, True, IN_TWO),
+        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap"}, True, ()),
+        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap,feast[redis]"}, False, ()),
+        ({"CI": "1", "PTK_TEST_WITHOUT": "bubblewrap,feast[redis]"}, False, IN_TWO),
     ],
-    ids=["elsewhere", "ci", "without another", "without it"],
+    ids=["elsewhere", "ci", "ci in two", "without another", "without it", "without it in two"],
 )
 def test_what_was_skipped_for_a_tool_is_told_in_one_line_and_what_ci_must_have_fails_there(
     tmp_path: Path, ci: dict[str, str], fails: bool, options: tuple[str, ...]
@@ -88,7 +92,8 @@ def test_ci_fails_without_bubblewrap_and_tells_a_machine_that_lets_it_do_nothing
 def run_tests(folder: Path, variables: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """A run of pytest of its own."""
     known = {name: value for name, value in os.environ.items() if name not in ("CI", "PTK_TEST_WITHOUT")}
-    environment = known | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)} | variables
+    here = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = known | here | variables
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(folder)]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
