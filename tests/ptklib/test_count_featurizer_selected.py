@@ -258,7 +258,7 @@ def test_entries_that_are_no_keys_are_dropped() -> None:
     estimator = selected_trips()
     assert pairs(estimator, data, "zone") == [("a", [0, 1]), ("b", [0, 1])]
     assert pairs(estimator, data, "hour") == [(-(2**63), [0, 1]), (1, [0, 1]), (2, [0, 1])]
-    unknown = data.assign(long=["?"] * 10)
+    unknown = data.assign(long=pd.Series(["?"] * 10, dtype=object))
     assert pairs(estimator, unknown, "zone") == []
 
 

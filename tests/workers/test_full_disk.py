@@ -110,7 +110,7 @@ def test_an_api_that_cannot_write_its_log_answers(world: World) -> None:
     command = ("-m", "ptkstore.serving", "--port", str(port))
     with (
         mute(environment(world.service.settings), *command) as process,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client,
     ):
         until(lambda: answers(client), "the API")
         for _ in range(3):  # the log of a request fails behind its answer
@@ -150,7 +150,7 @@ def test_a_machine_whose_disk_was_full_does_all_work_once_there_is_room(tmp_path
         command = ("-m", "ptkstore.cli.main", "up", "--api-port", str(port))
         with (
             mute({**os.environ, **environment(settings)}, *command) as machine,
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client,
         ):
 
             def publish(window: int) -> None:

@@ -56,7 +56,7 @@ def test_a_message_leads_its_reader_to_the_manifest(api: Api, heard: WebhookRece
 def test_the_manifest_is_for_teams_that_may_read_the_state(api: Api, heard: WebhookReceiver) -> None:
     publicly_at(api, api.url)
     url = told(api, heard, 1)["manifest_url"]
-    assert problem(httpx.get(url))[0] == 401
+    assert problem(httpx.get(url, timeout=60))[0] == 401
     assert problem(api.client(api.token(Role.CONSUMER, team="strangers")).get(url))[0] in (403, 404)
     assert problem(api.client(api.token(Role.PRODUCER, team="ads")).get(url))[0] == 403
 

@@ -129,11 +129,11 @@ def test_the_process_serves_logs_in_json_and_stops_when_it_is_told_to(tmp_path: 
 
         until(serves, seconds=300)
         url = f"http://127.0.0.1:{port_in(tmp_path / 'log')}"
-        assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
+        assert httpx.get(f"{url}/readyz", trust_env=False, timeout=60).status_code == 200
         headers = {"Authorization": f"Bearer {token}"}
-        teams = httpx.get(f"{url}/v1/teams", headers=headers, trust_env=False).json()
+        teams = httpx.get(f"{url}/v1/teams", headers=headers, trust_env=False, timeout=60).json()
         assert teams["items"] == [{"name": "administrators"}]
-        assert "server" not in httpx.get(f"{url}/healthz", trust_env=False).headers
+        assert "server" not in httpx.get(f"{url}/healthz", trust_env=False, timeout=60).headers
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) in (0, -signal.SIGTERM)
     finally:
@@ -154,7 +154,7 @@ def test_all_processes_of_a_machine_serve_the_api_too(tmp_path: Path) -> None:
     with running(settings, api_port=0) as supervisor:
         until(lambda: port_in(log) is not None, seconds=300)
         url = f"http://127.0.0.1:{port_in(log)}/readyz"
-        assert httpx.get(url, trust_env=False).status_code == 200
+        assert httpx.get(url, trust_env=False, timeout=60).status_code == 200
         assert [one.name for one in supervisor.status()] == ["redis", "worker", "relay", "schedule", "api"]
     with pytest.raises(httpx.ConnectError):
-        httpx.get(url, trust_env=False)
+        httpx.get(url, trust_env=False, timeout=60)

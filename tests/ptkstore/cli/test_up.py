@@ -33,7 +33,9 @@ def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:
         redis = RedisServer(home).client_url
         assert told.read_text().splitlines()[1:] == [f"Redis: {redis}", line]
         assert answers_ping(redis)
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:  # at once
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
+        ) as client:  # at once
             assert client.get("/openapi.json").status_code == 200
             assert client.get("/readyz").json()["parts"]["redis"] == "ok"
             assert "token" in client.get("/", follow_redirects=True).text
