@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from celery import shared_task
 
 from ptkstore.adapters.world import log_code
-from ptkstore.domain.jobs import Job
+from ptkstore.domain.jobs import SMALL_AT_ONCE, Job
 from ptkstore.errors import PtkStoreError
 from workers import process
 
@@ -24,11 +24,14 @@ def run_job(job_id: str) -> None:
     jobs: tuple[Job, ...] = ()
     with _told_of(job_id):
         jobs = process.service().claim_fairest()
-    if len(jobs) == 1:
-        _do(jobs[0])
-    elif jobs:
-        with ThreadPoolExecutor(len(jobs)) as threads:
-            threads.map(_do, jobs)
+    with ThreadPoolExecutor(SMALL_AT_ONCE) as threads:
+        for job in jobs[1:]:
+            try:
+                threads.submit(_do, job)
+            except RuntimeError:  # the machine has no room for another thread
+                _do(job)
+        for job in jobs[:1]:
+            _do(job)
 
 
 def _do(job: Job) -> None:

@@ -18,6 +18,7 @@ from ptkstore.api.envelope import Envelope
 from ptkstore.api.feed import Feed
 from ptkstore.api.limits import Limits
 from ptkstore.api.metrics import Metrics
+from ptkstore.api.near_names import Pace
 from ptkstore.api.online import OnlineRows
 from ptkstore.api.rates import Rates
 from ptkstore.api.resources import PREFIX, guards_of
@@ -94,6 +95,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     app.state.states = States(service, limits.versions_cached)
     app.state.rates = Rates(limits.requests_per_second)
     app.state.refused, app.state.refused_collectors = RefusedCallers(), RefusedCallers()
+    app.state.near_names = Pace()
     app.state.parts = health.Parts(service, online)
     for room in RESOURCES:
         app.include_router(room.resource.router)

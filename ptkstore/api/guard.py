@@ -82,7 +82,8 @@ class Guard:
             with self._answered(request, caller) as answered:
                 yield answered
         except UnknownName as error:
-            suggest(error, names_for(caller.principal, caller.service, caller.identity))
+            if request.app.state.near_names.allows():
+                suggest(error, names_for(caller.principal, caller.service, caller.identity))
             raise
 
     @contextmanager
@@ -128,7 +129,7 @@ class Guard:
                 _count(request, principal)
                 if isinstance(error, NotAllowed):
                     identity.record(self.action, subject, request.state.request_id, principal, error.code)
-                else:
+                elif state.near_names.allows():
                     suggest(error, names_for(principal, state.service, identity))
                 raise
         _count(request, principal)

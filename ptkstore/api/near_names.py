@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 
 from ptkstore.domain.identity import Principal
@@ -9,6 +11,25 @@ from ptkstore.domain.near_names import Names, names_of
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
+
+
+class Pace:
+    """How often near names are sought: a process that is asked for unknown names all the time has other work, too."""
+
+    def __init__(self, per_second: float = 4.0, at_once: int = 8) -> None:
+        self._per_second, self._at_once = per_second, float(at_once)
+        self._left, self._at, self._lock = float(at_once), time.monotonic(), threading.Lock()
+
+    def allows(self) -> bool:
+        """Whether one more may be sought now."""
+        with self._lock:
+            now = time.monotonic()
+            self._left = min(self._at_once, self._left + (now - self._at) * self._per_second)
+            self._at = now
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True
 
 
 def names_for(principal: Principal, service: Service, identity: Identity) -> Mapping[str, Names]:

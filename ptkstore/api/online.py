@@ -24,13 +24,14 @@ class OnlineRows:
         self._service = service
         self._lock = threading.Lock()
         self._asked_at = float("-inf")
+        self._asking = False  # one thread at a time, also where a store does not answer
         self._lost: frozenset[str] = frozenset()
 
     def lost(self) -> frozenset[str]:
         """Those known by now; asks again if the last answer is old."""
         with self._lock:
-            if time.monotonic() - self._asked_at > EVERY_SECONDS:
-                self._asked_at = time.monotonic()
+            if not self._asking and time.monotonic() - self._asked_at > EVERY_SECONDS:
+                self._asked_at, self._asking = time.monotonic(), True
                 threading.Thread(target=self.ask, name="online-rows", daemon=True).start()
             return self._lost
 
@@ -40,3 +41,5 @@ class OnlineRows:
             self._lost = self._service.lost_online()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is asked again
             log_code("online rows not checked", "-", code_of(error))
+        finally:
+            self._asking = False

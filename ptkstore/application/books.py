@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
 from ptkstore.domain.block_ledgers import BlockRecord
-from ptkstore.domain.journal import ChainLine, Entry
+from ptkstore.domain.jobs import JobKind, job_id
+from ptkstore.domain.journal import ChainLine, Entry, EntryKind
 from ptkstore.domain.streams import Stream
 from ptkstore.ports.catalog import CatalogView
 from ptkstore.ports.streams import Progress
+
+OF_OWN_CODE = "EpsilonDelta"
+"""The event of a loss that is known by epsilon and delta alone. No family of the library trains with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ def books_of(stream: str, uow: CatalogView) -> Books:
 
 
 def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
-    """Why the loss of each PTK in the journal is believed: the least of what is registered and what was published.
+    """Why the loss of each PTK in the journal is believed: the least of what it is, was last published as, and spent.
 
     A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
     """
@@ -45,8 +49,17 @@ def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
     found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
     for spec in uow.ptks.find(stream=books.stream.name):
         found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
+    for entry in books.entries:
+        if entry.kind is EntryKind.SPEND and _is_of_own_code(entry):
+            found[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
     for ptk_id in ids:
         latest = uow.versions.latest(ptk_id)
         if latest is not None:
             found[ptk_id].append(assured_in(latest.content, ptk_id))
     return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in found.items()}
+
+
+def _is_of_own_code(entry: Entry) -> bool:
+    """Whether a training's loss was a team's word: of no mechanism of the library, also if its PTK is one today."""
+    trained = entry.key.startswith(f"{job_id(JobKind.TRAIN, entry.ptk_id)}/")
+    return trained and entry.event.get("name") == OF_OWN_CODE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from ptkstore.application.estimators import is_light
 from ptkstore.application.signs_of_life import EVERY, ProcessRole
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, JobState, retry_wait
 from ptkstore.domain.runs import runs_once
@@ -30,32 +31,45 @@ def claim_fairest(
 
     Each worker process has one slot and shows that it lives, so that those that do are the slots to share. A small
     training mostly waits for its tick. So up to `SMALL_AT_ONCE` small trainings of the library take one slot together,
-    as long as they leave as many to each other slot. Small is what plans for `small_rows` rows or fewer, a public
-    number; how long a training takes is private and decides nothing (differences.md F6).
+    as long as they leave as many to each other slot. What is small follows from planned rows and parameters, which are
+    public; how long a training takes is private and decides nothing (differences.md F6).
     """
     now = clock.now()
     with begin() as uow:
         slots = slots_of(uow, now)
         first = uow.jobs.claim_fairest(now, lease, slots)
-        jobs = [] if first is None else [first]
+        ready: tuple[str, ...] = ()
         if first is not None and _is_small(uow, first, small_rows):
-            ready = uow.jobs.due(now, slots * SMALL_AT_ONCE - 1, small=small_rows)
-            beside = -(-(1 + len(ready)) // slots) - 1
-            claims = (uow.jobs.claim(job_id, now, lease) for job_id in ready[:beside])
-            jobs += [job for job in claims if job is not None]
+            ready = small_trainings(uow, now, slots * SMALL_AT_ONCE - 1, small_rows)
         uow.commit()
-    for job in jobs:
-        steps.reached("claimed", job.id)
+    if first is None:
+        return ()
+    steps.reached("claimed", first.id)
+    jobs = [first]
+    for job_id in ready[: -(-(1 + len(ready)) // slots) - 1]:
+        try:  # each by itself: whoever holds the turns of several teams could wait for who waits for it
+            job = claim_job(job_id, begin=begin, clock=clock, lease=lease, steps=steps)
+        except (Unavailable, OutcomeUnknown):
+            break  # those that are claimed are done; this one is claimed again, at the latest after its lease
+        if job is not None:
+            jobs.append(job)
     return tuple(jobs)
+
+
+def small_trainings(uow: CatalogView, now: datetime, limit: int, small_rows: int) -> tuple[str, ...]:
+    """Ids of small trainings of the library that could be claimed now, fairest first."""
+    ready = map(uow.jobs.get, uow.jobs.due(now, limit, small=small_rows))
+    return tuple(job.id for job in ready if _is_small(uow, job, small_rows))
 
 
 def _is_small(uow: CatalogView, job: Job, small_rows: int) -> bool:
     if job.kind is not JobKind.TRAIN or job.n_rows > small_rows:
         return False
     try:
-        return not runs_once(uow.ptks.get(str(job.ptk_id)))
+        spec = uow.ptks.get(str(job.ptk_id))
     except UnknownName:  # deregistered meanwhile
         return False
+    return not runs_once(spec) and is_light(spec.estimator)
 
 
 def slots_of(uow: CatalogView, now: datetime) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from ptklib.exceptions import PtklibError
@@ -153,6 +155,29 @@ def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
             f"stream {stream!r} accounts per {policy.privacy_unit.value} and keeps up to {policy.max_rows_per_unit} "
             f"rows of a user in a window; PTK {ptk_id} must cover them all: train with {advice} (or more rows)"
         )
+
+
+_LIGHT_CELLS = 2**17
+_LIGHT_COLUMNS = 16
+
+
+def is_light(estimator: Mapping[str, Any]) -> bool:
+    """Whether a training needs little memory and time beside its rows, by its parameters alone.
+
+    Its statistics condense the rows, it reads few columns, and it releases few numbers.
+    """
+    return _is_light(json.dumps(estimator, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _is_light(estimator: str) -> bool:
+    try:
+        trainer = estimator_from_spec(json.loads(estimator))
+        if not trainer.condenses() or len(trainer.input_columns()) > _LIGHT_COLUMNS:
+            return False
+        return sum(len(one) for one in trainer.merge(()).arrays.values()) <= _LIGHT_CELLS
+    except PtklibError:  # a PTK of an earlier program, whose parameters this one refuses
+        return False
 
 
 def condenses(estimator: Mapping[str, Any]) -> bool:

@@ -75,11 +75,12 @@ def ingest_records(
     rows, exact = tables.conform(table, stream.schema)
     indices = tables.window_indices(rows, stream.schema, stream.policy)
     rows = rows.append_column(ROW_ID, _row_ids(rows.num_rows))
+    now = clock.now()  # of all tries: a row is taken or refused once, since a window's file is written once
     for _ in range(_TRIES):  # a window may close while the rows are written
         with begin() as uow:
             closed_before = uow.streams.progress(stream_name).closed_before
         accepted, refusals = tables.refuse(
-            rows, exact, indices, stream.schema, stream.policy, closed_before=closed_before, now=clock.now()
+            rows, exact, indices, stream.schema, stream.policy, closed_before=closed_before, now=now
         )
         touched = np.unique(indices[accepted])
         try:

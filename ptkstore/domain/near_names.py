@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Protocol
 
 from ptkstore.domain.ptks import PtkSpec
@@ -15,7 +15,11 @@ Names = Callable[[str], Iterable[str]]
 """The names that whoever asked may see, by the name that was asked for."""
 
 _MOST = 2_000
-"""Names that are compared with one that is unknown: comparing costs some microseconds each."""
+"""Names that are looked at for one that is unknown: each costs some microseconds."""
+_COMPARED = 20
+"""Names that are compared in full: each costs up to a millisecond."""
+_LONGEST = 100
+"""Characters of a name beyond which nobody mistypes it."""
 _NEWEST = 20
 """Versions of a PTK that are named."""
 
@@ -29,8 +33,24 @@ def near(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """A question for the names that `name` may have been meant to be, or `otherwise`."""
     names = list(islice(known, _MOST))
     within = [one for one in names if one.endswith((f".{name}", f"__{name}"))]
-    close = list(dict.fromkeys([*within, *get_close_matches(name, names, cutoff=0.75)]))
+    close = list(dict.fromkeys([*within, *_alike(name, names)]))
     return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
+
+
+def _alike(name: str, names: Sequence[str]) -> list[str]:
+    """The names most like one; only those that share most pairs of letters with it are compared in full."""
+    if len(name) > _LONGEST:
+        return []
+    pairs = _pairs(name)
+    likely = sorted(
+        (one for one in names if len(one) <= _LONGEST),
+        key=lambda one: -len(pairs & _pairs(one)) / (1 + len(one)),
+    )
+    return get_close_matches(name, likely[:_COMPARED], cutoff=0.75)
+
+
+def _pairs(name: str) -> set[str]:
+    return set(map("".join, pairwise(name))) | {name[:1]}
 
 
 def suggest(error: UnknownName, names: Mapping[str, Names]) -> None:

@@ -425,7 +425,8 @@ class Service(Subscribing, Telling, TeamCoding):
 
     def _due_and_small(self, limit: int) -> frozenset[str]:
         with self.read() as uow:
-            return frozenset(uow.jobs.due(self.clock.now(), limit, small=self.settings.small_rows))
+            now, rows = self.clock.now(), self.settings.small_rows
+            return frozenset(application.claim_job.small_trainings(uow, now, limit, rows))
 
     def _busy(self) -> bool:
         now = self.clock.now()

@@ -8,12 +8,19 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from ptklib import HistoricalStatistics
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.world import SilentSteps
+from ptkstore.application.claim_job import claim_fairest
 from ptkstore.domain.jobs import LONGEST_LEASE, Job, JobKind, Outcome, latest_due
 from tests.contracts.builders import LEASE, NOW, add, claim, job, ptk_spec, stream_named
 from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.ptkstore.application.world import StandingClock
 
 SECOND = timedelta(seconds=1)
+LIGHT = HistoricalStatistics(
+    keys=["hour"], domains={"hour": range(24)}, bounds={"speed": (0, 60)}, epsilon=0.1
+).to_spec()
 OWN_CODE = {"family": "TeamCode", "params": {"bundle": "0" * 64}}
 
 
@@ -150,6 +157,29 @@ class SharesContract:
             claimed = [one.id for one in pool.map(lambda _: fairest(catalog, 9), range(12)) if one]
         rest = [one.id for one in iter(lambda: fairest(catalog, 9), None) if one]
         assert sorted(claimed + rest) == sorted(one.id for one in [*trainings("a", 6), *trainings("b", 6)])
+
+    def test_claims_of_several_trainings_at_once_wait_for_nobody_who_waits_for_them(
+        self, catalog: SqlCatalog
+    ) -> None:
+        teams, each = ("a", "b", "c", "d", "e", "f"), 6
+        names = [f"{team}.p{number}" for team in teams for number in range(each)]
+        with catalog.begin() as uow:
+            uow.streams.add(stream_named())
+            for name in names:
+                uow.ptks.add(replace(ptk_spec(name), estimator=LIGHT))
+            uow.commit()
+        add(catalog, *map(training, names))
+        clock = StandingClock(NOW)
+
+        def take(_: int) -> list[str]:
+            jobs = claim_fairest(
+                begin=catalog.begin, clock=clock, lease=LEASE, small_rows=9, steps=SilentSteps()
+            )
+            return [one.id for one in jobs]
+
+        with ThreadPoolExecutor(4) as pool:
+            taken = sorted(name for some in pool.map(take, range(12)) for name in some)
+        assert taken == sorted(f"train/{name}/0" for name in names)
 
     # a clock that jumped ahead and came back
 

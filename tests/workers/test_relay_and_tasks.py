@@ -192,6 +192,22 @@ def test_jobs_that_share_a_slot_run_beside_each_other_and_the_failure_of_one_is_
     assert (line["code"], line["job"]) == ("ValueError", "train/taxi.p1/0")
 
 
+def test_on_a_machine_without_room_for_threads_jobs_come_one_after_the_other(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [replace(JOB, id=f"train/taxi.p{number}/0") for number in range(3)]
+    service = Fails(None, *jobs)
+    monkeypatch.setattr(process, "service", lambda: service)
+
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert run_job.run("train/taxi.p0/0") is None
+    assert sorted(job.id for job in service.done) == [job.id for job in jobs]
+    assert written() == ""
+
+
 def test_a_steps_log_holds_step_and_job_only(written: Callable[[], str]) -> None:
     LoggedSteps().reached("spent", "train/taxi.speed/0")
     line = json.loads(written())

@@ -10,8 +10,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -53,19 +53,16 @@ def run_fork(
     }
     refused = False
     for _ in range(_TRIES):
-        try:
-            server = _server(tuple(argv), environment)
-        except OSError:
-            raise NoProcess("the machine starts no process now") from None
-        with Watch(order) as watch, _Fork() as fork:
+        with _used_server(tuple(argv), environment) as server, Watch(order) as watch, _Fork() as fork:
             if not fork.is_asked_for(server, json.dumps(asked).encode(), watch):
                 _drop(server)
                 continue
             if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
                 return Ended(b"", -signal.SIGKILL, timed_out=True)
             if (told := fork.told()) != STARTED:  # the order was not sent: no row was opened
-                _drop(server)
                 refused = told == REFUSED
+                if not refused:
+                    _drop(server)
                 continue
             timed_out = watch.until(fork.fileno(), deadline, keep_alive)
             return Ended(bytes(watch.answer), fork.end(), timed_out)
@@ -124,6 +121,7 @@ class _Server:
 
     def __init__(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
         self.argv = argv
+        self.users = 0
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -164,25 +162,40 @@ _servers: dict[tuple[str, ...], _Server] = {}
 _lock = threading.Lock()
 
 
-def _server(argv: tuple[str, ...], environment: Mapping[str, str]) -> _Server:
+@contextmanager
+def _used_server(argv: tuple[str, ...], environment: Mapping[str, str]) -> Iterator[_Server]:
+    """A server for one run; one that was dropped is closed by its last user, since closing it ends all its runs."""
     with _lock:
         if argv not in _servers:
-            _servers[argv] = _Server(argv, environment)
-        return _servers[argv]
+            try:
+                _servers[argv] = _Server(argv, environment)
+            except OSError:
+                raise NoProcess("the machine starts no process now") from None
+        server = _servers[argv]
+        server.users += 1
+    try:
+        yield server
+    finally:
+        with _lock:
+            server.users -= 1
+            last = server.users == 0 and _servers.get(argv) is not server
+        if last:
+            server.close()
 
 
 def _drop(server: _Server) -> None:
-    """Have another one started next time, and let this one go."""
+    """Have another one started next time."""
     with _lock:
-        if _servers.get(server.argv) is not server:
-            return
-        del _servers[server.argv]
-    server.close()
+        if _servers.get(server.argv) is server:
+            del _servers[server.argv]
 
 
 def _close_all() -> None:
-    for server in tuple(_servers.values()):
-        _drop(server)
+    with _lock:
+        servers = tuple(_servers.values())
+        _servers.clear()
+    for server in servers:
+        server.close()
 
 
 def _after_fork() -> None:

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.deliveries import SqlDeliveries
@@ -42,11 +43,13 @@ from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
+from ptkstore.domain.jobs import SMALL_AT_ONCE
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Notice
 
 _PATIENCE_SECONDS = 60.0
 _SQLITE_CONNECTIONS = 24
+_MORE_CONNECTIONS = 2 * SMALL_AT_ONCE  # each training of a slot and its heartbeat may need one
 _READS = "ptk_reads"
 _POSTGRESQL_PATIENCE = {
     "connect_timeout": 10,
@@ -184,6 +187,8 @@ class SqlCatalog:
         # SQLite says of a file that is no database what others say of a wrong query
         except DBAPIError as error:
             raise Unavailable("the catalog does not answer") from error.orig
+        except PoolTimeout:
+            raise Unavailable("this process has no free connection to the catalog") from None
         try:
             if reads:
                 connection = connection.execution_options(postgresql_readonly=True, **{_READS: True})
@@ -360,6 +365,7 @@ def _postgresql(url: URL) -> Engine:
         isolation_level="READ COMMITTED",
         pool_pre_ping=True,
         pool_size=5,
+        max_overflow=_MORE_CONNECTIONS,
     )
 
     @event.listens_for(engine, "connect")

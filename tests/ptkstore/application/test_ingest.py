@@ -316,6 +316,26 @@ def test_rows_of_a_window_that_closes_during_the_ingest_are_late_and_nothing_is_
     assert (rows_of(world, 0), rows_of(world, 1)) == ([], [50.0])
 
 
+def test_a_row_that_was_ahead_of_the_clock_stays_refused_when_a_window_closes_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.clock.pass_(days=-29)  # the second window has just begun
+    raw, write = world.service.raw, world.service.raw.write_batch
+
+    def slow(*args: Any) -> None:
+        write(*args)
+        monkeypatch.undo()
+        world.close(1)
+        world.clock.pass_(hours=1)
+
+    monkeypatch.setattr(raw, "write_batch", slow)
+    reply = world.ingest((1.0, 1.0 + 10 / 1440), batch_id="b")  # the second is ten minutes ahead
+    assert (reply.accepted, reply.refused) == (1, {"time-in-future": 1})
+    world.clock.pass_(days=1)
+    world.close(2)
+    assert len(rows_of(world, 1)) == 1
+
+
 def test_an_ingest_that_windows_keep_closing_on_gives_up_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from ptklib import Clustering, CountFeaturizer, DPEstimator
+from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.application.signs_of_life import ProcessRole
-from ptkstore.domain.jobs import SMALL_AT_ONCE, JobKind
+from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
+from ptkstore.errors import Unavailable
 from tests.ptkstore.application.world import World
 
 MANY = SMALL_AT_ONCE + 3
 
 
-def allocated(world: World, n: int = MANY) -> None:
+def allocated(world: World, n: int = MANY, **more: Any) -> None:
     """A window whose trainings wait."""
     for number in range(n):
-        world.register(name=f"p{number}", epsilon=0.01)
+        world.register(name=f"p{number}", epsilon=0.01, **more)
     world.ingest()
     world.close(1)
     world.work("prepare", "allocate")
@@ -59,6 +63,38 @@ def test_a_training_is_small_up_to_an_eighth_of_the_rows_of_one_that_is_not_spli
     bound = {"rows_per_partial": (n_rows + spare) * SMALL_AT_ONCE}
     world.service.__dict__["settings"] = world.service.settings.model_copy(update=bound)
     assert [len(claimed(world)) for _ in range(3)] == ([3, 0, 0] if beside else [1, 1, 1])
+
+
+HEAVY = [
+    CountFeaturizer(["zone"], "long", classes=[False, True], hash_buckets=2**18, epsilon=0.01),
+    Clustering(n_clusters=2, bounds={"speed": (0, 60), "hour": (0, 24)}, method="lloyd", epsilon=0.01),
+]
+
+
+@pytest.mark.parametrize("heavy", HEAVY, ids=lambda one: type(one).__name__)
+def test_a_training_that_may_take_much_memory_or_time_has_its_slot_alone(
+    world: World, heavy: DPEstimator
+) -> None:
+    allocated(world, 3, estimator=heavy.to_spec())
+    assert [len(claimed(world)) for _ in range(4)] == [1, 1, 1, 0]
+
+
+def test_a_catalog_that_fails_amid_the_claims_leaves_those_that_were_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allocated(world, 4)
+    claim, made = SqlJobs.claim, []
+
+    def twice(self: SqlJobs, job_id: str, *times: Any) -> Job | None:
+        if len(made) == 2:
+            raise Unavailable("the catalog does not answer")
+        made.append(job_id)
+        return claim(self, job_id, *times)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlJobs, "claim", twice)
+        assert len(claimed(world)) == 2
+    assert len(claimed(world)) == 2
 
 
 def test_what_comes_first_and_is_no_training_runs_alone(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ptkstore.application.exchange_ptks import WantedPtk
 from ptkstore.application.ingest_records import IngestReply
+from ptkstore.domain.assurances import Assured
 from ptkstore.domain.bundles import bundle_path, pack, sha256_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams import Assurance, PrivacyUnit
@@ -24,7 +25,7 @@ from ptkstore.errors import (
 )
 from ptkstore.ports.team_code import Finding
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.application.world import DAY, ORIGIN, World, trips
+from tests.ptkstore.application.world import DAY, ORIGIN, World, speed, trips
 from tests.team_code import GOOD, Inspector, bundle_with, described
 
 JOB = "train/taxi.trips/0"
@@ -59,6 +60,20 @@ def test_asserted_code_is_refused_where_the_policy_wants_more(world: World, insp
         register(world, stream="taxi")
     assert inspector.examined == []  # not even tried
     assert world.service.ptks() == ()
+
+
+def test_what_own_code_has_spent_stays_a_teams_word_when_the_ptk_is_the_librarys(accepting: World) -> None:
+    register(accepting)
+    ingest(accepting)
+    accepting.service.close_windows("open", ORIGIN + DAY)
+    accepting.work()
+    accepting.service.update_ptk("taxi.trips", estimator=speed())
+    accepting.service.ingest("open", trips((1.5, 1.6)))
+    accepting.service.close_windows("open", ORIGIN + 2 * DAY)
+    accepting.work()
+    newest = accepting.service.versions("taxi.trips")[-1]
+    assert newest.content["guarantee"]["assurance"] == "library"
+    assert accepting.service.odometers("open").assured == Assured(Assurance.ASSERTED, "taxi")
 
 
 def test_registered_code_is_asserted_and_its_loss_is_known_by_epsilon_alone(accepting: World) -> None:

@@ -268,6 +268,38 @@ os.fork = fork
         run("os.write(fd, b'x')", tmp_path, argv=(*SERVER[:2], refuses + PROGRAM))
 
 
+@pytest.mark.parametrize("why", ["OSError(errno.EAGAIN, '')", "RuntimeError"])
+def test_a_fork_that_is_not_made_ends_no_other_run(tmp_path: Path, why: str) -> None:
+    once = f"""
+import errno, os, pathlib
+there, fork = pathlib.Path({str(tmp_path)!r}), os.fork
+def fork_or_not():
+    if (there / "no more").exists():
+        raise {why}
+    return fork()
+os.fork = fork_or_not
+"""
+    waits = f"""
+import pathlib, time
+there = pathlib.Path({str(tmp_path)!r})
+(there / "begun").touch()
+while not (there / "go on").exists():
+    time.sleep(0.02)
+os.write(fd, b"done")
+"""
+    argv = (*SERVER[:2], once + PROGRAM)
+    with ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(run, waits, tmp_path, argv=argv)
+        until((tmp_path / "begun").exists, "the first run to begin")
+        (tmp_path / "no more").touch()
+        with pytest.raises(Unavailable):  # `NoProcess` is one
+            run("os.write(fd, b'x')", tmp_path, argv=argv)
+        (tmp_path / "go on").touch()
+        assert under_way.result() == Ended(b"done", 0, timed_out=False)
+    (tmp_path / "no more").unlink()
+    assert run("os.write(fd, b'x')", tmp_path, argv=argv) == Ended(b"x", 0, timed_out=False)
+
+
 def test_a_server_that_the_machine_does_not_start_is_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.content import ptk_of, ptk_text, stream_of, stream_text
@@ -48,6 +49,17 @@ def test_every_connection_to_sqlite_syncs_fully_and_writes_a_wal(catalog: SqlCat
                 return uow._connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
 
         assert set(pool.map(setting, range(8))) == {2}
+
+
+def test_who_finds_no_free_connection_is_told_to_come_again(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_is_free() -> None:
+        raise PoolTimeout
+
+    monkeypatch.setattr(catalog._engine, "connect", none_is_free)
+    with pytest.raises(Unavailable, match="no free connection"), catalog.begin():
+        pass
 
 
 def test_a_transaction_on_sqlite_holds_the_write_lock_from_its_start(catalog: SqlCatalog, file: Path) -> None:
