@@ -1,4 +1,4 @@
-"""Commands about published versions: what differs between two, and back to an older one."""
+"""Commands about published versions: what differs between two, back to an older one, online again."""
 
 from __future__ import annotations
 
@@ -78,14 +78,6 @@ def rollback(
         )
 
 
-def version_number(text: str) -> int:
-    """The number in `3` or `v3`."""
-    digits = text.removeprefix("v")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
-        raise InvalidRequest(f"{text!r} is no version; write 3 or v3")
-    return int(digits)
-
-
 @answers
 def materialize(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
     """Write the newest version's rows online again, after the online store lost them; it costs no budget."""
@@ -95,3 +87,11 @@ def materialize(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None
         print_json({"ptk": ptk_id, "version": version})
     else:
         console.print(f"workers write {ptk_id} v{version} online again", highlight=False)
+
+
+def version_number(text: str) -> int:
+    """The number in `3` or `v3`."""
+    digits = text.removeprefix("v")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
+        raise InvalidRequest(f"{text!r} is no version; write 3 or v3")
+    return int(digits)
