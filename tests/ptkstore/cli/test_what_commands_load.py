@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
@@ -73,6 +74,24 @@ for words in json.loads(sys.argv[1]):
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
+WORKER = """
+import json, sys, workers.process
+print(json.dumps(sorted(sys.modules)))
+"""
+SERVER = """
+import json, os, sys
+from ptkstore.api import server
+from ptkstore.settings import load_settings
+from ptkstore.wiring import Service
+
+def run(*_):
+    print(json.dumps(sorted(sys.modules)), flush=True)
+    os._exit(0)
+
+server.Server.run = run
+server.serve(Service(load_settings(sys.argv[1])), [], beside=lambda _: None)
+"""
+
 
 def loaded(*commands: tuple[str, ...]) -> set[str]:
     """The modules of a new process that ran these commands."""
@@ -116,11 +135,17 @@ def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
     assert use_cases(modules) <= READING_USE_CASES | {"books", "charging", "odometers", "read_ledger"}
 
 
-def test_a_service_has_every_use_case_before_it_forks() -> None:
+@pytest.mark.parametrize("program", [WORKER, SERVER])
+def test_a_service_has_every_use_case_before_it_forks_or_answers(program: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", program, str(tmp_path / "home")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     names = {found.name for found in iter_modules(application.__path__)}
-    print_modules = "import json, sys, workers.process; print(json.dumps(sorted(sys.modules)))"
-    ended = subprocess.run([sys.executable, "-c", print_modules], capture_output=True, text=True, check=True)
     assert use_cases(set(json.loads(ended.stdout))) == names
+
+
+def test_a_use_case_that_is_not_there_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'train_everything'"):
+        getattr(application, "train_everything")  # noqa: B009 - mypy knows that there is none
 
 
 def use_cases(modules: set[str]) -> set[str]:
