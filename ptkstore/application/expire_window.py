@@ -31,7 +31,7 @@ def expire_window(
         uow.jobs.held(job)
         if uow.windows.get(window).state is not WindowState.EXPIRED:
             _end_runs(uow, window, stream.team, clock)
-        elected = uow.versions.draft_ids()
+        elected = uow.versions.draft_ids(windows)
         uow.commit()
     steps.reached("expiring", job.id)
     for one in windows:

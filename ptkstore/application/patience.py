@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from ptkstore.application.ticks import Ticks
-from ptkstore.errors import OutcomeUnknown, Unavailable
+from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 
 _T = TypeVar("_T")
 
@@ -42,8 +42,13 @@ class Patience:
         except OutcomeUnknown:
             return self.outlast(lambda _: act(), self.ticks.clock.now())
 
-    def outlast(self, act: Callable[[datetime], _T], at: datetime) -> _T:
-        """What `act` returns at this tick, or at the first one after it at which the catalog answers.
+    def outlast(
+        self,
+        act: Callable[[datetime], _T],
+        at: datetime,
+        errors: tuple[type[PtkStoreError], ...] = (Unavailable, OutcomeUnknown),
+    ) -> _T:
+        """What `act` returns at this tick, or at the first one after it at which it raises none of `errors`.
 
         `act` must find out by itself whether it was done before: a commit that nobody answered may have been.
 
@@ -56,7 +61,7 @@ class Patience:
         while True:
             try:
                 return act(at)
-            except (Unavailable, OutcomeUnknown):
+            except errors:
                 if at >= until or self.told_to_stop():
                     raise
             at = self.ticks.wait(after=at)

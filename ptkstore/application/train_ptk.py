@@ -33,7 +33,15 @@ from ptkstore.domain.runs import hopeless, runs_once
 from ptkstore.domain.snapshots import Draft, Version, manifest_of
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.domain.windows import Window, start_of
-from ptkstore.errors import CorruptObject, LateWriter, LeaseLost, Unavailable, UnknownName, WindowGone
+from ptkstore.errors import (
+    CorruptObject,
+    LateWriter,
+    LeaseLost,
+    NoProcess,
+    Unavailable,
+    UnknownName,
+    WindowGone,
+)
 from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake, RawZone, Staging
@@ -102,7 +110,8 @@ def train_ptk(
     this one is claimed again, merges them and draws noise once.
 
     Team code is fetched, its sandbox tried, a key for the draft made and a file written to staging before anything is
-    spent; where that fails another worker may have it. A last version whose state cannot be read is not gone on from.
+    spent; where that fails another worker may have it. While the machine starts no process for it, it waits under its
+    spend: it has opened no row. A last version whose state cannot be read is not gone on from.
     """
     previous = _previous_version(job, begin)
     # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
@@ -162,7 +171,15 @@ def train_ptk(
             )
             if partials:  # no row is opened, and no key of rows is handed on
                 request = replace(request, part_urls=(), window_key=b"", partials=partials)
-            result = trainer.train(request, keep_alive)
+            if runs_once(opened.spec):  # while the machine starts no process, nobody has opened a row
+
+                def begin_run(_: datetime) -> Draft | TrainFailed:
+                    keep_alive()
+                    return trainer.train(request, keep_alive)
+
+                result = patience.outlast(begin_run, clock.now(), (NoProcess,))
+            else:
+                result = trainer.train(request, keep_alive)
             leaves_at = ticks.wait()
             if isinstance(result, TrainFailed):
                 code = result.code

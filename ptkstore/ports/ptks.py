@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -116,8 +116,8 @@ class VersionsView(Protocol):
         """Of all PTKs, one by one, while the transaction lasts."""
         ...
 
-    def draft_ids(self) -> frozenset[str]:
-        """Drafts that were elected."""
+    def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
+        """Drafts that were elected: of runs on these windows, or all."""
         ...
 
 

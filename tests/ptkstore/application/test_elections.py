@@ -11,10 +11,11 @@ import pytest
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Assurance
+from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.ptkstore.application.faults import TICK, Faults
-from tests.ptkstore.application.world import World
+from tests.ptkstore.application.world import STREAM, World
 
 PTK = "taxi.speed"
 TRAIN = f"train/{PTK}/0"
@@ -233,3 +234,22 @@ def test_a_catalog_restored_meanwhile_elects_nothing_that_it_does_not_know_to_be
     with world.service.begin() as uow:
         assert uow.versions.of(PTK) == ()
     assert len(world.drafts()) == 1
+
+
+def test_elected_drafts_are_found_by_the_windows_of_their_runs(catalog_faults: Faults) -> None:
+    world = catalog_faults.world
+    world.stream()
+    world.register()
+    for day in range(2):
+        world.publish(day)
+    with world.service.read() as uow:
+        drafts = uow.versions.draft_ids()
+        by_window = [uow.versions.draft_ids([WindowId(STREAM, index)]) for index in range(12)]
+        assert [sorted(one.split(".")[1] for one in found) for found in by_window] == [
+            ["0"],
+            ["1"],
+            *[[]] * 10,
+        ]
+        assert uow.versions.draft_ids([WindowId(STREAM, 0), WindowId(STREAM, 1)]) == drafts
+        assert uow.versions.draft_ids([WindowId("tax", 0), WindowId("ta_i", 0)]) == frozenset()
+        assert uow.versions.draft_ids([]) == frozenset()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
+from ptkstore.domain.snapshots import Draft
 from ptkstore.domain.streams import Assurance
-from ptkstore.errors import CorruptObject, OutcomeUnknown, PtkStoreError, Unavailable
-from ptkstore.ports.training import STAGING_FAILED, TrainFailed
+from ptkstore.errors import CorruptObject, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable
+from ptkstore.ports.training import STAGING_FAILED, TrainFailed, TrainRequest
 from tests.ptkstore.application.faults import Faults
 from tests.ptkstore.application.world import World
 
@@ -162,4 +164,33 @@ def test_an_own_run_whose_loss_is_spent_waits_but_opens_nothing_again(
     reserved.work()
     assert reserved.job(TRAIN).outcome is Outcome.FAILED
     assert len(reserved.trainer.requests) == 0
+    assert reserved.train_block(0) == (0, TENTH)
+
+
+@pytest.mark.parametrize("starts", [True, False], ids=["soon", "never"])
+def test_an_own_run_for_which_no_process_starts_goes_on_under_its_spend(
+    reserved: World, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
+    with reserved.service.begin() as uow:
+        uow.ptks.replace(replace(uow.ptks.get("taxi.speed"), assurance=Assurance.ASSERTED))
+        uow.commit()
+    train, refused = reserved.trainer.train, []
+
+    def crowded(request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+        if not starts or len(refused) < OFTEN:
+            refused.append(reserved.train_block(0))
+            raise NoProcess("the machine starts no process now")
+        return train(request, keep_alive)
+
+    monkeypatch.setattr(reserved.trainer, "train", crowded)
+    if starts:
+        reserved.work("train")
+        assert len(refused) == OFTEN
+    else:
+        put_off(reserved, TRAIN, NoProcess)
+        assert len(refused) > MAX_ATTEMPTS
+        reserved.work()
+    assert set(refused) == {(0, TENTH)}  # spent once, before any of it
+    assert reserved.job(TRAIN).outcome is (Outcome.PUBLISHED if starts else Outcome.FAILED)
+    assert len(reserved.trainer.requests) == (1 if starts else 0)
     assert reserved.train_block(0) == (0, TENTH)
