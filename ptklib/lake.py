@@ -26,7 +26,8 @@ def load_state(path_or_url: str | Path) -> ReleasedState:
     Raises
     ------
     FileNotFoundError
-        When there is no manifest: nothing was published there.
+        When there is no manifest: nothing was published there. What `ReleasedState.save` wrote is read by
+        `ReleasedState.load`.
     CorruptStateError
         When a file is missing, additional, of another size or hash than the manifest says, or not readable.
 

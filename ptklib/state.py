@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
@@ -130,6 +131,26 @@ class ReleasedState:
         files = {name + TABLE_SUFFIX: _parquet_bytes(table) for name, table in self.tables.items()}
         files[STATE_FILE] = canonical_json(dict(self.meta)).encode()
         return files
+
+    def save(self, folder: str | Path) -> None:
+        """Write the files of `to_files` into a folder, which is made if it is not there."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in self.to_files().items():
+            (place / name).write_bytes(content)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read what `save` wrote; `from_state` of an estimator's class makes the fitted estimator of it.
+
+        Raises
+        ------
+        FileNotFoundError
+            When there is no such folder.
+        CorruptStateError
+            When its files are not those of one state.
+        """
+        return cls.from_files({file.name: file.read_bytes() for file in Path(folder).iterdir()})
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes]) -> Self:

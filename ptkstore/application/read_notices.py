@@ -1,4 +1,4 @@
-"""Read the words that were left for owners."""
+"""Read the notices to owners."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def notices_of(
     newest: bool = False,
     begin: Read,
 ) -> Sequence[Notice]:
-    """Word left for a team or for all: `limit` of them after the first `skip`, oldest first or newest first.
+    """Notices to a team or to all: `limit` of them after the first `skip`, oldest first or newest first.
 
-    A place in this list counts the words that its reader may see. The catalog's own numbers would tell how many others
-    were left meanwhile.
+    A place in this list counts the notices that its reader may see. The catalog's own numbers would tell how many
+    others were left meanwhile.
     """
     if skip < 0:
-        raise InvalidRequest("a list begins at its first word")
+        raise InvalidRequest("a list begins at its first notice")
     with begin() as uow:
         return uow.notices(team, since=since, skip=skip, limit=limit, newest=newest)
 
 
 def readable_team(principal: Principal, asked: str | None) -> str | None:
-    """Whose words a principal reads: its own team's, an administrator's choice; None stands for all.
+    """Whose notices a principal reads: its own team's, an administrator's choice; None stands for all.
 
     Raises
     ------
@@ -41,5 +41,5 @@ def readable_team(principal: Principal, asked: str | None) -> str | None:
     if principal.administers:
         return asked
     if asked not in (None, principal.team):
-        raise NotAllowed("the words left for another team are for administrators")
+        raise NotAllowed("the notices to another team are for administrators")
     return principal.team

@@ -28,8 +28,8 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         "list": Entry("ptks:list_ptks", "List registered PTKs."),
         "show": Entry(
             "ptks:show",
-            "Show the newest version of a PTK, its profile, trainings, estimated losses and the word "
-            "left for its owner.",
+            "Show the newest version of a PTK, its profile, trainings, estimated losses and the "
+            "notices to its owner.",
         ),
         "versions": Entry("ptks:versions", "List the published versions of a PTK."),
         "diff": Entry("versions:diff", "Show what differs between two published versions of a PTK."),
@@ -40,7 +40,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "notices": Entry(
             "telling:notices",
-            "Show the words left for owners, oldest first: how trainings ended, dead letters, "
+            "Show notices to owners, oldest first: how trainings ended, dead letters, "
             "disabled endpoints, refusals.",
         ),
         "demo": Entry(

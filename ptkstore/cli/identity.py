@@ -249,7 +249,7 @@ def _show_new(token: Token, text: str, *, as_json: bool) -> None:
         print_json({**_token(token), "text": text})
         return
     until = token.expires_at.isoformat(timespec="minutes")
-    console.print(f"{token.prefix} of team {token.team} holds until {until}\nshown this once: {text}")
+    console.print(f"{token.prefix} of team {token.team} is valid until {until}\nshown this once: {text}")
 
 
 def _show_grant(grant: Grant, has: str, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from ptkstore.cli.output import (
     answers,
     console,
     counted,
+    loss_text,
     opened,
     print_json,
     print_rows,
@@ -74,7 +75,7 @@ def budget(
         told = contexts_of(store.service, stream)
         rests_on = budget_rests_on(*store.service.asserted_on(stream))
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
-    print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing)
+    print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing, number=loss_text)
     if rows and not as_json and any(name.startswith("tight") for name in rows[0]):
         console.print(
             "tight: a closer figure of what the releases made so far lost; admissions go by spent, never by it",
@@ -169,7 +170,7 @@ def export(
     """Write a signed report of a stream's ledger for the privacy officer; exit code 1 if the journal is wrong.
 
     HTML and PDF are for people and begin with the worst block and the loss of a person. The signed JSON that such a
-    page is made of is written beside it.
+    page is made of is written beside it, as FILE.json.
     """
     form = _form_of(form, output)
     with reading(home) as store:
@@ -179,7 +180,7 @@ def export(
         if stream is None:
             raise InvalidRequest("name the stream to report on, or ask for --public-key")
         made = store.export_ledger(stream, since, until)
-    signed = output if output is None or form is Form.JSON else output.with_suffix(".json")
+    signed = output if output is None or form is Form.JSON else output.with_name(f"{output.name}.json")
     if output is None or signed is None:
         sys.stdout.buffer.write(made.content)
     else:
@@ -227,9 +228,13 @@ def check(
 
 
 def _form_of(asked: Form | None, output: Path | None) -> Form:
-    """The form that was asked for, or that the file's ending says; JSON for any other."""
+    """The form that was asked for, or that the file's ending says; JSON where no file is named."""
     endings = {f".{one}": one for one in Form}
     ending = None if output is None else endings.get(output.suffix.lower())
+    if asked is None and ending is None and output is not None:
+        raise InvalidRequest(
+            f"end the name of {output} in .json, .html or .pdf, or say which it is by --format"
+        )
     form = asked or ending or Form.JSON
     if form is not Form.JSON and output is None:
         raise InvalidRequest(

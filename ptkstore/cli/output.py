@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from decimal import ROUND_CEILING, Decimal
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -169,8 +171,15 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=str) + "\n")
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str, nothing: str) -> None:
-    """Rows as a table, or as a JSON list."""
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    title: str,
+    nothing: str,
+    number: Callable[[float], str] = "{:.6g}".format,
+) -> None:
+    """Rows as a table, whose fractions `number` writes, or as a JSON list."""
     if as_json:
         print_json(list(rows))
         return
@@ -183,12 +192,20 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, title: str, 
             one_line(column), overflow="fold", justify="left" if isinstance(rows[0][column], str) else "right"
         )
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(number(one) if isinstance(one, float) else _text(one) for one in row.values()))
     console.print(table)
 
 
+def loss_text(amount: float) -> str:
+    """An epsilon or delta with six digits; rounded up, so that no figure is better than it is."""
+    if not amount or not math.isfinite(amount):
+        return f"{amount:g}"
+    exact = Decimal(repr(amount))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 5), ROUND_CEILING)):.6g}"
+
+
 def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else one_line(value)
+    return "" if value is None else one_line(value)
 
 
 def _printable(text: str) -> str:

@@ -45,7 +45,7 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
 
 @answers
 def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
-    """Show the newest version of a PTK, its profile, trainings, estimated losses and the word left for its owner."""
+    """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
     team, _ = split_ptk_id(ptk_id)
     with reading(home) as store:
         check_ptk(store, ptk_id)

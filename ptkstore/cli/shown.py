@@ -38,7 +38,7 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:
-    """What became of a PTK's trainings, what is known of its loss, and the words left for its owner."""
+    """What became of a PTK's trainings, what is known of its loss, and the notices to its owner."""
     for name in _LISTS:
         if detail[name] is not None:
             print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")

@@ -12,14 +12,15 @@ from ptkstore.cli.output import AsJson, Home, answers, print_rows, reading
 
 @answers
 def notices(
-    team: Annotated[str | None, typer.Option(help="Left for this team alone.")] = None,
+    team: Annotated[str | None, typer.Option(help="Notices to this team alone.")] = None,
     since: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Left since, in UTC.")
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Notices since then, in UTC."),
     ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the words left for owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
+    """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
     with reading(home) as store:
         found = store.notices(team, None if since is None else since.isoformat() + "+00:00")
-    print_rows(found, as_json=as_json, title="Notices", nothing="nobody was told anything yet")
+    print_rows(found, as_json=as_json, title="Notices", nothing="no notices yet")

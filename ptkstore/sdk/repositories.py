@@ -150,6 +150,7 @@ def applied(
     if step.refusals:
         raise next(iter(step.refusals.values()))
     admissions = dict(step.admissions())
+    returning = {ptk_id: newest for one in admissions.values() for ptk_id, newest in one.returning.items()}
     if len(_refused(admissions)) > 1:  # what has room by now must not be done before another stream refuses
         admissions |= {stream: step.admission(stream) for stream in _refused(admissions)}
     done = set()
@@ -171,7 +172,8 @@ def applied(
         if step.known[removal.ptk_id].stream not in at_once | done:
             with suppress(UnknownName):  # somebody else pruned it meanwhile
                 service.deregister_ptk(removal.ptk_id)
-    return (*(_accepted(change) for change, _ in step.compared), *step.removals)
+    made = (replace(_accepted(change), returns=returning.get(change.ptk_id)) for change, _ in step.compared)
+    return (*made, *step.removals)
 
 
 class _Step:

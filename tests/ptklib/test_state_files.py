@@ -56,6 +56,14 @@ def test_a_published_version_is_read_back(state: ReleasedState, tmp_path: Path) 
     assert DPEstimator.from_state(load_state(version)).transform(rows(3)).shape == (3, 3)
 
 
+def test_a_saved_state_is_loaded_as_it_was(state: ReleasedState, tmp_path: Path) -> None:
+    state.save(tmp_path / "new" / "folder")
+    assert ReleasedState.load(str(tmp_path / "new" / "folder")).to_files() == state.to_files()
+    (tmp_path / "new" / "folder" / "state.json").unlink()
+    with pytest.raises(CorruptStateError):
+        ReleasedState.load(tmp_path / "new" / "folder")
+
+
 def test_files_are_deterministic_and_carry_no_pandas_metadata(state: ReleasedState) -> None:
     files = state.to_files()
     assert files == ReleasedState.from_files(files).to_files()

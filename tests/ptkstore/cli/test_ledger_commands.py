@@ -75,7 +75,12 @@ def test_a_page_for_people_comes_with_the_signed_report_beside_it(
     told = run(home, "ledger", "export", STREAM, "-o", tmp_path / f"report.{form}").stdout
     assert f"report.{form}" in told
     assert (tmp_path / f"report.{form}").read_bytes().startswith(first)
-    assert documents(home, "ledger", "check", tmp_path / "report.json")["adds_up"]
+    signed = tmp_path / f"report.{form}.json"
+    assert documents(home, "ledger", "check", signed)["adds_up"]
+    assert signed.name in told.replace("\n", "")
+    before = signed.read_bytes()  # whose digest the page tells
+    run(home, "ledger", "export", STREAM, "-o", tmp_path / "report.json")
+    assert signed.read_bytes() == before
     run(home, "ledger", "export", STREAM, "--format", form, "-o", tmp_path / "other.page")
     assert (tmp_path / "other.page").read_bytes().startswith(first)
     found = documents(home, "ledger", "export", STREAM, "--format", form, "-o", tmp_path / "third")
@@ -86,6 +91,8 @@ def test_a_page_needs_a_file_that_is_not_the_signed_one(home: Path, tmp_path: Pa
     assert "-o report.pdf" in run(home, "ledger", "export", STREAM, "--format", "pdf", code=2).stderr
     words = ("ledger", "export", STREAM, "--format", "html", "-o", tmp_path / "report.json")
     assert "signed JSON" in run(home, *words, code=2).stderr.replace("\n", " ")
+    words = ("ledger", "export", STREAM, "-o", tmp_path / "report.docx")
+    assert "in .json, .html or .pdf" in run(home, *words, code=2).stderr.replace("\n", " ")
     assert not list(tmp_path.glob("report*"))
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 from ptkstore.cli.catalog import catalog_app
-from ptkstore.cli.output import answers, console, one_line, print_json, print_rows, said
+from ptkstore.cli.output import answers, console, loss_text, one_line, print_json, print_rows, said
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Refused
@@ -23,6 +23,23 @@ NAME = "etl:key:prod"
 HOSTILE = "all is \x1b[2J\x1b[H\x1b]52;c;cm0gLXJmIH4=\x07well\x9b1A\u202e\u2066\r\nbudget: untouched [/b]"
 PTK = "taxi.speed"
 ENDPOINT = "redis-stream:heard"
+
+
+@pytest.mark.parametrize(
+    ("loss", "shown"),
+    [
+        (0.0, "0"),
+        (0.1999961583, "0.199997"),
+        (1.0, "1"),
+        (0.1, "0.1"),
+        (1e-6, "1e-06"),
+        (1.00000049e-6, "1.00001e-06"),
+        (12.3456701, "12.3457"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_loss_is_shown_rounded_up(loss: float, shown: str) -> None:
+    assert loss_text(loss) == shown
 
 
 def test_names_in_lines_tables_and_errors_stay_as_they_are(capsys):

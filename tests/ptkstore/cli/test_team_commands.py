@@ -220,7 +220,8 @@ def test_what_was_pruned_by_mistake_comes_back(line: Line, tmp_path: Path) -> No
     (folder / "ptks.py").write_text(declared)
     told = line.run("plan", str(folder), "--skip-audit").stdout.splitlines()
     assert "    comes back: its name was deregistered before" in told
-    line.run("apply", str(folder), "--prune", "--yes")
+    told = line.run("apply", str(folder), "--prune", "--yes").stdout.splitlines()
+    assert "    comes back: its name was deregistered before" in told
     assert [row["ptk"] for row in line.json("list")] == ["taxi.speed_by_hour"]
     assert line.run("plan", str(folder)).stdout.splitlines()[-1] == "1 unchanged"
 

@@ -50,7 +50,7 @@ def test_the_words_left_for_every_team_are_shown(ptk: Line, world: World) -> Non
     assert ptk.json("notices", "--since", (NOW + timedelta(days=1)).strftime("%Y-%m-%d")) == [ads, taxi]
     assert ptk.json("notices", "--team", "nobody") == []
     assert "subscription-disabled" in ptk.run("notices").output
-    assert "nobody was told" in ptk.run("notices", "--team", "nobody").output
+    assert "no notices yet" in ptk.run("notices", "--team", "nobody").output
     assert "Ads" in ptk.refused("notices", "--team", "Ads", code=2)
 
 

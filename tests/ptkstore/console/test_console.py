@@ -285,7 +285,7 @@ def test_owners_see_the_words_left_for_them_and_the_ends_of_their_trainings(
         assert "taxi.speed window 1" in ours
         assert "window 1" not in theirs
         stranger = seen(signed_in(api, team="strangers").get("/console/")).text
-        assert "No word was left yet" in stranger
+        assert "No notices yet" in stranger
         assert "taxi.speed" not in stranger
         everything = seen(signed_in(api, Role.ADMINISTRATOR, team="operators").get("/console/")).text
         assert everything.count(f"taxi.speed to {made.id}") == 2
