@@ -108,12 +108,13 @@ def _completed_by(kind: str) -> Callable[[Any, Any, str], list[str]]:
 def _names(kind: str, context: typer.Context) -> list[str]:
     """The names; none where anything at all is in the way, as a shell has no place for an error."""
     try:
+        home = context.params.get("home")
+        if home is None and (url := os.environ.get("PTK_URL")):
+            with _at_once():
+                return _names_behind(url, kind)
         from ptkstore.adapters.sql.names import names_in_file, names_on_server
         from ptkstore.settings import CATALOG, load_settings
 
-        home = context.params.get("home")
-        if home is None and os.environ.get("PTK_URL"):  # the store is behind HTTP
-            return []
         typed = (*context.params.values(), *context.args)  # args: before an option without its value
         ptk_id = next((one for one in typed if isinstance(one, str) and "." in one), "")
         settings = load_settings(home)
@@ -123,6 +124,17 @@ def _names(kind: str, context: typer.Context) -> list[str]:
             return names_on_server(settings.database_url, kind, ptk_id)
     except Exception:  # noqa: BLE001
         return []
+
+
+def _names_behind(url: str, kind: str) -> list[str]:
+    """Names of streams and PTKs that the token in `PTK_TOKEN` may see; others are not asked for."""
+    from ptkstore.sdk.remote.transport import Transport, path_of
+
+    asked = {"stream": ("streams", "name"), "ptk": ("ptks", "ptk_id")}.get(kind)
+    if asked is None:
+        return []
+    transport = Transport(url, os.environ.get("PTK_TOKEN", ""))
+    return sorted(transport.pages(path_of(asked[0]), lambda one: str(one[asked[1]])))
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from tests.ptkstore.application.world import STREAM
 
 PTK = "taxi.speed"
 EVERY_ROLE = tuple(Role)
+PROGRAM = str(Path(sys.executable).with_name("ptk"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -353,3 +357,36 @@ def test_what_changes_teams_and_tokens_works_in_a_home_only(api: Api) -> None:
     ):
         result = over_http(api, *words)
         assert (result.exit_code, "works in a home only" in result.stderr) == (2, True)
+
+
+# names that a shell completes
+
+
+def completed(line: str, **environment: str) -> tuple[list[str], str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PTK_")}
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_PTK_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [PROGRAM],
+        env={**env, **asked, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.long
+def test_names_behind_a_url_are_completed_by_what_the_token_may_see(api: Api) -> None:
+    given = {"PTK_URL": api.url, "PTK_TOKEN": api.token(*EVERY_ROLE)}
+    assert completed("ptk show taxi.s", **given) == ([PTK], "")
+    assert completed("ptk budget ", **given) == (["other", STREAM], "")
+    stranger = api.token(Role.CONSUMER, team="strangers")
+    for wrong in (
+        {**given, "PTK_TOKEN": stranger},
+        {**given, "PTK_TOKEN": "ptk_wrong"},
+        {**given, "PTK_TOKEN": ""},
+        {**given, "PTK_URL": "http://127.0.0.1:1"},
+        {**given, "PTK_URL": "nonsense"},
+    ):
+        assert completed("ptk budget ", **wrong) == ([], "")
