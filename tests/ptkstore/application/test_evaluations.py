@@ -23,6 +23,7 @@ from ptkstore.domain.streams import PrivacyUnit
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.training import TrainFailed
+from tests.cases import case
 from tests.contracts.builders import request
 from tests.ptkstore.application.world import CHAIN, DAY, ORIGIN, STREAM, World, speed, trips
 
@@ -228,7 +229,7 @@ def test_a_ptk_of_some_groups_is_evaluated_on_them_alone(tmp_path: Path):
 # registration
 
 
-def test_an_evaluation_that_cannot_be_paid_for_is_refused(world: World, subtests: pytest.Subtests):
+def test_an_evaluation_that_cannot_be_paid_for_is_refused(world: World):
     for evaluate in [
         0.1,
         {},
@@ -242,7 +243,7 @@ def test_an_evaluation_that_cannot_be_paid_for_is_refused(world: World, subtests
         {"eps": 0.1},
         [0.1],
     ]:
-        with subtests.test(str(evaluate)), pytest.raises(InvalidRequest, match="evaluate"):
+        with case(str(evaluate)), pytest.raises(InvalidRequest, match="evaluate"):
             world.register(config={"evaluate": evaluate})
 
 

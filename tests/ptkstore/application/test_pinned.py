@@ -12,6 +12,7 @@ from ptkstore.application.recommend_rows import recommend_rows
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.jobs import JobState
 from ptkstore.errors import InvalidRequest, PtkRejected
+from tests.cases import case
 from tests.ptkstore.application.test_planning import gaussian, means
 from tests.ptkstore.application.world import STREAM, World
 
@@ -88,7 +89,7 @@ def test_a_full_partition_takes_nobody_who_is_pinned_to_it_though_another_has_ro
         split.service.update_ptk("taxi.third", config={"pinned": {"partition": 1}})
 
 
-def test_a_wrong_pin_is_told(split: World, subtests: pytest.Subtests) -> None:
+def test_a_wrong_pin_is_told(split: World) -> None:
     for wrong, says in [
         (1, "a partition, rows, or both"),
         ({}, "a partition, rows, or both"),
@@ -100,7 +101,7 @@ def test_a_wrong_pin_is_told(split: World, subtests: pytest.Subtests) -> None:
         ({"rows": 41}, "between 1 and 40"),
         ({"rows": 1.5}, "whole number"),
     ]:
-        with subtests.test(str((wrong, says))):
+        with case(str((wrong, says))):
             with pytest.raises(InvalidRequest, match=says):
                 split.register("m", config={"pinned": wrong})
             assert split.service.ptks() == ()

@@ -26,6 +26,7 @@ from ptkstore.domain.windows import WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import TrainFailed
+from tests.cases import case
 from tests.ptkstore.application.world import STREAM, World, speed, trips
 
 ROWS = (
@@ -396,9 +397,7 @@ def test_a_family_with_a_formula_is_profiled_by_samples_where_it_asks_for_it_alo
     assert view(world, "taxi.declared") == ProfileView("declared", ((0.1, 1_920),))
 
 
-def test_the_settings_of_a_profile_are_checked_at_registration(
-    world: World, subtests: pytest.Subtests
-) -> None:
+def test_the_settings_of_a_profile_are_checked_at_registration(world: World) -> None:
     for config, says in [
         ({"profile": {}}, "name it with epsilons"),
         (asked(colour="red"), "it may have"),
@@ -414,7 +413,7 @@ def test_the_settings_of_a_profile_are_checked_at_registration(
         (asked(loss_bounds=[0, 1, 2]), "cannot be profiled"),
         (asked(drift=1e-4), "could never tell"),
     ]:
-        with subtests.test(str((config, says))):
+        with case(str((config, says))):
             with pytest.raises(InvalidRequest, match=says):
                 register(world, config=config)
             assert world.service.ptks() == ()

@@ -17,6 +17,7 @@ from ptkstore.application.planning import plan_window
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, SchemaMismatch, UnknownName
+from tests.cases import case
 from tests.ptkstore.application.world import CHAIN, STREAM, World, speed
 
 NANO_TENTH = 10**8
@@ -27,9 +28,9 @@ def params(**changes: Any) -> Mapping[str, Any]:
     return {"family": spec["family"], "params": {**spec["params"], **changes}}
 
 
-def test_an_epsilon_out_of_range_or_no_number_is_refused(world: World, subtests: pytest.Subtests) -> None:
+def test_an_epsilon_out_of_range_or_no_number_is_refused(world: World) -> None:
     for epsilon in [math.nan, math.inf, -0.1, 0, 9e-7, 10.1, 5e-324, True, "0.1", None, [0.1]]:
-        with subtests.test(repr(epsilon)):
+        with case(repr(epsilon)):
             with pytest.raises(InvalidRequest, match="epsilon"):
                 world.register(epsilon=epsilon)
             assert world.service.ptks() == ()
@@ -59,9 +60,7 @@ def test_a_column_whose_type_no_value_of_the_declaration_has_is_refused(
     assert world.service.ptks() == ()
 
 
-def test_a_wrong_registration_is_refused_with_what_would_be_right(
-    world: World, subtests: pytest.Subtests
-) -> None:
+def test_a_wrong_registration_is_refused_with_what_would_be_right(world: World) -> None:
     for wrong, says in [
         ({"name": "Speed"}, "PTK name"),
         ({"name": "a__b"}, "PTK name"),
@@ -82,7 +81,7 @@ def test_a_wrong_registration_is_refused_with_what_would_be_right(
         ({"estimator": params(delta=-1)}, "delta"),
         ({"estimator": params(delta=0.5)}, "delta"),
     ]:
-        with subtests.test(str((wrong, says))):
+        with case(str((wrong, says))):
             with pytest.raises(InvalidRequest, match=says):
                 world.register(**wrong)
             assert world.service.ptks() == ()

@@ -25,6 +25,7 @@ from ptkstore.errors import (
 )
 from ptkstore.ports.team_code import Finding
 from ptkstore.ports.training import TrainFailed
+from tests.cases import case
 from tests.ptkstore.application.world import DAY, ORIGIN, World, speed, trips
 from tests.team_code import GOOD, Inspector, bundle_with, described
 
@@ -166,7 +167,7 @@ def test_numbers_and_booleans_need_no_declared_values(accepting: World) -> None:
     register(accepting, tables={"hours": form})
 
 
-def test_declared_values_that_cannot_be_used_are_refused(accepting: World, subtests: pytest.Subtests) -> None:
+def test_declared_values_that_cannot_be_used_are_refused(accepting: World) -> None:
     for column, kind, domain, reason in [
         ("hour", "int64", ["a"], "holds string, the column has type int64"),
         ("hour", "int64", [], "at least one value"),
@@ -183,7 +184,7 @@ def test_declared_values_that_cannot_be_used_are_refused(accepting: World, subte
         ("zone", "int64", ["a"], "'zone', which it has not"),
         ("share", "int64", [0.5], "numbers, which are not declared"),
     ]:
-        with subtests.test(str((column, kind, reason))):
+        with case(str((column, kind, reason))):
             columns = [["hour", kind], ["trips", "int64"], ["share", "float64"]]
             tables = {"hours": {"keys": ["hour"], "columns": columns, "domains": {column: domain}}}
             bundle = bundle_with(GOOD)

@@ -15,6 +15,7 @@ from pyarrow import csv, feather
 from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
+from tests.cases import case
 from tests.ptkstore.application.world import trips
 
 SCHEMA = "at:timestamp,hour:int64,speed:float64,zone:string,long:bool"
@@ -148,7 +149,7 @@ def test_files_of_every_kind_are_read(stream: Line, tmp_path: Path, ending: str)
     assert stream.json("ingest", "taxi", str(file))["accepted"] == 1
 
 
-def test_a_refusal_is_one_line_with_a_code(stream: Line, subtests: pytest.Subtests) -> None:
+def test_a_refusal_is_one_line_with_a_code(stream: Line) -> None:
     for words, code, says in [
         (["stream", "show", "bikes"], 2, "unknown-name: there is no stream 'bikes'"),
         (["stream", "show", "[/nothing]"], 2, "unknown-name: there is no stream '[/nothing]'"),
@@ -172,7 +173,7 @@ def test_a_refusal_is_one_line_with_a_code(stream: Line, subtests: pytest.Subtes
         (["plan", "/nowhere"], 2, "team.toml"),
         ([*CREATE, "--epsilon", "2"], 1, "both fixed at creation: epsilon is 1, not 2"),
     ]:
-        with subtests.test(str((words, code, says))):
+        with case(str((words, code, says))):
             line = stream.refused(*words, code=code)
             assert says in line
 
@@ -201,9 +202,7 @@ def test_wrong_use_is_exit_code_2(ptk: Line, words: Sequence[str]) -> None:
     assert "Usage" in ptk.run(*words, code=2).output
 
 
-def test_a_file_that_cannot_be_used_is_refused_without_its_content(
-    stream: Line, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_a_file_that_cannot_be_used_is_refused_without_its_content(stream: Line, tmp_path: Path) -> None:
     for name, content in [
         ("a.csv", b""),
         ("a.csv", b'at,hour\n"open,1\n'),
@@ -217,7 +216,7 @@ def test_a_file_that_cannot_be_used_is_refused_without_its_content(
         ("a.jsonl", b"[271828]\n"),
         ("a.xlsx", b"271828"),
     ]:
-        with subtests.test(str((name, content))):
+        with case(str((name, content))):
             (tmp_path / name).write_bytes(content)
             line = stream.refused("ingest", "taxi", str(tmp_path / name), code=2)
             assert "271828" not in line

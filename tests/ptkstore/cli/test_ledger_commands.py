@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
 from ptkstore.domain.sharing import Sharing
+from tests.cases import case
 from tests.ptkstore.application.world import STREAM, World
 
 
@@ -174,7 +175,7 @@ def test_a_wrong_journal_is_exported_and_is_exit_code_1(home: Path, tmp_path: Pa
     assert documents(home, "ledger", "check", file, code=1)["adds_up"] is False
 
 
-def test_wrong_use_is_one_line_and_exit_code_2(home: Path, subtests: pytest.Subtests) -> None:
+def test_wrong_use_is_one_line_and_exit_code_2(home: Path) -> None:
     for words in [
         ("ledger", "export"),
         ("ledger", "export", "bikes"),
@@ -186,7 +187,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(home: Path, subtests: pytest.Subt
         ("ledger", "check", "pyproject.toml", "--public-key", "abc"),
         ("ledger", "check", "pyproject.toml", "--public-key", "/nowhere.pem"),
     ]:
-        with subtests.test(str(words)):
+        with case(str(words)):
             assert len(run(home, *words, code=2).stderr.strip().splitlines()) == 1
             assert documents(home, *words, code=2)["error"]["code"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import case
 from tests.ptkstore.cli.test_commands import CREATE, Line, repository
 
 
@@ -41,9 +42,9 @@ COMMANDS = {
 }
 
 
-def test_a_name_that_is_mistyped_is_told_with_the_right_one(line: Line, subtests: pytest.Subtests) -> None:
+def test_a_name_that_is_mistyped_is_told_with_the_right_one(line: Line) -> None:
     for words in COMMANDS.values():
-        with subtests.test(str(words)):
+        with case(str(words)):
             right = {"taxi.sped": "taxi.speed", "taxy": "taxi", "weathr": "weather"}
             (wanted,) = [right[word] for word in words if word in right]
             assert f"did you mean '{wanted}'" in line.run(*words, code=2).stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import case
 from tests.ptkstore.cli.test_recommend_command import Line, ptk, taxi
 
 __all__ = ["ptk", "taxi"]
@@ -56,9 +57,7 @@ def test_what_does_not_fit_is_refused_with_what_would_and_changes_nothing(taxi: 
     assert (notice["subject"], notice["code"]) == ("taxi taxi.speed", "ptk-rejected")
 
 
-def test_a_file_that_says_nothing_right_is_wrong_use(
-    taxi: Line, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_a_file_that_says_nothing_right_is_wrong_use(taxi: Line, tmp_path: Path) -> None:
     for name, text, says in [
         ("c.yaml", "epsilon: 1", "the ending must be .json or .toml"),
         ("c.json", '{"epsilon": 0.1,\n}', "cannot be read as .json, line 2"),
@@ -69,12 +68,12 @@ def test_a_file_that_says_nothing_right_is_wrong_use(
         ("c.json", '{"epsilon": "much"}', "epsilon"),
         ("c.json", '{"where": {"city": "rome"}}', "this stream has no blocks by an attribute"),
     ]:
-        with subtests.test(str((name, text, says))):
+        with case(str((name, text, says))):
             assert says in taxi.run("set-config", "taxi.speed", written(tmp_path, name, text), code=2).stderr
             assert params(taxi) == {"epsilon": 0.4, "target": 0.1}
 
 
-def test_wrong_words_are_refused_in_one_line(taxi: Line, subtests: pytest.Subtests) -> None:
+def test_wrong_words_are_refused_in_one_line(taxi: Line) -> None:
     for words, says in [
         (["set-config", "taxi.speed", "nowhere.json"], "nowhere.json"),
         (["set-target", "taxi.other", "0.1"], "there is no PTK 'taxi.other'"),
@@ -86,7 +85,7 @@ def test_wrong_words_are_refused_in_one_line(taxi: Line, subtests: pytest.Subtes
         (["set-target", "taxi.speed", "1e999"], "the target must be a positive, finite number"),
         (["set-target", "taxi.speed", "0.1", "--jsno"], "Usage"),
     ]:
-        with subtests.test(str((words, says))):
+        with case(str((words, says))):
             assert says in taxi.run(*words, code=2).stderr
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import case
 from tests.ptkstore.cli.test_commands import CREATE, Line
 
 
@@ -24,7 +25,7 @@ def locked(tmp_path: Path) -> Iterator[Line]:
 
 
 @pytest.mark.timeout(50)
-def test_it_answers_while_somebody_writes(locked: Line, subtests: pytest.Subtests) -> None:
+def test_it_answers_while_somebody_writes(locked: Line) -> None:
     for command in [
         ("list",),
         ("stream", "list"),
@@ -39,5 +40,5 @@ def test_it_answers_while_somebody_writes(locked: Line, subtests: pytest.Subtest
         ("team", "list"),
         ("audit-log",),
     ]:
-        with subtests.test(str(command)):
+        with case(str(command)):
             assert locked.run(*command).exit_code == 0

@@ -8,6 +8,7 @@ import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.subscriptions import DeadLetter
+from tests.cases import case
 from tests.ptkstore.application.world import World
 from tests.ptkstore.cli.test_commands import Line
 
@@ -69,12 +70,12 @@ def test_a_stream_has_no_secret_to_show(ptk: Line) -> None:
     assert "secret" not in output
 
 
-def test_what_is_unknown_is_named(ptk: Line, subtests: pytest.Subtests) -> None:
+def test_what_is_unknown_is_named(ptk: Line) -> None:
     for words in [
         ("deliveries", NOBODY),
         ("redeliver", NOBODY),
         ("enable", NOBODY),
         ("rotate-secret", NOBODY),
     ]:
-        with subtests.test(str(words)):
+        with case(str(words)):
             assert NOBODY in ptk.refused(*words, code=2)

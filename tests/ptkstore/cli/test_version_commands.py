@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import case
 from tests.ptkstore.application.world import World, speed
 from tests.ptkstore.cli.test_commands import Line
 
@@ -49,7 +50,7 @@ def test_materialize_has_the_newest_version_written_online_again(ptk: Line) -> N
     assert f"ptk materialize {PTK}" in ptk.refused("rollback", PTK, "--to", "2", code=2)
 
 
-def test_what_is_unknown_or_malformed_is_named(ptk: Line, subtests: pytest.Subtests) -> None:
+def test_what_is_unknown_or_malformed_is_named(ptk: Line) -> None:
     for words, code, message in [
         (("diff", PTK, "one", "2"), 2, "no version"),
         (("diff", PTK, "1", "9"), 2, "v9"),
@@ -59,5 +60,5 @@ def test_what_is_unknown_or_malformed_is_named(ptk: Line, subtests: pytest.Subte
         (("materialize", "taxi.nobody"), 2, "taxi.nobody"),
         (("rollback", "taxi.nobody", "--to", "1"), 2, "taxi.nobody"),
     ]:
-        with subtests.test(str((words, code, message))):
+        with case(str((words, code, message))):
             assert message in ptk.refused(*words, code=code)

@@ -27,6 +27,7 @@ from ptkstore import Featurizer, featurize
 from ptkstore.domain.identity import Role
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
+from tests.cases import case
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
 from tests.waiting import until
@@ -184,7 +185,7 @@ def test_a_pinned_version_stays_and_the_newest_is_taken_on_request(world: World,
     assert Featurizer(store, [f"{PTK}@2"]).fit().ptks_[0].version == 2
 
 
-def test_what_cannot_be_loaded_is_refused(store: Store, subtests: pytest.Subtests) -> None:
+def test_what_cannot_be_loaded_is_refused(store: Store) -> None:
     for ptks, error in [
         ([], InvalidRequest),
         (PTK, InvalidRequest),
@@ -194,7 +195,7 @@ def test_what_cannot_be_loaded_is_refused(store: Store, subtests: pytest.Subtest
         ([f"{PTK}@v9"], UnknownName),
         (["taxi.other"], UnknownName),
     ]:
-        with subtests.test(str((ptks, error))), pytest.raises(error):
+        with case(str((ptks, error))), pytest.raises(error):
             Featurizer(store, ptks).fit()
 
 

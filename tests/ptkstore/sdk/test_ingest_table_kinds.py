@@ -12,6 +12,7 @@ import pytest
 from ptkstore import errors as e
 from ptkstore.domain.windows import WindowId
 from ptkstore.sdk import Store
+from tests.cases import case
 from tests.ptklib.tables import NAMED
 from tests.ptkstore.application.world import STREAM, World, trips
 
@@ -49,9 +50,7 @@ def test_tables_of_all_kinds_are_stored_by_name(store: Store, world: World) -> N
     assert found == [row for row in expected for _ in range(times)]
 
 
-def test_what_cannot_be_read_is_refused_with_what_to_do(
-    store: Store, world: World, subtests: pytest.Subtests
-) -> None:
+def test_what_cannot_be_read_is_refused_with_what_to_do(store: Store, world: World) -> None:
     world.stream()
     for table, message in [
         (np.zeros((2, 5)), "no column names"),
@@ -60,7 +59,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(
         ({"hour": [1, 2], "speed": [1.0]}, "different lengths"),
         (pd.DataFrame({"hour": [1, "secret"]}), "'hour' has values that are not of one type"),
     ]:
-        with subtests.test(message):
+        with case(message):
             with pytest.raises(e.SchemaMismatch, match=message) as told:
                 store.ingest(STREAM, table)
             assert "secret" not in str(told.value)

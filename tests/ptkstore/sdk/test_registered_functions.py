@@ -20,6 +20,7 @@ from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkRejected, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.own_modules import source_of_imported
+from tests.cases import case
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import World
 from tests.team_code import GOOD, Inspector
@@ -289,16 +290,14 @@ def test_code_that_is_no_python_is_named(folder: Path) -> None:
         source_of_imported([import_module("own").train_dp])
 
 
-def test_facts_that_are_wrong_are_refused_in_words(
-    store: Store, world: World, folder: Path, subtests: pytest.Subtests
-) -> None:
+def test_facts_that_are_wrong_are_refused_in_words(store: Store, world: World, folder: Path) -> None:
     for change, told in [
         ({"columns": None, "tables": None}, "columns and tables must be said of it: columns="),
         ({"colums": ["hour"]}, "nothing is known of 'colums'; of a function are said: columns, tables"),
         ({"tables": {"hours": {"keys": ["hour"]}}}, "a table needs keys and columns, 'columns' is missing"),
         ({"epsilon": -1.0}, "epsilon"),
     ]:
-        with subtests.test(str((change, told))):
+        with case(str((change, told))):
             write(folder, {"own.py": GOOD})
             facts = {name: value for name, value in {**FACTS, **change}.items() if value is not None}
             with pytest.raises(InvalidRequest, match=told):

@@ -43,6 +43,7 @@ from ptkstore.sdk.remote.errors import BY_CODE, error_of
 from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
+from tests.cases import case
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips
 
@@ -465,7 +466,7 @@ def test_features_are_looked_up(store: Store, world: World) -> None:
 
 
 def test_a_lookup_that_is_asked_for_in_another_form_is_refused_with_the_right_one(
-    store: Store, world: World, subtests: pytest.Subtests
+    store: Store, world: World
 ) -> None:
     world.stream()
     world.register()
@@ -481,7 +482,7 @@ def test_a_lookup_that_is_asked_for_in_another_form_is_refused_with_the_right_on
         ({"taxi__speed:count": 8}, [{"hour": 8}], "['taxi__speed:speed_mean'], no dict"),
         (None, [{"hour": 8}], "['taxi__speed:speed_mean'], no NoneType"),
     ]:
-        with subtests.test(str((features, entities, says))):
+        with case(str((features, entities, says))):
             with pytest.raises(e.InvalidRequest) as error:
                 store.look_up(features, entities)
             assert says in str(error.value)

@@ -18,6 +18,7 @@ from ptkstore import PTK
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk import Repository, Store, connect, featurize, load_repository
 from ptkstore.sdk.policies import utc
+from tests.cases import case
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
 
 FEATURES = [f"taxi__speed__{name}" for name in ("count", "speed_sum", "speed_mean")]
@@ -333,9 +334,7 @@ def test_a_published_ptk_is_had_by_version_and_newest_first(store: Store, publis
     assert store.ptk("taxi.speed", 1).newest_contributing_window["end"] == (ORIGIN + DAY).isoformat()
 
 
-def test_a_version_that_was_not_published_is_unknown(
-    store: Store, published: World, subtests: pytest.Subtests
-) -> None:
+def test_a_version_that_was_not_published_is_unknown(store: Store, published: World) -> None:
     for ptk_id, version in [
         ("taxi.speed", 3),
         ("taxi.speed", 0),
@@ -343,7 +342,7 @@ def test_a_version_that_was_not_published_is_unknown(
         ("taxi.other", None),
         ("../lake.x", None),
     ]:
-        with subtests.test(str((ptk_id, version))), pytest.raises(InvalidRequest):
+        with case(str((ptk_id, version))), pytest.raises(InvalidRequest):
             store.ptk(ptk_id, version)
 
 
