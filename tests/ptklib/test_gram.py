@@ -84,7 +84,7 @@ def test_sums_are_those_of_integers_however_rows_are_chunked(
     units = np.array(quantised(block, rows), dtype=object)
     for exact_rows, chunk in ((gram._EXACT_ROWS, 2048), (40, 7), (1, 1)):
         monkeypatch.setattr(gram, "_EXACT_ROWS", exact_rows)
-        monkeypatch.setattr(gram, "_rows_per_chunk", lambda width, chunk=chunk: chunk)
+        monkeypatch.setattr(gram, "_rows_per_product", lambda width, chunk=chunk: chunk)
         count, sums, products = exact_gram(RowTable(rows, block.names), [block])
         assert count == 299
         assert sums.tolist() == units.sum(axis=0).tolist()
