@@ -13,15 +13,14 @@ from tests.ptkstore.cli.test_commands import CREATE, Line
 
 COMMANDS = [
     CREATE,
-    ["stream", "recommend", "taxi"],
+    ["stream", "add-column", "taxi", "zone", "--type", "int64", "--default", "0"],
     ["close", "taxi"],
     ["rollback", "taxi.speed", "--to", "1"],
     ["subscribe", "taxi.speed", "--endpoint", "https://consumer.example"],
     ["redeliver", "sub_0123456789abcdef"],
     ["ledger", "recover"],
     ["team", "create", "ads"],
-    ["token", "list"],
-    ["audit-log"],
+    ["token", "create", "--team", "ads"],
     ["lake", "garbage"],
     ["catalog", "status"],
     ["catalog", "upgrade"],
