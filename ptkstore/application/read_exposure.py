@@ -95,19 +95,34 @@ def exposure_of(
 
 
 def sentences_on(exposure: Exposure) -> tuple[str, ...]:
-    """What is exposed, since when and until when, and what is wrong with that, for people; the verdict comes first."""
+    """What is exposed, since when and until when, and what is wrong with that, for people; the verdict comes first.
+
+    A check that holds on a stream of an operator is no word about the calendar, so that is said in the same breath.
+    """
     return (_verdict(exposure), *_told(exposure))
 
 
 def _verdict(exposure: Exposure) -> str:
     if exposure.holds:
-        return "The exposure check holds: files, keys and drafts of every expired window are gone."
+        return f"{_past(exposure)}The exposure check holds: files, keys and drafts of every expired window are gone."
     wrong = []
     if exposure.overdue:
         wrong.append(f"{windows_text(exposure.overdue)} should have expired and did not")
     if exposure.remains:
         wrong.append(f"files, keys or drafts are left of {windows_text(exposure.remains)}, which expired")
-    return f"The exposure check fails: {'; '.join(wrong)}. Start the relay and the workers (ptk up), or close further."
+    return (
+        f"{_past(exposure)}The exposure check fails: {'; '.join(wrong)}. Start the relay and the workers (ptk up), or "
+        "close further."
+    )
+
+
+def _past(exposure: Exposure) -> str:
+    """What is kept longer than the calendar says; empty where nothing is."""
+    count = len(exposure.past_by_clock)
+    if not count:
+        return ""
+    kept = f"Rows of {count} window{'' if count == 1 else 's'} are kept past the calendar"
+    return f"{kept}, because an operator closes this stream. "
 
 
 def _told(exposure: Exposure) -> list[str]:

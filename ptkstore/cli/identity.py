@@ -28,7 +28,7 @@ from ptkstore.cli.output import (
 )
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Grant, Role, Token
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import InvalidRequest, UnknownName
 
 if TYPE_CHECKING:
     from ptkstore.sdk.remote import RemoteService
@@ -53,7 +53,12 @@ def _acting(home: Path | None, action: Action, subject: str, *, make: bool = Fal
     with opened(home, make=make) as store:
         identity = Identity(store.service)
         with identity.recorded(action, subject, secrets.token_hex(8), None):
-            yield identity
+            try:
+                yield identity
+            except UnknownName as error:
+                if error.kind == "team":
+                    error.hint = error.hint or f"create it: ptk team create {error.name}"
+                raise
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
 
 
 def reading(home: Path | None) -> Store:
-    """The store that a command reads: in `home` where that is named, else the one behind `PTK_URL`, if it is set."""
+    """The store that a command works on over HTTP, too: in `home` where that is named, else behind `PTK_URL`."""
     return at_url(os.environ[URL]) if behind_url(home) else opened(home)
 
 
@@ -130,8 +130,8 @@ def _check_is_meant(home: Path | None) -> None:
     if home is None and os.environ.get(URL):
         raise InvalidRequest(
             f"{URL} names a store behind HTTP, and this command works in a home only: name one by --home, or unset "
-            f"{URL}; commands that read, ptk plan, apply and destroy work over HTTP, and so does what "
-            "ptkstore.connect() returns in Python"
+            f"{URL}; commands that read, those about subscriptions, ptk plan, apply and destroy work over HTTP, and "
+            "so does what ptkstore.connect() returns in Python"
         )
 
 

@@ -136,7 +136,8 @@ def _told(exposure: Exposure) -> str:
     from ptkstore.application.read_exposure import sentences_on
 
     verdict, *rest = sentences_on(exposure)
-    return "\n".join((f"[{'green' if exposure.holds else 'red'}]{verdict}[/]", *rest))
+    colour = "red" if not exposure.holds else "yellow" if exposure.past_by_clock else "green"
+    return "\n".join((f"[{colour}]{verdict}[/]", *rest))
 
 
 def _shared(policy: Policy) -> dict[str, Any]:

@@ -14,13 +14,26 @@ from ptkstore.cli.output import (
     console,
     counted,
     one_line,
-    opened,
     print_json,
     print_rows,
     reading,
 )
 
 Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
+
+_SHOWN = {
+    "id": "id",
+    "ptk_id": "ptk_id",
+    "team": "team",
+    "endpoint": "endpoint",
+    "key": "key",
+    "heard_of_version": "after version",  # before the first message it is the version that was there already
+    "status": "status",
+    "failures": "failures",
+    "last_code": "last_code",
+    "missed": "missed",
+}
+"""The columns of the table, by their names in JSON."""
 
 
 @answers
@@ -31,7 +44,7 @@ def subscribe(
     as_json: AsJson = False,
 ) -> None:
     """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
-    with opened(home) as store:
+    with reading(home) as store:
         made = store.subscribe_to_ptk(ptk_id, endpoint)
     if as_json:
         print_json(vars(made))
@@ -46,8 +59,7 @@ def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
     with reading(home) as store:
         found = store.subscriptions()
-    shown = ("id", "ptk_id", "endpoint", "heard_of_version", "status", "failures", "last_code", "missed")
-    rows = found if as_json else [{name: one[name] for name in shown} for one in found]
+    rows = found if as_json else [{title: one[name] for name, title in _SHOWN.items()} for one in found]
     print_rows(
         rows,
         as_json=as_json,
@@ -82,7 +94,7 @@ def redeliver(
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters again, all by default, under the ids they had."""
-    with opened(home) as store:
+    with reading(home) as store:
         waiting = store.redeliver(
             subscription_id, version, None if since is None else since.isoformat() + "+00:00"
         )
@@ -95,7 +107,7 @@ def redeliver(
 @answers
 def disable(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
     """Send nothing to a subscription until it is enabled again; versions wait for that."""
-    with opened(home) as store:
+    with reading(home) as store:
         store.disable_subscription(subscription_id)
         found = store.deliveries(subscription_id)
     if as_json:
@@ -114,7 +126,7 @@ def enable(
     as_json: AsJson = False,
 ) -> None:
     """Send to a disabled subscription again, from the version on where it stopped."""
-    with opened(home) as store:
+    with reading(home) as store:
         store.enable_subscription(subscription_id, redeliver=redelivering)
         found = store.deliveries(subscription_id)
     if as_json:
@@ -133,7 +145,7 @@ def rotate_secret(
     as_json: AsJson = False,
 ) -> None:
     """Sign messages with a new secret; it is shown this once."""
-    with opened(home) as store:
+    with reading(home) as store:
         secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
     if as_json:
         print_json({"id": subscription_id, "secret": secret})

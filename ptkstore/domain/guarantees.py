@@ -81,10 +81,10 @@ def contexts_sentence(
 def protections(policy: Policy, loss: Loss, windows: int) -> tuple[Protected, ...]:
     """What `loss` of one block means for a record, a user in a window and in `windows` windows (differences.md S11)."""
     record = Protected("one record", loss, "the loss of one block")
-    in_one, in_all = "one user in one window", f"one user in {windows} windows"
+    in_one, in_all = "one user in one window", f"one user in {windows} window{'' if windows == 1 else 's'}"
     match policy.privacy_unit:
         case PrivacyUnit.RECORD:
-            rule = "R epsilon and delta (exp(R epsilon) - 1) / (exp(epsilon) - 1), here for R = 10 records in all"
+            rule = "R epsilon and delta (exp(R epsilon) - 1) / (exp(epsilon) - 1); example: a user with 10 records"
             several = of_a_group(loss, ROWS_EXAMPLE)
             return record, Protected(in_one, several, rule), Protected(in_all, several, rule)
         case PrivacyUnit.USER_IN_WINDOW:

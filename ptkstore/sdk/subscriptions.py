@@ -123,7 +123,9 @@ def subscription_document(followed: Followed) -> Document:
     return {
         "id": one.id,
         "ptk_id": one.ptk_id,
+        "team": one.team,
         "endpoint": one.endpoint,
+        "key": one.stream_key,
         "heard_of_version": followed.heard_of_version,
         "status": one.status,
         "failures": health.failures,
@@ -165,6 +167,7 @@ def followed_of(document: Mapping[str, Any]) -> Followed:
         document["id"],
         document["ptk_id"],
         document["endpoint"],
+        document.get("team", ""),
         health=health,
         disabled_at=_time(document["disabled_at"]),
         disabled_code=document["disabled_code"],

@@ -29,7 +29,9 @@ class SubscriptionOut(Wire):
 
     id: str
     ptk_id: str
+    team: Annotated[str, Field(description="whose it is; empty if it was made in the store's home")]
     endpoint: str
+    key: Annotated[str | None, Field(description="of the stream in Redis; null for a webhook")]
     heard_of_version: int
     status: Annotated[str, Field(description="`ok`, `failing` or `disabled`")]
     failures: Annotated[int, Field(description="since the last success")]

@@ -233,6 +233,6 @@ def unreachable(delivery_code: str) -> EndpointRefused:
     """One text for all: whoever may name endpoints must not learn the names and addresses of our network."""
     return EndpointRefused(
         delivery_code,
-        "the endpoint's host must have public addresses only, or addresses in a network that an administrator "
-        "allows by PTK_WEBHOOK_NETWORKS (plain http works only there)",
+        "the endpoint's host was not found, or has an address that is not allowed: it must have public addresses only, "
+        "or addresses in a network that an administrator allows by PTK_WEBHOOK_NETWORKS (plain http works only there)",
     )

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ptkstore.cli.output import counted
 from ptkstore.domain.assurances import assured_of
 from ptkstore.domain.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 
 BLOCKS_SHOWN = 100
+
+_FIGURES = (
+    "spent: what the accountant counts, by which budget is given out. basic: the plain sums of the losses. tight: a "
+    "closer figure for the releases made so far; no budget is given out by it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +94,8 @@ def _worst(report: Mapping[str, Any]) -> Section:
     parts: list[Text | Table] = [
         Text(f"Worst block: {_loss(spent['guarantee'])} lost, of {_loss(of)} promised ({where})."),
         Table(
-            ("What somebody loses at most", "until now", f"if all budget{one} is spent", "because"),
-            tuple(
-                (now["who"], _loss(now), _loss(most), now["rule"])
-                for now, most in zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True)
-            ),
+            ("who", "has lost at most", f"loses at most, once all budget{one} is spent", "how this follows"),
+            tuple((now["who"], _loss(now), _loss(most), now["rule"]) for now, most in _means(report)),
         ),
     ]
     if (contexts := report["guarantee"].get("contexts")) is not None:
@@ -105,6 +108,12 @@ def _worst(report: Mapping[str, Any]) -> Section:
         )
         parts.append(Text(told))
     return Section("Worst block and loss of a person", tuple(parts))
+
+
+def _means(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """What is lost and promised, by who loses it; a period of one window says the same of a user twice."""
+    told = list(zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True))
+    return told if len(report["period"]["windows"]) > 1 else told[:2]
 
 
 def _exposure(report: Mapping[str, Any]) -> Section:
@@ -125,7 +134,7 @@ def _promise(report: Mapping[str, Any]) -> Section:
             if len(guarantee["lines"]) > 1
         ),
         ("privacy unit", policy["privacy_unit"]),
-        ("window", f"{policy['window_seconds']} s"),
+        ("window", _span(policy["window_seconds"])),
         *_kept(policy),
         ("least assurance of a PTK", policy["minimum_assurance"]),
         ("accountant", policy["accountant"]),
@@ -145,7 +154,7 @@ def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("rows are kept until", "the operator closes further"),
         ]
     who = [("windows are closed by", "the clock")] if "closing" in policy else []
-    return [*who, ("rows are kept for", f"{policy['retention_windows']} more windows")]
+    return [*who, ("rows are kept for", counted(policy["retention_windows"], "more window"))]
 
 
 def _assured(party: Mapping[str, Any]) -> str:
@@ -154,7 +163,7 @@ def _assured(party: Mapping[str, Any]) -> str:
 
 
 def _parties(report: Mapping[str, Any]) -> Section:
-    header = ("", "assurance", "releases", "guarantee", "plain sums", "closest")
+    header = ("", "assurance", "releases", "spent", "basic", "tight")
     rows = [
         (name, _assured(one), str(one["spent"]["releases"]), *_figures(one["spent"]))
         for kind in ("ptk", "team")
@@ -163,7 +172,7 @@ def _parties(report: Mapping[str, Any]) -> Section:
     ]
     return Section(
         "Who spent it, each on its own worst block",
-        (Table(header, tuple(rows)),) if rows else (Text("Nobody has spent anything."),),
+        (Table(header, tuple(rows)), Text(_FIGURES)) if rows else (Text("Nobody has spent anything."),),
     )
 
 
@@ -268,6 +277,16 @@ def _rounded(amount: Decimal) -> str:
     return f"{shown.normalize():f}" if shown >= Decimal("0.0001") else f"{shown.normalize():e}"
 
 
+def _span(seconds: int) -> str:
+    """All of a span in words, such as `1 day`."""
+    told = []
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            told.append(counted(count, unit))
+    return " ".join(told)
+
+
 def _place(row: Mapping[str, Any]) -> str:
     """What a block holds."""
     where = f"shard {row['shard']}" if row["window"] is None else f"window {row['window']}"
@@ -279,4 +298,4 @@ def _period(report: Mapping[str, Any]) -> str:
     windows = report["period"]["windows"]
     if not windows:
         return "no window has closed"
-    return f"{len(windows)} windows from {windows[0]['start']} to {windows[-1]['end']}"
+    return f"{counted(len(windows), 'window')} from {windows[0]['start']} to {windows[-1]['end']}"

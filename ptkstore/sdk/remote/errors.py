@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from ptkstore import errors as e
 
@@ -25,14 +26,19 @@ _BY_STATUS: Mapping[int, type[e.PtkStoreError]] = {
     504: e.OutcomeUnknown,
 }
 
+_UNTOLD = "?"
+
 
 def is_problem(document: Any) -> bool:
     """Whether a refusal is one of our server's own, not of something in between."""
     return isinstance(document, dict) and document.get("code") in BY_CODE
 
 
-def error_of(status: int, document: Any) -> e.PtkStoreError:
-    """The error that a refusal stands for; `document` is its body, None if that is no JSON."""
+def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
+    """The error that a refusal stands for; `document` is its body, None if that is no JSON.
+
+    A server repeats no text that cannot be a name; the `path` that was asked has it.
+    """
     problem = document if isinstance(document, dict) else {}
     kind = BY_CODE.get(str(problem.get("code")))
     if kind is None:
@@ -46,13 +52,21 @@ def error_of(status: int, document: Any) -> e.PtkStoreError:
     if kind is e.UnknownName and problem.get("kind") is None:  # no such route
         return e.InvalidRequest(_unexplained(status))
     if kind is e.UnknownName:
-        error = e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", "?")))
+        error = e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", _UNTOLD)))
         plain = f"{error}; "
         error.hint = message.removeprefix(plain) if message.startswith(plain) else ""
-        return error
+        return error if error.name != _UNTOLD else e.UnknownName(error.kind, _asked(path), error.hint)
     if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
         message = f"{message} {problem['request_id']}"
     return kind("; ".join([message, *faults]))
+
+
+def _asked(path: str) -> str:
+    """What a path such as `v1/subscriptions/NAME/deliveries` or `.../files/NAME` names."""
+    _, _, *names = map(unquote, path.split("/"))
+    if not names:
+        return _UNTOLD
+    return names[-1] if names[-2:-1] == ["files"] else names[0]
 
 
 def _unexplained(status: int) -> str:

@@ -138,7 +138,7 @@ class Transport:
                     continue
                 if lost:
                     raise _unanswered("the server does not answer", lost)
-            raise _told(error_of(response.status_code, problem))
+            raise _told(error_of(response.status_code, problem, path))
         raise _unanswered(self._away, lost)
 
     def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
@@ -151,7 +151,7 @@ class Transport:
             ) as response:
                 if not response.is_success:
                     response.read()
-                    raise error_of(response.status_code, _problem(response))
+                    raise error_of(response.status_code, _problem(response), path)
                 for line in response.iter_lines():
                     name, _, value = line.partition(": ")
                     if name == "id" and value.isdecimal():

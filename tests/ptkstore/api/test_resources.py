@@ -402,6 +402,8 @@ def test_a_subscriber_over_http_gets_signed_messages_and_sees_that_it_heard(
     assert deliveries == {
         "id": made["id"],
         **asked,
+        "team": "taxi",
+        "key": None,
         "heard_of_version": 1,
         "status": "ok",
         "failures": 0,

@@ -46,6 +46,19 @@ def test_the_first_administrators_token_is_made_in_the_home(ptk: Run, home: Path
     assert "text" not in told(ptk("token", "list", "--json"))[0]
 
 
+def test_a_team_that_is_not_there_is_told_how_to_create(ptk: Run, home: Path) -> None:
+    world = World(home)
+    world.stream()
+    world.service.close()
+    for words in (
+        ["token", "create", "--team", "officer", "--scope", "officer"],
+        ["grant", "add", "officer", "taxi", "officer"],
+    ):
+        refused = ptk(*words)
+        assert refused.exit_code == 2
+        assert refused.stderr.endswith("there is no team 'officer'; create it: ptk team create officer\n")
+
+
 def test_teams_tokens_and_grants_come_and_go_and_leave_a_trace(ptk: Run, home: Path) -> None:
     world = World(home)
     world.stream()

@@ -112,6 +112,10 @@ READING = [
     ["subscriptions"],
     ["deliveries", "SUBSCRIPTION"],
     ["deliveries", "sub_0000000000000000"],
+    ["deliveries", "sub_0"],  # cannot be an id
+    ["deliveries", "a?b c"],
+    ["show", "taxi.%2F"],
+    ["stream", "show", "a b"],
     ["stream", "list"],
     ["stream", "show", STREAM],
     ["stream", "show", "other"],
@@ -166,6 +170,36 @@ def test_a_signed_report_comes_over_http_too(api: Api, tmp_path: Path) -> None:
     checked = run(["ledger", "check", str(file), "--json"])
     assert checked.exit_code == 0
     assert json.loads(checked.stdout)["fault"] is None
+
+
+def test_subscriptions_are_made_and_repaired_over_http(tmp_path: Path) -> None:
+    with Api(tmp_path / "home") as api:
+        api.world.stream()
+        api.world.register()
+        token = api.token(*EVERY_ROLE)
+
+        def told(*words: str) -> str:
+            result = over_http(api, *words, token=token)
+            assert (result.exit_code, result.stderr) == (0, "")
+            return result.stdout
+
+        text = told("subscribe", PTK, "--endpoint", "http://127.0.0.1:9/hook")
+        name = text.split()[0]
+        assert text.startswith(f"{name} hears of every new version of {PTK}\nsecret, shown this once: whsec_")
+        assert text.count("\n") == 2
+        assert "secret" not in told("subscribe", PTK, "--endpoint", "redis-stream:news")
+        made = json.loads(told("subscribe", PTK, "--endpoint", "http://127.0.0.1:9/other", "--json"))
+        assert set(made) == {"id", "ptk_id", "endpoint", "secret"}
+        shown = json.loads(told("subscriptions", "--json"))
+        assert {(one["team"], one["key"]) for one in shown} == {
+            ("taxi", None),
+            ("taxi", "ptk:events:taxi:news"),
+        }
+        assert made["secret"] not in told("subscriptions") + told("deliveries", made["id"])
+        assert told("rotate-secret", name).startswith("secret, shown this once: whsec_")
+        assert told("disable", name) == f"{name} is sent nothing after version 0\n"
+        assert told("enable", name) == f"{name} is sent to again, after version 0\n"
+        assert told("redeliver", name) == "0 dead letters will be sent again\n"
 
 
 # what a token may see

@@ -68,6 +68,31 @@ def test_worst_block_and_loss_of_a_person_come_first(world: World) -> None:
     ]
 
 
+def test_a_report_on_one_window_says_nothing_twice(world: World) -> None:
+    world.register("speed", 0.25)
+    world.publish(0)
+    content = exported(world)
+    page = page_of(content)
+    _, losses = page.sections[0].parts
+    assert isinstance(losses, Table)
+    assert losses.header[1:3] == ("has lost at most", "loses at most, once all budget is spent")
+    assert [row[0] for row in losses.rows] == ["one record", "one user in one window"]
+    assert losses.rows[1][3].endswith("; example: a user with 10 records")
+    assert ", 1 window from 2026-01-05" in page.lead
+    promised = json.loads(content)["report"]["guarantee"]["promised"]
+    assert [one["who"] for one in promised][2:] == ["one user in 1 window"]
+
+
+def test_figures_have_the_words_of_the_command_line(world: World) -> None:
+    world.register("speed", 0.25)
+    world.publish(0)
+    told = texts(page_of(exported(world)))
+    assert " | assurance | releases | spent | basic | tight" in told
+    (meaning,) = [text for text in told if text.startswith("spent: ")]
+    assert ["basic: " in meaning, "tight: " in meaning] == [True, True]
+    assert "window | 1 day" in told
+
+
 def test_the_page_carries_digest_and_signature_of_the_signed_file(world: World) -> None:
     world.register()
     world.publish(0)
@@ -118,6 +143,10 @@ def test_the_page_says_what_is_exposed(tmp_path: Path) -> None:
     told = texts(page_of(exported(world)))
     assert "windows are closed by | an operator" in told
     assert any("rows never expire by the wall clock" in text for text in told)
+    verdict = told[told.index("What is exposed") + 1]
+    assert verdict.startswith(
+        "Rows of 1 window are kept past the calendar, because an operator closes this stream. The exposure check holds"
+    )
     assert "By the wall clock, window 0 would have expired." in told
     world.service.close()
 

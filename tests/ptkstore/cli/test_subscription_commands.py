@@ -70,6 +70,21 @@ def test_a_stream_has_no_secret_to_show(ptk: Line) -> None:
     assert "secret" not in output
 
 
+def test_streams_of_one_name_are_told_apart_by_team_and_key(ptk: Line, world: World) -> None:
+    for team in ("ads", "news"):
+        world.service.subscribe_to_ptk(PTK, "redis-stream:news", team=team)
+    ptk.run("subscribe", PTK, "--endpoint", "redis-stream:news")
+    found = {(one["team"], one["key"]) for one in ptk.json("subscriptions")}
+    assert found == {
+        ("ads", "ptk:events:ads:news"),
+        ("news", "ptk:events:news:news"),
+        ("", "ptk:events:-:news"),
+    }
+    table = ptk.run("subscriptions").stdout
+    assert ["ptk:events:ads:news" in table, "after version" in table] == [True, True]
+    assert "heard_of_version" not in table  # nothing was sent yet
+
+
 def test_what_is_unknown_is_named(ptk: Line) -> None:
     for words in [
         ("deliveries", NOBODY),

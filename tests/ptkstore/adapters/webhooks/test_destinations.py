@@ -326,6 +326,7 @@ def test_the_refusal_is_the_same_for_a_missing_and_an_internal_name_and_shows_no
     messages.add(str(caught.value))
     (message,) = messages
     assert not any(character.isdigit() for character in message)
+    assert "was not found, or has an address that is not allowed" in message  # one text names both causes
 
 
 def test_a_good_endpoint_passes_the_check_of_a_subscription() -> None:
