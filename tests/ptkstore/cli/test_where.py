@@ -13,7 +13,7 @@ from tests.ptkstore.cli.test_commands import CREATE, Line
 
 COMMANDS = [
     CREATE,
-    ["stream", "add-column", "taxi", "zone", "--type", "int64", "--default", "0"],
+    ["stream", "prepare", "taxi", "0"],
     ["close", "taxi"],
     ["rollback", "taxi.speed", "--to", "1"],
     ["subscribe", "taxi.speed", "--endpoint", "https://consumer.example"],
