@@ -32,7 +32,7 @@ endif
 
 .PHONY: setup
 setup: $(stamp) ## leave .venv with the locked dependencies
-	@:
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: done",:)
 $(stamp): requirements.lock pyproject.toml infra/uv.txt infra/setup
 	@infra/setup
 

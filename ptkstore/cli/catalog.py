@@ -15,13 +15,13 @@ from ptkstore.ports.schema import SchemaState
 if TYPE_CHECKING:
     from ptkstore.wiring import Service
 
-catalog_app = typer.Typer(no_args_is_help=True, help="The catalog's schema, and its upgrades.")
+catalog_app = typer.Typer(no_args_is_help=True, help="The schema of the catalog, and its upgrades.")
 
 
 @catalog_app.command("status")
 @answers
 def status(home: Home = None, as_json: AsJson = False) -> None:
-    """Show the catalog's schema, the one that this program needs, and the upgrades between them."""
+    """Show the schema of the catalog, the one that this program needs, and the upgrades between them."""
     with closing(_service(home)) as service:
         _tell(service.catalog_schema.state(), as_json=as_json)
 

@@ -51,7 +51,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     "PTK developers": {
         "init": Entry(
             "scaffold:init",
-            "Begin a team's repository: declarations, an example of own code, a README and a CI workflow.",
+            "Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.",
         ),
         "plan": Entry(
             "repositories:plan",
@@ -59,19 +59,19 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "apply": Entry(
             "repositories:apply",
-            "Register or update the PTKs that a team's repository declares; repeatable.",
+            "Register or update the PTKs that the repository of a team declares; repeatable.",
         ),
         "destroy": Entry(
             "repositories:destroy",
-            "Deregister all PTKs of the repository's team; their versions stay in the lake.",
+            "Deregister all PTKs of the team of a repository; their versions stay in the lake.",
         ),
         "set-config": Entry(
             "ptk_changes:set_config",
-            "Change what a file names of a PTK's config, from the next window on; the rest stays.",
+            "Change what a file names of the config of a PTK, from the next window on; the rest stays.",
         ),
         "set-target": Entry(
             "ptk_changes:set_target",
-            "Change a PTK's target from the next window on; refused with the reason if there is no room.",
+            "Change the target of a PTK from the next window on; refused with the reason if there is no room.",
             NEGATIVE,
         ),
         "sandbox": Entry(
@@ -80,7 +80,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "test-privacy": Entry(
             "privacy:examine",
-            "Bound the epsilon a PTK's trainer really loses, from trainings on synthetic neighbouring datasets.",
+            "Bound the epsilon that a PTK really loses, from trainings on synthetic neighbouring datasets.",
         ),
     },
     "Consumers": {
@@ -127,7 +127,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "forget": Entry(
             "rows:forget",
-            "Erase a user's rows from all windows that are still kept. The answer is the same if there were none.",
+            "Erase the rows of a user from all windows that are still kept. The answer is the same if there were none.",
         ),
     },
     "Privacy officers": {
@@ -154,7 +154,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         ),
         "materialize": Entry(
             "versions:materialize",
-            "Write the newest version's rows online again, after the online store lost them; it costs no budget.",
+            "Write the rows of the newest version online again, after the online store lost them; it costs no budget.",
         ),
         "work": Entry(
             "work:work",
@@ -165,7 +165,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
         "team": Entry("identity:team_app", "Teams."),
         "token": Entry("identity:token_app", "Tokens of the HTTP API."),
         "grant": Entry("identity:grant_app", "Roles of teams on streams."),
-        "catalog": Entry("catalog:catalog_app", "The catalog's schema, and its upgrades."),
+        "catalog": Entry("catalog:catalog_app", "The schema of the catalog, and its upgrades."),
         "feast": Entry("feast:feast_app", "What consumers need to read features by plain Feast."),
         "lake": Entry("lake:lake_app", "Files of lake and raw zone."),
     },

@@ -24,7 +24,7 @@ def grant(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the SQL that lets a role read Feast's registry and nothing else of the catalog's schema.
+    """Print the SQL that lets a role read the registry of Feast and nothing else of the schema of the catalog.
 
     Pipe it into psql as the service's role. It also takes back what the role was granted on other tables of the schema.
     """
@@ -53,17 +53,18 @@ def grant(
 @feast_app.command("export")
 @answers
 def export(
-    folder: Annotated[Path, typer.Argument(help="Where the consumer's feature_store.yaml goes.")],
+    folder: Annotated[Path, typer.Argument(help="Where the feature_store.yaml of the consumer goes.")],
     registry_url: Annotated[
         str | None,
         typer.Option(
-            envvar="PTK_CONSUMER_REGISTRY_URL", help="The registry by the consumer's role: postgresql://…"
+            envvar="PTK_CONSUMER_REGISTRY_URL",
+            help="The registry by the role of the consumer: postgresql://…",
         ),
     ] = None,
     redis_url: Annotated[
         str | None,
         typer.Option(
-            envvar="PTK_CONSUMER_REDIS_URL", help="The online rows by the consumer's user: redis://…"
+            envvar="PTK_CONSUMER_REDIS_URL", help="The online rows by the user of the consumer: redis://…"
         ),
     ] = None,
     home: Home = None,

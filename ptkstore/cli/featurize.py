@@ -9,7 +9,7 @@ import typer
 from pyarrow import parquet
 
 from ptkstore.application.row_texts import Columns
-from ptkstore.cli.output import AsJson, Home, answers, console, one_line, print_json, reading
+from ptkstore.cli.output import AsJson, HomeOrUrl, answers, console, one_line, print_json, reading
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import InvalidRequest
@@ -22,7 +22,7 @@ def featurize(
     ptk_id: str,
     file: Path,
     output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Append the features of a published PTK to a table."""

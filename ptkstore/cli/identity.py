@@ -18,6 +18,7 @@ import typer
 from ptkstore.cli.output import (
     AsJson,
     Home,
+    HomeOrUrl,
     answers,
     behind_url,
     console,
@@ -89,7 +90,7 @@ def create_team(name: str, home: Home = None, as_json: AsJson = False) -> None:
 
 @team_app.command("list")
 @answers
-def list_teams(home: Home = None, as_json: AsJson = False) -> None:
+def list_teams(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List teams."""
     with _reading(home) as identity:
         rows = [{"team": name} for name in identity.teams()]
@@ -104,7 +105,7 @@ def create_token(
         list[Role] | None, typer.Option(help="A role it may act in; repeat it for several.")
     ] = None,
     admin: Annotated[
-        bool, typer.Option("--admin", help=f"An administrator's, of the team {ADMINISTRATORS} by default.")
+        bool, typer.Option("--admin", help=f"For an administrator, of the team {ADMINISTRATORS} by default.")
     ] = False,
     days: Annotated[int, typer.Option(min=1, max=366, help="How long it holds.")] = 90,
     label: Annotated[str, typer.Option(help="What it is for.")] = "",
@@ -154,7 +155,7 @@ def revoke_token(token_id: TokenId, home: Home = None, as_json: AsJson = False) 
 
 @token_app.command("list")
 @answers
-def list_tokens(team: TeamOption = None, home: Home = None, as_json: AsJson = False) -> None:
+def list_tokens(team: TeamOption = None, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List tokens, without their secrets."""
     with _reading(home) as identity:
         rows = [_token(token) for token in identity.tokens(team)]
@@ -190,7 +191,7 @@ def remove_grant(
 def list_grants(
     team: TeamOption = None,
     stream: Annotated[str | None, typer.Option(help="On this stream alone.")] = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """List roles that were given."""
@@ -206,7 +207,7 @@ def audit_log(
     after: Annotated[int, typer.Option(min=0, help="Lines after the one of this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many lines.")] = 100,
     team: TeamOption = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who did what, when, to what, with which outcome; oldest first."""

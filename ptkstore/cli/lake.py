@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from ptkstore.application.collect_garbage import USUAL_AGE
-from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_rows, reading
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    HomeOrUrl,
+    answers,
+    console,
+    counted,
+    opened,
+    print_rows,
+    reading,
+)
 from ptkstore.cli.versions import version_number
 from ptkstore.domain.assurances import assured_of
 from ptkstore.domain.ptks import duration
@@ -52,7 +62,7 @@ def lineage(
     window: Annotated[
         int | None, typer.Option(min=0, help="Of the stream: show which versions its rows went into.")
     ] = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the versions whose states went into one, back to the first trainings, or those that a window went into."""

@@ -159,7 +159,9 @@ def export(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The file to write.")] = None,
     form: Annotated[
         Form | None,
-        typer.Option("--format", help="For programs or for people; by default what the file's ending says."),
+        typer.Option(
+            "--format", help="For programs or for people; by default what the ending of the file says."
+        ),
     ] = None,
     public_key: Annotated[
         bool, typer.Option("--public-key", help="Print the key that reports are signed with, as PEM.")
@@ -167,7 +169,7 @@ def export(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a signed report of a stream's ledger for the privacy officer; exit code 1 if the journal is wrong.
+    """Write a signed report of the ledger of a stream for the privacy officer; exit code 1 if the journal is wrong.
 
     HTML and PDF are for people and begin with the worst block and the loss of a person. The signed JSON that such a
     page is made of is written beside it, as FILE.json.
@@ -207,11 +209,12 @@ def export(
 def check(
     file: Annotated[Path, typer.Argument(help="A report that was exported.")],
     public_key: Annotated[
-        str | None, typer.Option(help="The officer's copy of the key: a PEM file, or 64 hexadecimal digits.")
+        str | None,
+        typer.Option(help="The copy of the key that the officer has: a PEM file, or 64 hexadecimal digits."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a report's signature, without any store; exit code 1 if it does not hold, or tells of a wrong journal."""
+    """Check the signature of a report, without any store; exit code 1 if it fails, or tells of a wrong journal."""
     found = check_report(_read(file), None if public_key is None else _key_text(public_key))
     if as_json:
         print_json({"fault": found.fault or None, "public_key": found.public_key or None, **found.summary})

@@ -11,7 +11,7 @@ import typer
 
 from ptkstore.cli.output import (
     AsJson,
-    Home,
+    HomeOrUrl,
     answers,
     console,
     one_line,
@@ -22,6 +22,7 @@ from ptkstore.cli.output import (
 )
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.serving import STATE_KEY
 from ptkstore.domain.views import STATE_VIEW, base_view, columns_of, views_of
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
@@ -31,18 +32,24 @@ if TYPE_CHECKING:
 
     from ptkstore.ports.features import Answers
 
+_KEYS = {STATE_VIEW: (STATE_KEY,)}
+"""The join keys of views that belong to no PTK."""
+
 
 @answers
 def lookup(
     features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
-    keys: Annotated[list[str], typer.Argument(help="Join keys as name=value.")],
-    home: Home = None,
+    keys: Annotated[list[str] | None, typer.Argument(help="Join keys as name=value, one at least.")] = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Look features up online through Feast."""
-    entity = dict(_key(key) for key in keys)
+    entity = dict(_key(key) for key in keys or ())
     with reading(home) as store:
         asked = _asked(features, store.service.ptks())
+        if not entity:
+            pairs = " ".join(f"{key}=VALUE" for key in asked.keys or _KEYS.get(asked.view, ("name",)))
+            raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
         try:
             found = store.look_up(asked.references, [entity])
         except InvalidRequest as error:

@@ -25,7 +25,11 @@ from ptkstore.sdk import Store, connect
 from ptkstore.settings import CATALOG, Settings, load_settings
 
 Home = Annotated[
-    Path | None, typer.Option("--home", help="The store's directory; PTK_HOME or .ptk by default.")
+    Path | None, typer.Option("--home", help="The directory of the store; PTK_HOME or .ptk by default.")
+]
+HomeOrUrl = Annotated[
+    Path | None,
+    typer.Option("--home", help="The directory of the store; by default PTK_URL, else PTK_HOME or .ptk."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 

@@ -19,7 +19,7 @@ def examine(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bound the epsilon a PTK's trainer really loses, from trainings on synthetic neighbouring datasets.
+    """Bound the epsilon that a PTK really loses, from trainings on synthetic neighbouring datasets.
 
     Reads no row and spends no budget. Exit code 1 when the outputs contradict the declared loss.
     """

@@ -29,7 +29,7 @@ def set_config(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what a file names of a PTK's config, from the next window on; the rest stays.
+    """Change what a file names of the config of a PTK, from the next window on; the rest stays.
 
     JSON null takes epsilons, pinned, where, profile or serve away. Refused with the reason, and what would fit, if
     there is no room; then the PTK stays as it was.
@@ -48,14 +48,14 @@ def set_target(
         float,
         typer.Argument(
             metavar="TARGET",
-            help="The target, in the unit of the PTK's evaluation: a positive number, below 1 for a PTK with epsilons, "
+            help="The target, in the unit of its evaluation: a positive number, below 1 for a PTK with epsilons, "
             "in the lower half of its loss_bounds for one that is profiled by samples.",
         ),
     ],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change a PTK's target from the next window on; refused with the reason if there is no room."""
+    """Change the target of a PTK from the next window on; refused with the reason if there is no room."""
     split_ptk_id(ptk_id)
     with opened(home) as store:
         store.update_ptk_performance_target(ptk_id, target)

@@ -7,7 +7,7 @@ from typing import Any
 from ptkstore.cli.naming import check_ptk
 from ptkstore.cli.output import (
     AsJson,
-    Home,
+    HomeOrUrl,
     answers,
     print_json,
     print_rows,
@@ -22,7 +22,7 @@ from ptkstore.errors import UnknownName
 
 
 @answers
-def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
+def list_ptks(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List registered PTKs."""
     with reading(home) as store:
         newest = store.service.newest_versions()
@@ -44,7 +44,7 @@ def list_ptks(home: Home = None, as_json: AsJson = False) -> None:
 
 
 @answers
-def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
     team, _ = split_ptk_id(ptk_id)
     with reading(home) as store:
@@ -84,7 +84,7 @@ def show(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
 
 
 @answers
-def versions(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+def versions(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List the published versions of a PTK."""
     split_ptk_id(ptk_id)
     with reading(home) as store:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from ptkstore.cli.output import (
     AsJson,
-    Home,
+    HomeOrUrl,
     answers,
     console,
     counted,
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 def recommend(
     name: str,
     partitions: Annotated[
-        int | None, typer.Option(help="The most train partitions; the policy's number by default.")
+        int | None, typer.Option(help="The most train partitions; the number in the policy by default.")
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write a chart here: .svg, .png or .pdf.", dir_okay=False)
     ] = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recommend the rows and the window length that a stream's PTKs need, planned as its windows are.
+    """Recommend the rows and the window length that the PTKs of a stream need, planned as its windows are.
 
     Only public numbers go in: the policy, what PTKs declare, and what their profiles have released. Each point says
     how many rows a window's train partitions need together for so many PTKs (against ptks), or for all of them at

@@ -30,7 +30,7 @@ from ptkstore.errors import Refused
 from ptkstore.sdk import Repository, Store, load_repository, team_of
 from ptkstore.sdk.repositories import Change
 
-Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The team's repository; here by default.")]
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The repository of the team; here by default.")]
 Url = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +40,8 @@ Url = Annotated[
 Prune = Annotated[
     bool,
     typer.Option(
-        "--prune", help="Deregister the team's PTKs that are not declared; declared again, they come back."
+        "--prune",
+        help="Deregister those PTKs of the team that are not declared; declared again, they come back.",
     ),
 ]
 _MARKS = {
@@ -99,7 +100,7 @@ def apply(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register or update the PTKs that a team's repository declares; repeatable.
+    """Register or update the PTKs that the repository of a team declares; repeatable.
 
     With `--prune` it lists the PTKs that would be deregistered, and asks.
     """
@@ -124,7 +125,7 @@ def destroy(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deregister all PTKs of the repository's team; their versions stay in the lake.
+    """Deregister all PTKs of the team of a repository; their versions stay in the lake.
 
     Declaring a PTK again and applying that brings it back under the next version.
 

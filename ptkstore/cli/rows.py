@@ -85,11 +85,11 @@ def close(
 @answers
 def forget(
     stream: str,
-    unit: Annotated[str, typer.Argument(help="The user's id; - reads it from standard input.")],
+    unit: Annotated[str, typer.Argument(help="The id of the user; - reads it from standard input.")],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase a user's rows from all windows that are still kept. The answer is the same if there were none."""
+    """Erase the rows of a user from all windows that are still kept. The answer is the same if there were none."""
     if unit == "-":  # arguments stay in the shell's history, and whoever lists processes sees them
         unit = sys.stdin.readline().rstrip("\r\n")
     with opened(home) as store:

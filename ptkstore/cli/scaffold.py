@@ -191,12 +191,12 @@ def init(
         "."
     ),
     team: Annotated[
-        str | None, typer.Option(help="The team's name; that of the directory by default.")
+        str | None, typer.Option(help="The name of the team; that of the directory by default.")
     ] = None,
     stream: Annotated[str, typer.Option(help="The stream that the example learns from.")] = "events",
     as_json: AsJson = False,
 ) -> None:
-    """Begin a team's repository: declarations, an example of own code, a README and a CI workflow.
+    """Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.
 
     Nothing that is there is overwritten.
     """

@@ -25,7 +25,9 @@ def create(
         str | None, typer.Option(help="UTC start of the first window; the present window by default.")
     ] = None,
     lateness: Annotated[str | None, typer.Option(help="How late rows may come.")] = None,
-    future_skew: Annotated[str, typer.Option(help="How far ahead of the clock a row's time may lie.")] = "5m",
+    future_skew: Annotated[
+        str, typer.Option(help="How far ahead of the clock the time of a row may lie.")
+    ] = "5m",
     retention: Annotated[int, typer.Option(help="Further windows for which rows are kept.")] = 1,
     rows_per_window: Annotated[int, typer.Option(help="Public estimate of rows in a window.")] = 10_000,
     n_max: Annotated[int, typer.Option(help="Planning bound on rows in a window.")] = 1_000_000,
@@ -39,7 +41,7 @@ def create(
         str, typer.Option(help="What is protected: record, user-in-window or user.")
     ] = "record",
     unit_column: Annotated[
-        str | None, typer.Option(help="Column of the user's id, for the units of users.")
+        str | None, typer.Option(help="Column of user ids, for the units of users.")
     ] = None,
     max_rows_per_unit: Annotated[
         int, typer.Option(help="Rows of a user that a window keeps, chosen at random.")

@@ -9,6 +9,7 @@ import typer
 from ptkstore.cli.output import (
     AsJson,
     Home,
+    HomeOrUrl,
     answers,
     console,
     one_line,
@@ -35,7 +36,7 @@ stream_app.command("add-column")(add_column)
 
 @stream_app.command("list")
 @answers
-def list_streams(home: Home = None, as_json: AsJson = False) -> None:
+def list_streams(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List streams."""
     with reading(home) as store:
         rows = [_summary(stream) for stream in store.service.streams()]
@@ -48,7 +49,7 @@ def list_streams(home: Home = None, as_json: AsJson = False) -> None:
 @answers
 def prepare(
     name: str,
-    window: Annotated[int, typer.Argument(help="The window's number.")],
+    window: Annotated[int, typer.Argument(help="The number of the window.")],
     without_lost: Annotated[
         bool, typer.Option("--without-lost", help="Go on without the rows of batches whose files are gone.")
     ] = False,
@@ -66,8 +67,8 @@ def prepare(
 
 @stream_app.command("show")
 @answers
-def show(name: str, home: Home = None, as_json: AsJson = False) -> None:
-    """Show a stream's schema and policy, and what is kept of it: since when, until when, and nothing older."""
+def show(name: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """Show the schema and policy of a stream, and what is kept of it: since when, until when, and nothing older."""
     with reading(home) as store:
         stream = store.service.stream(name)
         exposure = seen(lambda: store.service.exposure(name))

@@ -9,7 +9,7 @@ import typer
 
 from ptkstore.cli.output import (
     AsJson,
-    Home,
+    HomeOrUrl,
     answers,
     console,
     counted,
@@ -19,7 +19,9 @@ from ptkstore.cli.output import (
     reading,
 )
 
-Subscription = Annotated[str, typer.Argument(help="The subscription's id, as `ptk subscriptions` shows it.")]
+Subscription = Annotated[
+    str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
+]
 
 _SHOWN = {
     "id": "id",
@@ -40,7 +42,7 @@ _SHOWN = {
 def subscribe(
     ptk_id: str,
     endpoint: Annotated[str, typer.Option(help="A URL that takes signed webhooks, or redis-stream:NAME.")],
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
@@ -55,7 +57,7 @@ def subscribe(
 
 
 @answers
-def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
+def list_subscriptions(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
     with reading(home) as store:
         found = store.subscriptions()
@@ -69,7 +71,7 @@ def list_subscriptions(home: Home = None, as_json: AsJson = False) -> None:
 
 
 @answers
-def deliveries(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
+def deliveries(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
     with reading(home) as store:
         found = store.deliveries(subscription_id)
@@ -90,7 +92,7 @@ def redeliver(
     since: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Those since, in UTC.")
     ] = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters again, all by default, under the ids they had."""
@@ -105,7 +107,7 @@ def redeliver(
 
 
 @answers
-def disable(subscription_id: Subscription, home: Home = None, as_json: AsJson = False) -> None:
+def disable(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Send nothing to a subscription until it is enabled again; versions wait for that."""
     with reading(home) as store:
         store.disable_subscription(subscription_id)
@@ -122,7 +124,7 @@ def enable(
     redelivering: Annotated[
         bool, typer.Option("--redeliver/--no-redeliver", help="Send its dead letters again too.")
     ] = True,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Send to a disabled subscription again, from the version on where it stopped."""
@@ -141,7 +143,7 @@ def rotate_secret(
     overlap_hours: Annotated[
         float, typer.Option(min=0, help="How long messages carry the old signature too.")
     ] = 24.0,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Sign messages with a new secret; it is shown this once."""

@@ -10,6 +10,7 @@ import typer
 from ptkstore.cli.output import (
     AsJson,
     Home,
+    HomeOrUrl,
     answers,
     console,
     counted,
@@ -27,7 +28,7 @@ def diff(
     ptk_id: str,
     one: Annotated[str, typer.Argument(metavar="V1", help="A version, as 1 or v1.")],
     other: Annotated[str, typer.Argument(metavar="V2", help="Another one.")],
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what differs between two published versions of a PTK."""
@@ -80,7 +81,7 @@ def rollback(
 
 @answers
 def materialize(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
-    """Write the newest version's rows online again, after the online store lost them; it costs no budget."""
+    """Write the rows of the newest version online again, after the online store lost them; it costs no budget."""
     with opened(home) as store:
         version = store.materialize(ptk_id)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -36,3 +37,16 @@ def test_the_setup_says_what_it_waits_for(repository: Path, tmp_path: Path) -> N
         "setup: the locked packages",
     ]
     assert (tmp_path / ".venv/.stamp").read_text() == f"{tmp_path}\n"
+
+
+def test_the_setup_says_that_it_is_done_where_it_was_asked_for(repository: Path) -> None:
+    def told(target: str) -> str:
+        """What make would run."""
+        environment = {"PATH": os.environ["PATH"]}
+        asked = ["make", "-n", target]
+        return subprocess.run(
+            asked, cwd=repository, env=environment, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+
+    assert told("setup").splitlines()[-1] == 'echo "setup: done"'
+    assert "setup: done" not in told("test")

@@ -117,3 +117,9 @@ def test_a_ptk_without_a_version_has_none(ptk: Line) -> None:
     assert ptk.json("versions", "taxi.late") == []
     assert "nothing published yet; the first version comes once" in ptk.run("versions", "taxi.late").stdout
     assert [one["version"] for one in ptk.json("versions", "taxi.speed")] == [1]
+
+
+def test_a_lookup_without_keys_is_told_which_they_are(ptk: Line) -> None:
+    for features, keys in (("taxi.speed", "hour=VALUE"), ("ptk_state:version", "ptk=VALUE")):
+        told = ptk.refused("lookup", features, code=2)
+        assert f"name the join keys: ptk lookup {features} {keys}" in told

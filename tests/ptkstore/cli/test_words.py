@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -98,6 +100,34 @@ def test_the_help_lists_commands_under_the_people_who_use_them() -> None:
     ]
     assert "  lookup " in sections["Consumers"]
     assert "  ledger " in sections["Privacy officers"]
+
+
+def _helps(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Every text that a shell shows of a command and its options, by the words that show it."""
+    yield name, (command.help or "").split("\n\n")[0]
+    yield from ((name, getattr(one, "help", None) or "") for one in command.params)
+    for word, one in getattr(command, "commands", {}).items():
+        yield from _helps(one, f"{name} {word}")
+
+
+def test_no_help_has_an_apostrophe() -> None:
+    """The completion of zsh shows help without them."""
+    told = [one for entries in COMMANDS.values() for name in entries for one in _helps(load(name), name)]
+    assert len(told) > 100
+    assert [(name, text) for name, text in told if "'" in text] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["list"], ["show"], ["versions"], ["diff"], ["lineage"], ["lookup"], ["featurize"]),
+        *(["subscribe"], ["subscriptions"], ["deliveries"], ["stream", "list"], ["stream", "show"]),
+        *(["stream", "recommend"], ["team", "list"], ["token", "list"], ["grant", "list"], ["audit-log"]),
+    ],
+    ids=" ".join,
+)
+def test_help_tells_which_commands_work_over_http(words: list[str]) -> None:
+    assert "PTK_URL" in CliRunner().invoke(app, [*words, "--help"]).stdout
 
 
 @pytest.mark.parametrize("name", [name for entries in COMMANDS.values() for name in entries])
