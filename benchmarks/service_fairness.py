@@ -198,6 +198,7 @@ def loop() -> tuple[TeamCode, bytes]:
             }
         },
         synthetic={"hour": list(range(24))},
+        noise_names=[],
         epsilon=0.004,
     )
     return made, bundle

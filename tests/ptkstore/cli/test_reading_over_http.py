@@ -336,17 +336,19 @@ def test_a_home_that_is_named_is_read_whatever_the_url(api: Api) -> None:
 @pytest.mark.parametrize(
     ("words", "action", "roles"),
     [
-        (["team", "list"], "team.list", {Role.ADMINISTRATOR}),
-        (["token", "list"], "token.list", {Role.ADMINISTRATOR}),
-        (["grant", "list"], "grant.list", {Role.ADMINISTRATOR}),
-        (["audit-log"], "audit.read", {Role.ADMINISTRATOR, Role.OFFICER}),
-        (
-            ["stream", "recommend", STREAM],
-            "stream.recommend",
-            {Role.ADMINISTRATOR, Role.OFFICER, Role.DEVELOPER},
-        ),
+        pytest.param(words, action, roles, id=action)
+        for words, action, roles in (
+            (["team", "list"], "team.list", {Role.ADMINISTRATOR}),
+            (["token", "list"], "token.list", {Role.ADMINISTRATOR}),
+            (["grant", "list"], "grant.list", {Role.ADMINISTRATOR}),
+            (["audit-log"], "audit.read", {Role.ADMINISTRATOR, Role.OFFICER}),
+            (
+                ["stream", "recommend", STREAM],
+                "stream.recommend",
+                {Role.ADMINISTRATOR, Role.OFFICER, Role.DEVELOPER},
+            ),
+        )
     ],
-    ids=" ".join,
 )
 def test_only_who_may_read_it_over_http_reads_it_by_a_command(
     api: Api, words: list[str], action: str, roles: set[Role]
