@@ -29,6 +29,7 @@ from ptkstore.cli.output import (
 )
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Grant, Role, Token
+from ptkstore.domain.near_names import near
 from ptkstore.errors import InvalidRequest, UnknownName
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ def _acting(home: Path | None, action: Action, subject: str, *, make: bool = Fal
             try:
                 yield identity
             except UnknownName as error:
-                if error.kind == "team":
-                    error.hint = error.hint or f"create it: ptk team create {error.name}"
+                if error.kind == "team" and not error.hint:
+                    new = f"create it: ptk team create {error.name}"
+                    error.hint = near(error.name, identity.teams(), otherwise=new)
                 raise
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from ptkstore.domain.ptks import PtkSpec
+if TYPE_CHECKING:  # plain Feast loads this module, and little else of ours
+    from ptkstore.domain.ptks import PtkSpec
 
 STATE_VIEW = "ptk_state"
 """Tells of the newest version of every PTK. No view of a PTK is named so: theirs hold `__`."""

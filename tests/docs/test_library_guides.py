@@ -74,7 +74,11 @@ def test_the_numbers_beside_profiles_that_are_public_are_those_that_come_out(rep
         ]
 
 
-def test_the_example_of_the_librarys_page_runs(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", (repository / "ptklib/README.md").read_text(), re.DOTALL)
-    exec(example, {})  # noqa: S102
+def test_the_example_of_the_librarys_page_runs(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (repository / "ptklib/README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(examples), {})  # noqa: S102
+    assert (tmp_path / "speeds" / "state.json").exists()
     assert capsys.readouterr().out.startswith("0.5\n")

@@ -76,6 +76,7 @@ NO_ACTS = {
         "due",
         "due_for_workers",
         "origin_for",
+        "recommend_rows",
     ),
     "admit_ptks",
     *(

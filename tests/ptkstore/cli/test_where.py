@@ -16,8 +16,6 @@ COMMANDS = [
     ["stream", "prepare", "taxi", "0"],
     ["close", "taxi"],
     ["rollback", "taxi.speed", "--to", "1"],
-    ["subscribe", "taxi.speed", "--endpoint", "https://consumer.example"],
-    ["redeliver", "sub_0123456789abcdef"],
     ["ledger", "recover"],
     ["team", "create", "ads"],
     ["token", "create", "--team", "ads"],

@@ -31,6 +31,7 @@ PLUGIN = (
     "ptkstore.domain.names",
     "ptkstore.domain.provenance",
     "ptkstore.domain.serving",
+    "ptkstore.domain.views",
     "ptkstore.errors",
     "ptkstore.ports.features",
 )
