@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ptkstore.cli.counting import counted as counted
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError
 from ptkstore.sdk import Store, connect
 from ptkstore.settings import CATALOG, Settings, load_settings
@@ -148,11 +149,6 @@ def spoken(span: timedelta) -> str:
         if count:
             told.append(counted(count, unit))
     return " ".join(told[:2]) or "0 seconds"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number of things: `1 window`, `2 windows`; `many` where it is more than another letter."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def one_line(value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ptkstore.cli.output import counted
+from ptkstore.cli.counting import counted
 from ptkstore.domain.assurances import assured_of
 from ptkstore.domain.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
