@@ -26,7 +26,7 @@ from tests import full_disk
 from tests.faults import scenario
 from tests.faults.machine import ROOT
 from tests.ptkstore.application.world import STREAM, World
-from tests.waiting import PATIENCE_SECONDS, free_port, until
+from tests.waiting import PATIENCE_SECONDS, free_port, lives, until
 from workers.app import make_app
 from workers.broker import Broker
 
@@ -128,7 +128,7 @@ def answers(client: httpx.Client) -> bool:
 def kept_by(machine: subprocess.Popen[bytes]) -> set[int]:
     """The processes that it keeps running now."""
     children = psutil.Process(machine.pid).children()
-    return {one.pid for one in children if one.status() != psutil.STATUS_ZOMBIE and not is_guard(one)}
+    return {one.pid for one in children if lives(one.pid) and not is_guard(one)}
 
 
 def is_guard(process: psutil.Process) -> bool:
