@@ -34,7 +34,7 @@ ROWS_LOCAL, ROWS_HTTP, BATCHES = 2_000_000, 500_000, 5
 TEAM, STREAM = "bench", "trips"
 OLD_STREAM, OLD_WINDOWS, SHORT = "old", 1_000, timedelta(hours=6)
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)
-P99_GOAL = 3.0
+P99_GOAL = 5.0  # on a quiet machine the other server has 6 ms
 LOAD = Path(__file__).with_name("service_load.py")
 STARTS_WITHIN = 120.0
 
