@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from ptkstore.api import near_names
@@ -10,7 +12,7 @@ from ptkstore.domain.near_names import near
 
 def test_near_names_are_sought_a_few_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(near_names.time, "monotonic", lambda: now)
+    monkeypatch.setattr(near_names, "time", SimpleNamespace(monotonic=lambda: now))
     pace = near_names.Pace(per_second=2.0, at_once=3)
     assert [pace.allows() for _ in range(5)] == [True, True, True, False, False]
     now += 0.5
