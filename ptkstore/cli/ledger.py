@@ -16,6 +16,7 @@ from ptkstore.cli.output import (
     REFUSED,
     AsJson,
     Home,
+    HomeOrUrl,
     answers,
     console,
     counted,
@@ -58,7 +59,7 @@ def budget(
     by: Annotated[
         By, typer.Option(help="Per block, or most on any block per line, stream, PTK, team.")
     ] = By.BLOCK,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.
@@ -91,7 +92,7 @@ def budget(
 
 @ledger_app.command("verify")
 @answers
-def verify(stream: str | None = None, home: Home = None, as_json: AsJson = False) -> None:
+def verify(stream: str | None = None, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Recompute every sum, capacity and digest from the journal, and compare it with the key store."""
     with reading(home) as store:
         service = store.service
@@ -166,7 +167,7 @@ def export(
     public_key: Annotated[
         bool, typer.Option("--public-key", help="Print the key that reports are signed with, as PEM.")
     ] = False,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a signed report of the ledger of a stream for the privacy officer; exit code 1 if the journal is wrong.

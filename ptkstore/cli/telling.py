@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, print_rows, reading
+from ptkstore.cli.output import AsJson, HomeOrUrl, answers, print_rows, reading
 
 
 @answers
@@ -17,7 +17,7 @@ def notices(
         datetime | None,
         typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Notices since then, in UTC."),
     ] = None,
-    home: Home = None,
+    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
