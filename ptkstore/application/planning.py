@@ -137,7 +137,7 @@ def plan_with(
 
     Who asks may know facts of an older version of its own: they tell whether its target can be reached.
     """
-    asked = (as_promised(spec, policy) if _ways(spec, policy) else spec for spec in asking)
+    asked = (as_promised(spec, policy) if ways_of(spec, policy) else spec for spec in asking)
     return plan_window((*(as_promised(other, policy) for other in others), *asked), policy)
 
 
@@ -184,14 +184,15 @@ def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     facts_of = spec.facts.version if spec.facts is not None else 0
     partition = pin_of(spec.config, policy).partition
     offers = []
-    for loss, n in _ways(spec, policy):
+    for loss, n in ways_of(spec, policy):
         event = event_of(spec.estimator, loss)
         charge = charge_of(event, policy.accountant, loss)
         offers.append(Offer(spec.ptk_id, loss, charge, event, n, facts_of, partition))
     return tuple(offers)
 
 
-def _ways(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
+def ways_of(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
+    """Loss and rows of each offer. Reading them loads an estimator only where they follow from a formula."""
     kept = pin_of(spec.config, policy).n_rows
     rows = partition_rows(policy) if kept is None else kept
     most, declared = min(rows, policy.n_max), (spec.loss, rows)
@@ -213,7 +214,7 @@ def _charged(spec: PtkSpec, menu: Sequence[tuple[float, int]]) -> list[tuple[Los
 
 def as_told(spec: PtkSpec, policy: Policy) -> PtkSpec:
     """The PTK with its facts, as long as they leave it a way to its target."""
-    return spec if spec.facts is not None and _ways(spec, policy) else as_promised(spec, policy)
+    return spec if spec.facts is not None and ways_of(spec, policy) else as_promised(spec, policy)
 
 
 def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
@@ -225,7 +226,7 @@ def as_promised(spec: PtkSpec, policy: Policy) -> PtkSpec:
     if not by_formula(spec):
         return spec
     bare = replace(spec, facts=None)
-    return bare if _ways(bare, policy) else on_all_rows(bare)
+    return bare if ways_of(bare, policy) else on_all_rows(bare)
 
 
 def on_all_rows(spec: PtkSpec) -> PtkSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ptkstore.application.formula_plans import with_facts
-from ptkstore.application.planning import as_told, offers_of
+from ptkstore.application.planning import as_told, ways_of
 from ptkstore.application.profile_plans import MOST_ROWS, hindrance, profiler_of
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict, usable
 from ptkstore.domain.ptks import PtkSpec, by_formula
@@ -53,7 +53,7 @@ def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
         records = uow.profiles.of([spec.profile.key])[spec.profile.key] if spec.profile is not None else ()
     if spec.profile is None:
         spec = as_told(spec, policy)
-        menu = tuple((offer.loss.epsilon, offer.n_rows) for offer in offers_of(spec, policy))
+        menu = tuple((loss.epsilon, n) for loss, n in ways_of(spec, policy))
         facts_of = 0 if spec.facts is None else spec.facts.version
         return ProfileView("formula" if by_formula(spec) else "declared", menu, facts_of)
     return _sampled(spec, spec.profile, policy, records, closed)

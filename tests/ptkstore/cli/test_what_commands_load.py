@@ -19,7 +19,7 @@ READS = (
     ("stream", "list"),
     ("notices",),
 )
-"""Not `show`, which plans by a family's formula, and not `stream show`, which looks for keys and files."""
+"""Not `show`, which reads how a PTK is planned, and not `stream show`, which looks for keys and files."""
 # A catalog is read by SQLAlchemy, settings and arguments by pydantic, tables are drawn by Rich.
 HELP_NEEDS = {"typer"}
 A_READ_NEEDS = HELP_NEEDS | {
@@ -30,6 +30,7 @@ A_READ_NEEDS = HELP_NEEDS | {
     "sqlalchemy",
 }
 A_BUDGET_NEEDS = A_READ_NEEDS | {"numpy"}  # which adds up the blocks of a stream
+A_SHOW_NEEDS = A_BUDGET_NEEDS | {"pyarrow"}
 READING_USE_CASES = {
     "essential_thread",
     "read_deliveries",
@@ -133,6 +134,12 @@ def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
     modules = loaded(("budget", "taxi", "--home", home))
     assert sorted(set(NOT_NEEDED) & modules - A_BUDGET_NEEDS) == []
     assert use_cases(modules) <= READING_USE_CASES | {"books", "charging", "odometers", "read_ledger"}
+
+
+def test_a_ptk_with_the_epsilon_it_declares_is_shown_without_its_estimator(home: str) -> None:
+    """Of one with `epsilons` the menu follows from its family's formula, which is a method of the estimator."""
+    modules = loaded(("show", "taxi.speed", "--home", home))
+    assert sorted(set(NOT_NEEDED) & modules - A_SHOW_NEEDS) == []
 
 
 @pytest.mark.parametrize("program", [WORKER, SERVER])
