@@ -3,6 +3,7 @@
     PtkStoreError
     ├── InvalidRequest     the caller fixes the request
     │   ├── UnknownName        no such stream, PTK, subscription or window
+    │   │   └── Deregistered       there was such a PTK, and whoever asks may know
     │   ├── SchemaMismatch     a table does not have the declared columns
     │   ├── TooLarge           more than the service takes at once
     │   └── UnknownFormat      a body of a type that is not read here
@@ -57,6 +58,12 @@ class UnknownName(InvalidRequest):
 
     def __str__(self) -> str:
         return f"there is no {self.kind} {self.name!r}{self.hint and f'; {self.hint}'}"
+
+
+class Deregistered(UnknownName):
+    """The PTK was deregistered; `hint` says when, and what brings it back. Only for callers who may read its stream."""
+
+    code = "deregistered"
 
 
 class SchemaMismatch(InvalidRequest):

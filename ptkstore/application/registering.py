@@ -15,7 +15,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import canonical_json, trained_on
 from ptkstore.domain.streams import Policy, Stream
-from ptkstore.errors import NameTaken, PtkRejected
+from ptkstore.errors import Deregistered, NameTaken, PtkRejected
 from ptkstore.ports.catalog import CatalogView, Notice, UnitOfWork
 from ptkstore.ports.world import Clock
 
@@ -98,7 +98,7 @@ def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
         _withdraw(uow, uow.jobs.lock(job.id))
     uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
-    uow.notify_owner(Notice(clock.now(), spec.team, spec.ptk_id, "deregistered"))
+    uow.notify_owner(Notice(clock.now(), spec.team, spec.ptk_id, Deregistered.code))
 
 
 def _withdraw(uow: UnitOfWork, job: Job) -> None:

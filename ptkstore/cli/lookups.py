@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ptkstore.cli.naming import check_not_deregistered
 from ptkstore.cli.output import (
     AsJson,
     HomeOrUrl,
@@ -46,7 +47,7 @@ def lookup(
     """Look features up online through Feast."""
     entity = dict(_key(key) for key in keys or ())
     with reading(home) as store:
-        asked = _asked(features, store.service.ptks())
+        asked = _asked(features, store)
         if not entity:
             pairs = " ".join(f"{key}=VALUE" for key in asked.keys or _KEYS.get(asked.view, ("name",)))
             raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
@@ -110,16 +111,17 @@ class _Asked:
         return () if self.spec is None else columns_of(self.spec, self.table)
 
 
-def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
+def _asked(text: str, store: Store) -> _Asked:
     """What `text` asks for.
 
     Raises
     ------
     UnknownName
-        It begins with the name of no PTK, and of no view of one.
+        It begins with the name of no PTK, and of no view of one; `Deregistered` if there was one.
     InvalidRequest
         It leaves open which features are meant.
     """
+    ptks = store.service.ptks()
     head, _, names = text.partition(":")
     name, at, version = head.partition("@")
     wanted = tuple(one.strip() for one in names.split(",") if one.strip())
@@ -136,6 +138,7 @@ def _asked(text: str, ptks: Sequence[PtkSpec]) -> _Asked:
         asked = _Asked(name, at + version, wanted, *views[name])
         return asked if wanted else replace(asked, names=asked.columns)
     if name != STATE_VIEW and "__".join(name.split("__")[:2]) not in bases:
+        check_not_deregistered(store, ".".join(name.split("__")[:2]))
         known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
         raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
     if not wanted:

@@ -1,21 +1,39 @@
-"""What is said of a name that is not there: which names are near it, and where to look."""
+"""What is said of a PTK that is not there: whether it was, which names are near it, and where to look."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
-from ptkstore.errors import UnknownName
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.errors import Deregistered, InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
 
-def unknown_ptk(ptk_id: str, known: Iterable[str]) -> UnknownName:
-    """There is no such PTK."""
-    return UnknownName("PTK", ptk_id, near(ptk_id, known, otherwise="see: ptk list"))
+def registered(store: Store, ptk_id: str) -> PtkSpec:
+    """The PTK of this id.
+
+    Raises
+    ------
+    Deregistered
+        There was one, and whoever asks may know.
+    UnknownName
+        There is none.
+    """
+    try:
+        return store.service.ptk(ptk_id)
+    except Deregistered:
+        raise
+    except UnknownName:
+        known = [spec.ptk_id for spec in store.service.ptks()]
+        raise UnknownName("PTK", ptk_id, near(ptk_id, known, otherwise="see: ptk list")) from None
 
 
-def check_ptk(store: Store, ptk_id: str) -> None:
-    """`UnknownName` unless a PTK is registered under this id."""
-    known = [spec.ptk_id for spec in store.service.ptks()]
-    if ptk_id not in known:
-        raise unknown_ptk(ptk_id, known)
+def check_not_deregistered(store: Store, ptk_id: str) -> None:
+    """`Deregistered` if there was such a PTK, and whoever asks may know; nothing about any other name."""
+    try:
+        split_ptk_id(ptk_id)
+        store.service.ptk(ptk_id)
+    except Deregistered:
+        raise
+    except InvalidRequest:
+        return

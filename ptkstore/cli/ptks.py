@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptkstore.cli.naming import check_ptk
+from ptkstore.cli.naming import registered
 from ptkstore.cli.output import (
     AsJson,
     HomeOrUrl,
@@ -48,9 +48,8 @@ def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
     team, _ = split_ptk_id(ptk_id)
     with reading(home) as store:
-        check_ptk(store, ptk_id)
+        spec = registered(store, ptk_id)
         service = store.service
-        spec = next(one for one in service.ptks() if one.ptk_id == ptk_id)
         number = service.newest_versions().get(ptk_id)
         newest = service.manifest(ptk_id, number) if number else None
         profile = seen(lambda: service.profile(ptk_id))
@@ -93,7 +92,7 @@ def versions(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> No
         except UnknownName:  # over HTTP, where nobody is told of what was never registered
             published, evaluations = [], []
         if not published:  # of a PTK that was deregistered there are some
-            check_ptk(store, ptk_id)
+            registered(store, ptk_id)
     evaluated = {one["version"]: one for one in evaluations}
     rows = [
         {

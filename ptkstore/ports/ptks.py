@@ -20,7 +20,7 @@ class PtksView(Protocol):
         ...
 
     def get(self, ptk_id: str) -> PtkSpec:
-        """`UnknownName` if it is not registered."""
+        """`Deregistered` if it no longer is, `UnknownName` if it never was: ask only for callers who may know."""
         ...
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.near_names import suggest
-from ptkstore.domain.ptks import CONFIG_KEYS, PtkSpec
+from ptkstore.domain.ptks import CONFIG_KEYS
 from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.auditing import RUNS, examine_ptk
@@ -177,7 +177,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         PtkRejected
             The change does not fit beside the other PTKs; the message says what would. The PTK stays as it was.
         """
-        known = self._spec(ptk_id)
+        known = self._service.ptk(ptk_id)
         params = {name: value for name, value in config.items() if name not in CONFIG_KEYS}
         beside = {name: value for name, value in config.items() if name in CONFIG_KEYS}
         self._service.update_ptk(
@@ -341,7 +341,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             No such PTK.
         """
         split_ptk_id(ptk_id)
-        spec = self._spec(ptk_id)
+        spec = self._service.ptk(ptk_id)
         if bundle_of(spec.estimator) is not None:
             raise InvalidRequest(
                 f"PTK {ptk_id} is trained by its team's own code, which is audited in the sandbox by `ptk plan` and "
@@ -421,9 +421,3 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             if known.name == stream:
                 return known
         raise UnknownName("stream", stream)
-
-    def _spec(self, ptk_id: str) -> PtkSpec:
-        for spec in self._service.ptks():
-            if spec.ptk_id == ptk_id:
-                return spec
-        raise UnknownName("PTK", ptk_id)

@@ -255,6 +255,11 @@ class Service(Subscribing, Telling, TeamCoding):
         with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
+    def ptk(self, ptk_id: str) -> PtkSpec:
+        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
+        with self.read() as uow:
+            return uow.ptks.get(ptk_id)
+
     def profile(self, ptk_id: str) -> application.read_profile.ProfileView:
         """See `application.read_profile`."""
         return application.read_profile.read_profile(ptk_id, begin=self.read)

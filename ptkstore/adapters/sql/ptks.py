@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.lineage import lineage_since
+from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.bundles import TEAM_CODE
@@ -20,7 +21,7 @@ from ptkstore.domain.profiles import usable
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import Lineage, Version
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import LateWriter, NameTaken, UnknownName
+from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
 
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
 
@@ -69,12 +70,22 @@ class SqlPtks:
         self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == ptk_id).values(active=0))
 
     def get(self, ptk_id: str) -> PtkSpec:
-        """`UnknownName` if it is not registered."""
-        query = select(t.ptks.c.content).where(t.ptks.c.ptk_id == ptk_id, t.ptks.c.active == 1)
-        content = self._connection.execute(query).scalar_one_or_none()
-        if content is None:
+        """`Deregistered` if it no longer is registered, `UnknownName` if it never was."""
+        query = select(t.ptks.c.content, t.ptks.c.active, t.ptks.c.team).where(t.ptks.c.ptk_id == ptk_id)
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
             raise UnknownName("PTK", ptk_id)
-        return self.informed(ptk_of(content))
+        if not row.active:
+            raise self._deregistered(ptk_id, row.team)
+        return self.informed(ptk_of(row.content))
+
+    def _deregistered(self, ptk_id: str, team: str) -> Deregistered:
+        told = SqlNotices(self._connection).about(team, [ptk_id])
+        times = [f" on {one.at:%Y-%m-%d %H:%M} UTC" for one in told if one.code == Deregistered.code]
+        hint = (
+            f"it was deregistered{times[-1] if times else ''}; declare it and run ptk apply to bring it back"
+        )
+        return Deregistered("PTK", ptk_id, hint)
 
     def stream_of(self, ptk_id: str) -> str:
         """The stream of a PTK, also of one that was deregistered."""

@@ -145,8 +145,7 @@ def _wanted(body: ExchangeIn) -> list[WantedPtk]:
 @resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)
 def show_ptk(ptk_id: PtkName, caller: WhoAsks) -> dict[str, Any]:
     """Show a registered PTK."""
-    with caller.service.read() as uow:
-        return ptk_document(uow.ptks.get(ptk_id))
+    return ptk_document(caller.service.ptk(ptk_id))
 
 
 @resource.route("GET", "/ptks/{ptk_id}/profile", Action.PROFILE_READ, response_model=ProfileOut)

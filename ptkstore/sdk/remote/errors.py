@@ -49,13 +49,13 @@ def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
         for fault in problem.get("faults") or ()
         if isinstance(fault, dict)
     ]
-    if kind is e.UnknownName and problem.get("kind") is None:  # no such route
+    if issubclass(kind, e.UnknownName) and problem.get("kind") is None:  # no such route
         return e.InvalidRequest(_unexplained(status))
-    if kind is e.UnknownName:
-        error = e.UnknownName(str(problem.get("kind", "thing")), str(problem.get("name", _UNTOLD)))
+    if issubclass(kind, e.UnknownName):
+        error = kind(str(problem.get("kind", "thing")), str(problem.get("name", _UNTOLD)))
         plain = f"{error}; "
         error.hint = message.removeprefix(plain) if message.startswith(plain) else ""
-        return error if error.name != _UNTOLD else e.UnknownName(error.kind, _asked(path), error.hint)
+        return error if error.name != _UNTOLD else kind(error.kind, _asked(path), error.hint)
     if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
         message = f"{message} {problem['request_id']}"
     return kind("; ".join([message, *faults]))

@@ -71,6 +71,10 @@ class RemoteReading:
         """Registered PTKs."""
         return tuple(self._http.pages(path_of("ptks"), ptk_of, {"stream": stream, "team": team}))
 
+    def ptk(self, ptk_id: str) -> PtkSpec:
+        """One registered PTK."""
+        return self._http.get(path_of("ptks", ptk_id), ptk_of)
+
     def newest_versions(self) -> Mapping[str, int]:
         """The newest version of each PTK whose versions the token's team may read."""
         found = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))

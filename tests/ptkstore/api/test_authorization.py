@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from ptkstore.api.app import create_app, routes_of
 from ptkstore.api.resources import guards_of
 from ptkstore.api.routes.lookups import _ptks_in
 from ptkstore.application.authorize import Named
-from ptkstore.domain.identity import EVERY, Grant, Role
+from ptkstore.domain.identity import EVERY, STREAM_ROLES, Grant, Role
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.ptks import LookupIn
 from tests.ptkstore.api.server import Api, problem
@@ -257,6 +258,33 @@ def test_what_one_may_not_see_is_told_as_what_does_not_exist(api: Api) -> None:
             one.pop("request_id")
         assert there["detail"].replace(kind, "?") == absent["detail"].replace(kind[:-1] + "x", "?")
         assert (there["code"], there["status"]) == (absent["code"], absent["status"])
+
+
+def test_that_a_ptk_was_deregistered_is_told_to_who_may_read_its_stream_alone(api: Api) -> None:
+    asked = [key for key in EXPECTED if "{ptk_id}" in key[1]] + [("POST", "/v1/subscriptions")]
+
+    def answers(client: httpx.Client, name: str) -> list[tuple[int, dict[str, Any]]]:
+        found = []
+        for method, path in asked:
+            fixed = path.format(ptk_id=name, number=1, name="x.parquet")
+            body = {"to": 1} if "rollback" in path else {}
+            if "subscriptions" in path:
+                body = {"ptk_id": name, "endpoint": "http://127.0.0.1:9/"}
+            reply = client.request(method, fixed, json=None if method == "GET" else body)
+            document = json.loads(reply.text.replace(name, "NAME")) if reply.text else {}
+            document.pop("request_id", None)
+            found.append((reply.status_code, document))
+        return found
+
+    gone = api.world.register("gone", epsilon=0.001)
+    api.world.service.deregister_ptk(gone)
+    stranger = api.acting(*(set(Role) - {A}), team=STRANGER)
+    assert answers(stranger, gone) == answers(stranger, "taxi.gune")
+    assert {status for status, _ in answers(stranger, gone)} == {404}
+    for team in (OWNER, GRANTED):
+        told = api.acting(*STREAM_ROLES, team=team).get(f"/v1/ptks/{gone}")
+        assert problem(told) == (404, "deregistered")
+        assert "it was deregistered on 2026-02-" in told.json()["detail"]
 
 
 @pytest.mark.parametrize("ptk_id", ["a.b", "a.b_", "a_.b", "a_.b_", "a_b.c_d"])

@@ -23,7 +23,7 @@ from ptkstore.sdk.remote import transport
 from tests.ptkstore.api.server import Api
 from tests.ptkstore.application.world import STREAM
 
-PTK = "taxi.speed"
+PTK, GONE = "taxi.speed", "taxi.gone"
 EVERY_ROLE = tuple(Role)
 PROGRAM = str(Path(sys.executable).with_name("ptk"))
 
@@ -46,6 +46,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         api.world.stream("other")
         api.world.register(description="Mean speeds.")
         api.world.register("idle", epsilon=0.05, stream="other")
+        api.world.service.deregister_ptk(api.world.register(GONE.partition(".")[2], epsilon=0.05))
         for day in range(2):
             api.world.publish(day)
         with pytest.raises(Refused):
@@ -83,9 +84,11 @@ READING = [
     ["show", "taxi.idle"],
     ["show", "taxi.sped"],
     ["show", "speed"],
+    ["show", GONE],
     ["versions", PTK],
     ["versions", "taxi.idle"],
     ["versions", "taxi.nothing"],
+    ["versions", GONE],
     ["diff", PTK, "1", "v2"],
     ["diff", PTK, "1", "7"],
     ["budget", STREAM],
@@ -105,6 +108,8 @@ READING = [
     ["lookup", PTK, "our=1"],
     ["lookup", "taxi.idle", "hour=1"],
     ["lookup", "taxi.nothing", "hour=1"],
+    ["lookup", GONE, "hour=1"],
+    ["lookup", "..:x", "hour=1"],
     ["lookup", "ptk_state:version", f"ptk={PTK}"],
     ["notices"],
     ["notices", "--team", "taxi"],
@@ -229,6 +234,45 @@ def test_a_consumer_of_another_team_sees_what_is_published_and_nothing_of_its_ma
     refused = over_http(api, "budget", STREAM, token=token)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == "not-allowed: budget.read is for developer, officer, administrator\n"
+
+
+ASKING = [
+    ["show", "taxi.{}"],
+    ["versions", "taxi.{}"],
+    ["lookup", "taxi.{}", "hour=1"],
+    ["lookup", "taxi__{}:x"],
+]
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_a_ptk_that_was_deregistered_is_told_of_at_home_and_to_who_may_read_its_stream(
+    api: Api, words: list[str]
+) -> None:
+    api.grant("ads", STREAM, Role.CONSUMER)
+    words = [word.format("gone") for word in words]
+    said = (
+        f"deregistered: there is no PTK '{GONE}'; it was deregistered on {api.world.clock.now():%Y-%m-%d %H:%M} UTC; "
+        "declare it and run ptk apply to bring it back\n"
+    )
+    for result in (
+        at_home(api, *words),
+        over_http(api, *words),
+        over_http(api, *words, token=api.token(Role.CONSUMER, team="ads")),
+    ):
+        assert (result.exit_code, result.stdout, result.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_nobody_else_hears_more_of_it_than_of_a_name_that_never_was(api: Api, words: list[str]) -> None:
+    api.grant("walkers", "other", Role.DEVELOPER)  # not on the stream of the PTK
+    for team in ("strangers", "walkers"):
+        token = api.token(Role.DEVELOPER, team=team)
+        told = []
+        for name in ("gone", "gune"):
+            result = over_http(api, *(word.format(name) for word in words), token=token)
+            told.append((result.exit_code, result.stdout, result.stderr.replace(name, "NAME")))
+        assert told[0] == told[1]
+        assert told[0][2].startswith("unknown-name: there is no ")
 
 
 def test_who_may_read_no_states_is_told_of_no_version(api: Api) -> None:
