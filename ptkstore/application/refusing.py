@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
 from ptkstore.application.charging import charge_of
 from ptkstore.application.estimators import event_of
@@ -33,15 +32,24 @@ def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: I
     pin = pin_of(spec.config, policy)
     if not mine:
         return f"{asked}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
-    beside = f"{asked}; beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}"
-    if pin.partition is not None:
-        beside = f"{asked}; it is pinned to partition {pin.partition}, {len(members)} registered beside it:"
+    where = "" if pin.partition is None else f" in partition {pin.partition}, to which it is pinned,"
+    beside = f" beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}" if members else ""
+    return f"{asked} and does not fit{where}{beside}. {_way_out(spec, mine, menus, policy, refusal)}"
+
+
+def _way_out(
+    spec: PtkSpec,
+    mine: Sequence[Offer],
+    menus: Sequence[Sequence[Offer]],
+    policy: Policy,
+    refusal: Infeasible,
+) -> str:
     if refusal.reason is Reason.ROWS:
-        return f"{beside} there are too few rows: {str(refusal).rstrip('.')}"
+        return f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
     capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
     if policy.accountant is Accountant.BASIC:
-        return f"{beside} {_basic_room(mine, menus, policy, capacity)}"
-    return f"{beside} {_curved_room(spec, mine, menus, policy, capacity)}"
+        return _basic_room(mine, menus, policy, capacity)
+    return _curved_room(spec, mine, menus, policy, capacity)
 
 
 def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:
@@ -92,10 +100,11 @@ def _curved_room(
 
     most = capacity.epsilon_nano
     own, plain = Loss(largest(of_its_own, most), delta), Loss(largest(pure, most))
-    told = f"{own} would fit with its kind of noise" if own.epsilon_nano else "no noise of its kind fits"
-    if delta:
-        told += f"; a pure {plain} would" if plain.epsilon_nano else "; no pure noise does"
-    told = f"{told}, under the accountant {policy.accountant.value!r}"
+    fitting = [str(own)] if own.epsilon_nano else []
+    if delta and plain.epsilon_nano:
+        fitting.append(f"{plain} with pure noise")
+    less = f"ask for at most {' or '.join(fitting)}" if fitting else "no noise of its kind fits"
+    told = f"Under {policy.accountant.value}, {less}"
     asked = min(mine, key=_by_loss).charge
 
     def with_capacity(epsilon_nano: int) -> bool:
@@ -108,8 +117,7 @@ def _curved_room(
     several = set(policy.sharing.lines(policy.capacity)) != {COMMON}  # only one of them would grow
     if enough is None or several:
         return told
-    larger = f"({Decimal(enough).scaleb(-9).normalize():f}, {capacity.delta:g})"
-    return f"{told}; with a capacity of {larger} it would fit"
+    return f"{told}. It would fit with a capacity of {Loss(enough, capacity.delta_atto)}"
 
 
 def _least(fits: Callable[[int], bool], low: int, high: int) -> int | None:
@@ -141,21 +149,18 @@ def _basic_room(
     demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m), m[0].partition) for m in menus]
     current = allocate_partitions(demands, limits)
     if not isinstance(current, Plan):
-        return "nothing is left"
+        return "Nothing is left"
     pin = mine[0].partition
     new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine), pin)
     helps = remedies(demands, current, new, limits)
     left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
-    where = "" if pin is None else " there"
-    ways = [
-        f"the policy has {left} left{where}. "
-        + (f"A PTK within these fits{where}" if left.epsilon_nano else f"Nothing fits{where}")
-    ]
+    told = f"Ask for at most {left}" if left.epsilon_nano else "Nothing is left"
+    larger = []
     if helps.capacity is not None:
-        ways.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)} it would fit")
+        larger.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)}")
     if helps.n_max is not None and helps.n_max > policy.n_max:
-        ways.append(f"with an n_max of {helps.n_max} all would fit")
-    return "; ".join(ways)
+        larger.append(f"with an n_max of {helps.n_max}")
+    return f"{told}. It would fit {' or '.join(larger)}" if larger else told
 
 
 def _by_epsilon(loss: Loss) -> int:

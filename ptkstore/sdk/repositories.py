@@ -219,7 +219,7 @@ class _Step:
         if self._prune or not short or not leaving:
             return admission.refusals
         still = self._admission(stream, leaving).refusals
-        advice = f"; it would fit with --prune, without {', '.join(leaving)}"
+        advice = f". It would fit with --prune, without {', '.join(leaving)}"
         better = {i: PtkRejected(f"{error}{advice}") for i, error in short.items() if i not in still}
         return {**admission.refusals, **better}
 

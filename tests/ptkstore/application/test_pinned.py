@@ -80,12 +80,12 @@ def test_a_target_that_pinned_rows_do_not_reach_is_refused_with_the_reason(split
 def test_a_full_partition_takes_nobody_who_is_pinned_to_it_though_another_has_room(split: World) -> None:
     split.register("first", 0.8, config={"pinned": {"partition": 1}})
     with pytest.raises(
-        PtkRejected, match=r"pinned to partition 1.* epsilon 0\.2, delta 0\.000001 left there"
+        PtkRejected, match=r"in partition 1, to which it .* at most epsilon 0\.2, delta 0\.000001"
     ):
         split.register("second", 0.3, config={"pinned": {"partition": 1}})
     split.register("second", 0.2, config={"pinned": {"partition": 1}})
     split.register("third", 1.0)
-    with pytest.raises(PtkRejected, match="pinned to partition 1"):
+    with pytest.raises(PtkRejected, match="in partition 1, to which it is pinned"):
         split.service.update_ptk("taxi.third", config={"pinned": {"partition": 1}})
 
 
@@ -120,7 +120,7 @@ def test_a_refusal_under_curves_names_a_capacity_that_is_enough(bare: World) -> 
     bare.register("first", estimator=others[0])
     with pytest.raises(PtkRejected, match="with a capacity of") as why:
         bare.register("second", estimator=others[1])
-    enough = float(re.findall(r"with a capacity of \(([0-9.]+), 1e-06\)", str(why.value))[0])
+    enough = float(re.findall(r"with a capacity of epsilon ([0-9.]+), delta 0\.000001", str(why.value))[0])
     bare.stream("larger", enough, accountant=Accountant.RENYI, capacity_delta=1e-6)
     for name, estimator in zip(("third", "fourth"), others, strict=True):
         bare.register(name, estimator=estimator, stream="larger")

@@ -148,7 +148,7 @@ def test_a_rejection_says_what_is_left_and_a_ptk_within_it_fits(world: World, ta
     world.register("first", taken)
     with pytest.raises(PtkRejected) as rejection:
         world.register("second", 0.95)
-    asked, left = re.findall(r"epsilon (\S+),", str(rejection.value))
+    asked, left, _ = re.findall(r"epsilon (\S+),", str(rejection.value))
     assert asked == "0.95"
     assert [p.ptk_id for p in world.service.ptks()] == ["taxi.first"]
     with pytest.raises(PtkRejected):

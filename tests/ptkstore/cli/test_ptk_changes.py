@@ -44,8 +44,8 @@ def test_a_target_is_changed(taxi: Line) -> None:
 def test_what_does_not_fit_is_refused_with_what_would_and_changes_nothing(taxi: Line, tmp_path: Path) -> None:
     before = params(taxi)
     for config, says in (
-        ({"epsilon": 0.7}, "epsilon 0.6, delta 0 would fit"),  # beside the other's 0.4 of 1
-        ({"epsilons": [0.7, 0.9]}, "epsilon 0.6, delta 0 would fit"),
+        ({"epsilon": 0.7}, "ask for at most epsilon 0.6, delta 0."),  # beside the other's 0.4 of 1
+        ({"epsilons": [0.7, 0.9]}, "ask for at most epsilon 0.6, delta 0."),
     ):
         file = written(tmp_path, "larger.json", json.dumps(config))
         assert says in taxi.run("set-config", "taxi.speed", file, code=1).stderr

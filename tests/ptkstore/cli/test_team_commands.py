@@ -292,7 +292,7 @@ def test_a_ptk_is_renamed_on_a_full_stream_and_each_end_of_it_is_on_record(
     (folder / "ptks.py").write_text(declared)
     line.run("apply", str(folder))
     (folder / "ptks.py").write_text(declared.replace('name="speed_by_hour"', 'name="speed"'))
-    assert "it would fit with --prune" in line.run("plan", str(folder), "--skip-audit", code=1).stdout
+    assert "It would fit with --prune" in line.run("plan", str(folder), "--skip-audit", code=1).stdout
     line.run("plan", str(folder), "--prune", "--skip-audit")
     line.run("apply", str(folder), "--prune", "--yes")
     assert [row["ptk"] for row in line.json("list")] == ["taxi.speed"]

@@ -81,7 +81,7 @@ def test_a_new_name_that_does_not_fit_leaves_the_old_one(store: Store, world: Wo
     store.apply(declaring(speed("old", 0.9), speed("other", 0.1)))
     larger = declaring(speed("new", 0.95), speed("other", 0.1))
     assert planned(store, larger, prune=True)[0] == ("register", "taxi.new", "ptk-rejected")
-    with pytest.raises(e.PtkRejected, match=r"epsilon 0\.9, delta 0 would fit"):
+    with pytest.raises(e.PtkRejected, match=r"ask for at most epsilon 0\.9, delta 0\."):
         store.apply(larger, prune=True)
     assert registered(world) == {"taxi.old": 0.9, "taxi.other": 0.1}
     assert ("taxi taxi.new", "ptk-rejected") in world.notices()  # the stream's owner hears of it
@@ -206,7 +206,10 @@ def test_a_role_that_is_wanting_is_told_by_the_plan(api: Api) -> None:
 def test_want_of_room_is_told_by_the_plan_and_nothing_before_it_is_done(store: Store) -> None:
     code, reason = refusal(store, speed("a", 0.6), speed("b", 0.6))
     assert code == "ptk-rejected"
-    assert "beside 1 registered PTK epsilon 0.4, delta 0 would fit" in reason
+    assert reason == (
+        "taxi.b asks for epsilon 0.6, delta 0 per window and does not fit beside 1 registered PTK. "
+        "Under renyi, ask for at most epsilon 0.4, delta 0. It would fit with a capacity of epsilon 1.2, delta 0"
+    )
 
 
 def test_of_many_without_room_the_first_are_explained_and_none_is_registered(
@@ -216,7 +219,7 @@ def test_of_many_without_room_the_first_are_explained_and_none_is_registered(
     many = declaring(*(speed(f"s{n}", 0.4) for n in range(6)))
     changes = store.plan(many, audit=False)
     assert [change.refused for change in changes] == [None, None, *["ptk-rejected"] * 4]
-    assert "would fit" in changes[2].reason
+    assert "ask for at most epsilon 0.2" in changes[2].reason
     assert {change.reason for change in changes[3:]} == {
         "there is no room for all 6 PTKs, and which of them there is room for was looked at for the first 3 only: "
         "declare fewer at once"
@@ -230,7 +233,7 @@ def test_room_that_pruning_would_make_is_told_by_the_plan(store: Store) -> None:
     store.apply(declaring(speed("old", 0.8)))
     (change,) = store.plan(declaring(speed("new", 0.9)))
     assert change.refused == "ptk-rejected"
-    assert change.reason.endswith("; it would fit with --prune, without taxi.old")
+    assert change.reason.endswith(". It would fit with --prune, without taxi.old")
     (change,) = store.plan(declaring(speed("new", 1.5)))
     assert "--prune" not in change.reason
 

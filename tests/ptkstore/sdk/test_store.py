@@ -221,7 +221,7 @@ def test_a_change_that_apply_cannot_make_is_refused_not_ignored(
 
 def test_a_repository_that_does_not_fit_says_what_is_left(store: Store, world: World) -> None:
     world.stream()
-    with pytest.raises(PtkRejected, match=r"epsilon 0\.3, delta 0 would fit"):
+    with pytest.raises(PtkRejected, match=r"ask for at most epsilon 0\.3, delta 0\."):
         store.apply(Repository("taxi", (speeds("a", 0.7), speeds("b", 0.4))))
     assert store.service.ptks() == ()  # what comes before it is not registered either
     fitting = Repository("taxi", (speeds("a", 0.7), speeds("b", 0.3)))
