@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,6 +27,7 @@ SAFE_HEADERS = {
 STRICT_TRANSPORT = "max-age=31536000"
 UNROUTED = "(none)"
 UNTOLD = frozenset({"/healthz", "/readyz", "/metrics"})  # asked all the time, and nothing follows from them
+_SLASH = re.compile(rb"%2[fF]")
 
 
 class Envelope:
@@ -43,6 +46,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["path"] = _routed(scope)
         request_id = secrets.token_hex(8)
         with self._traces.request(request_id, method_of(scope["method"])) as seen:
             await self._serve(scope, receive, send, seen)
@@ -93,3 +97,10 @@ class Envelope:
                 team=seen.team,
                 token=seen.token_id,
             )
+
+
+def _routed(scope: Scope) -> str:
+    """The path by which a request is routed; a slash within a name stays encoded, so that the name stays one part."""
+    raw: bytes = scope.get("raw_path") or b""
+    path: str = scope["path"]
+    return unquote(_SLASH.sub(b"%252F", raw).decode("ascii")) if _SLASH.search(raw) else path

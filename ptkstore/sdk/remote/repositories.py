@@ -11,6 +11,7 @@ import httpx
 from ptkstore.application.exchange_ptks import Admission, WantedPtk
 from ptkstore.application.team_code import examine_team_code
 from ptkstore.domain.bundles import AUDIT_RUNS, sha256_of
+from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.admissions import admission_of
@@ -87,7 +88,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
     asked = {
         "ptks": [
             {
-                "name": one.name,
+                "name": checked_name("PTK", one.name),
                 "estimator": dict(one.estimator),
                 "target": one.target,
                 "train_frequency": one.train_frequency,

@@ -23,6 +23,7 @@ from ptkstore.application.ingest_records import (
 from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.domain.assurances import Assurance, assured_of
 from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream, present_origin
@@ -181,6 +182,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         description: str = "",
     ) -> str:
         """The id of the new PTK; sent again until it is answered, done once."""
+        ptk_id_of(team, name)  # which says what a name must be
         asked = {
             "team": team,
             "name": name,

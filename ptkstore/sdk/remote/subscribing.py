@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.application.read_deliveries import Followed
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 from ptkstore.sdk.subscriptions import followed_of
@@ -19,6 +20,7 @@ class RemoteSubscribing:
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
         """Subscribe an endpoint. Not sent again when the answer is lost: the secret would be lost with it."""
+        split_ptk_id(ptk_id)  # which says what an id must be
         asked = {"ptk_id": ptk_id, "endpoint": endpoint}
         made = self._http.send("POST", path_of("subscriptions"), json=asked, repeatable=False)
         return read(made, lambda o: (Subscription(o["id"], o["ptk_id"], o["endpoint"]), str(o["secret"])))

@@ -179,7 +179,11 @@ class Transport:
 
 def path_of(*parts: object) -> str:
     """A path below /v1; whatever a part holds, it stays one part."""
-    return "/".join(("v1", *(quote(str(part), safe="") for part in parts)))
+    return "/".join(("v1", *(_quoted(str(part)) for part in parts)))
+
+
+def _quoted(part: str) -> str:
+    return part.replace(".", "%2E") if part in (".", "..") else quote(part, safe="")
 
 
 def _checked(url: str) -> httpx.URL:

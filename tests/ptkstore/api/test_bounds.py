@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ptkstore.api import protocol
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
 from tests.ptkstore.api.server import TEAM, Api, problem
+from tests.ptkstore.api.test_authorization import EXPECTED
 from tests.ptkstore.application.world import STREAM, speed
 
 IMPATIENT = Limits(body_within=2.0, chunk_within=0.5, answer_within=0.5)
@@ -214,6 +216,31 @@ def test_a_path_names_a_thing_or_nothing(client: httpx.Client, path: str) -> Non
     status, code = problem(reply)
     assert (status, code) in ((404, "unknown-name"), (422, "invalid-request"))
     assert "x-evil" not in reply.headers
+
+
+def test_a_slash_within_a_name_leads_to_no_other_route(api: Api) -> None:
+    api.world.register()
+    client = api.acting(*Role)
+    names = {
+        "stream": "taxi",
+        "ptk_id": "taxi.speed",
+        "subscription_id": f"sub_{'0' * 16}",
+        "token_id": "0" * 16,
+    }
+    fixed = {**names, "number": "1", "window": "0", "name": "x.parquet", "sha256": "0" * 64}
+    below = {path.partition("}")[2].removeprefix("/") for _, path in EXPECTED if "}/" in path}
+    assert {"budget", "versions", "rollback", "rotate"} <= below
+    for (method, path), rest in product(EXPECTED, below):
+        for name in (name for name in fixed if f"{{{name}}}" in path):
+            hidden = f"{fixed[name]}%2F{rest.format(**fixed).replace('/', '%2f')}"
+            body = None if method == "GET" else {}
+            reply = client.request(method, path.format(**{**fixed, name: hidden}), json=body)
+            wanted = (
+                [(404, "unknown-name")]
+                if name in names
+                else [(404, "unknown-name"), (422, "invalid-request")]
+            )
+            assert problem(reply) in wanted, (method, path, hidden)
 
 
 @pytest.mark.parametrize(

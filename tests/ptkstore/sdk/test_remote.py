@@ -214,6 +214,31 @@ def test_a_ptk_is_registered_changed_and_deregistered(store: Store, world: World
     assert refusals(lambda: store.deregister_ptk(ptk_id)) == [e.Deregistered]
 
 
+@pytest.mark.parametrize("name", ["speed/versions", "speed/", "/", "..", "."])
+def test_a_name_with_a_slash_is_refused_in_words_and_names_nothing(
+    store: Store, world: World, name: str
+) -> None:
+    world.stream()
+    world.register()
+    ptk = replace(speeds(), name=name)
+    for register in (
+        lambda: store.register_ptk(ptk.estimator, name=name, stream=STREAM, target=0.1),
+        lambda: store.apply(Repository("taxi", (ptk,))),
+    ):
+        with pytest.raises(
+            e.InvalidRequest, match=re.escape(f"PTK name {name!r} must match [a-z][a-z0-9_]*")
+        ):
+            register()
+    for kind, text, read in (
+        ("PTK", f"taxi.{name}", store.service.ptk),
+        ("PTK", name, store.service.ptk),
+        ("stream", f"{STREAM}/budget", store.service.stream),
+        ("stream", name, store.service.stream),
+    ):
+        with pytest.raises(e.UnknownName, match=re.escape(f"there is no {kind} {text!r}")):
+            read(text)
+
+
 def test_how_a_ptk_is_profiled_and_planned_with_is_told(store: Store, world: World) -> None:
     world.stream(rows_per_window=4_800, profile_share=Decimal("0.5"))
     declared = store.register_ptk(speeds().estimator, name="speed", stream=STREAM, target=0.1)
