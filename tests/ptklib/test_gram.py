@@ -59,6 +59,20 @@ def test_how_a_row_is_clipped_depends_on_that_row_alone(bounds: Any, norm: float
     assert np.array_equal(together, np.concatenate(exact))
 
 
+@pytest.mark.parametrize("n_short", [0, 400])
+def test_rows_within_a_rounding_of_the_bound_have_a_factor_of_their_own(n_short: int) -> None:
+    random = np.random.default_rng(0)
+    block, rows = block_of(names(7), None, 3.0), random.normal(0.0, 0.1, (60 + n_short, 7))
+    edge = rows[:60]
+    edge *= (3.0 * (1 + np.arange(-30, 30) * 2.0**-52) / np.linalg.norm(edge, axis=1))[:, np.newaxis]
+    out = np.empty_like(rows)
+    block.scale(rows, np.empty_like(rows), np.empty(len(rows)), out)
+    lengths = np.sqrt(np.vecdot(edge, edge))
+    assert 0 < np.count_nonzero(lengths > 3.0) < 60
+    factors = (RADIUS - np.sqrt(7) / 2 - 1) / np.maximum(lengths, 3.0)
+    assert np.array_equal(out[:60], edge * factors[:, np.newaxis])
+
+
 @pytest.mark.parametrize(("bounds", "norm"), CLIPPINGS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 511, 2000])
 def test_rounding_never_makes_a_full_row_longer_than_the_radius(bounds: Any, norm: Any, size: int) -> None:
