@@ -30,6 +30,10 @@ GLOSSARY: Final = {
     "test": "The part that is kept for estimates of how good a version is. It is never trained on.",
     "train": "The part number {number} of those that PTKs are trained on. Each has the whole budget of a block.",
     "target": "The error that a PTK aims at, called tau.",
+    "sent up to version": (
+        "Later versions are still to be sent. Dead letters count as sent, and so do versions from before the "
+        "subscription."
+    ),
     "family": "The kind of model. TeamCode is code of the team's own.",
 }
 """By the word as pages show it; `train` stands for train-0, train-1 and so on."""

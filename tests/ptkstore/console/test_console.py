@@ -407,6 +407,14 @@ def test_words_are_explained_and_can_be_reached_by_keyboard(api: Api) -> None:
         assert meaning(word)
 
 
+def test_how_far_a_subscription_was_sent_to_is_explained(api: Api) -> None:
+    page = signed_in(api).get("/console/deliveries").text
+    assert f'title="{meaning("sent up to version")}">sent up to version</dfn>' in page
+    assert "Dead letters count as sent" in meaning("sent up to version")
+    assert 'data-label="Sent up to version" class="number">1</td>' in page  # that from before it subscribed
+    assert "heard" not in page.lower()
+
+
 def test_parts_are_explained_by_their_number_and_other_words_are_not() -> None:
     assert meaning("train-3").startswith("The part number 3 of those that PTKs are trained on.")
     assert [meaning(word) for word in ("train", "train-x", "rome", "")] == ["", "", "", ""]
