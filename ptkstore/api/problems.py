@@ -153,4 +153,8 @@ def install(app: FastAPI) -> None:
 def _fault(error: Mapping[str, Any], field_names: frozenset[str]) -> Fault:
     """Where a document is wrong, and the validator's code: a name that is not declared is the caller's own text."""
     path = (str(p) if isinstance(p, int) or p in field_names else "*" for p in error["loc"])
-    return Fault(where=".".join(path), reason=str(error["type"]).replace("_", "-"))
+    return Fault(
+        where=".".join(path),
+        reason=str(error["type"]).replace("_", "-"),
+        pattern=error.get("ctx", {}).get("pattern"),
+    )

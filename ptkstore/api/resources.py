@@ -159,7 +159,7 @@ def _read(model: TypeAdapter[Any], document: Any) -> Any:
     try:
         return model.validate_python(document, from_attributes=True)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        faults = error.errors(include_url=False, include_input=False)
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None
 
 

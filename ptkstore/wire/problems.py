@@ -17,6 +17,7 @@ class Fault(Wire):
 
     where: str
     reason: str
+    pattern: Annotated[str | None, Field(description="which the text there has to match")] = None
 
 
 class Problem(Wire):

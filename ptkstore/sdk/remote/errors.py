@@ -45,7 +45,7 @@ def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
         kind = _BY_STATUS.get(status, e.InvalidRequest if status < 500 else e.InvariantBroken)
     message = str(problem.get("detail") or _unexplained(status))
     faults = [
-        f"{fault.get('where')}: {fault.get('reason')}"
+        ": ".join(str(fault[name]) for name in ("where", "reason", "pattern") if name in fault)
         for fault in problem.get("faults") or ()
         if isinstance(fault, dict)
     ]

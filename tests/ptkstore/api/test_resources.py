@@ -20,7 +20,7 @@ from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
-from ptkstore.wire.base import LIST_MAX
+from ptkstore.wire.base import LIST_MAX, NAME
 from tests.ptkstore.api.server import Api, all_items, problem
 from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, speed
 
@@ -146,6 +146,16 @@ def test_pages_are_asked_for_within_limits(shared: Api, params: dict[str, Any]) 
     assert problem(shared.acting().get("/v1/streams", params=params)) == (422, "invalid-request")
 
 
+def test_a_name_that_is_none_is_refused_with_what_names_are_made_of(shared: Api) -> None:
+    client = shared.acting(*Role)
+    for path, body in (("/v1/ptks", ptk(name="a/b")), ("/v1/streams", {**STREAM_BODY, "name": "a/b"})):
+        refused = client.post(path, json=body)
+        assert problem(refused) == (422, "invalid-request")
+        assert refused.json()["faults"] == [
+            {"where": "body.name", "reason": "string-pattern-mismatch", "pattern": NAME}
+        ]
+
+
 def test_a_cursor_of_somebodys_making_is_refused_or_harmless(
     client: httpx.Client, admin: httpx.Client
 ) -> None:
@@ -226,7 +236,7 @@ def test_a_ptk_of_one_team_on_the_stream_of_another(api: Api) -> None:
     assert ads.patch("/v1/ptks/ads.clicks", json={"target": 0.2}).json()["target"] == 0.2
     assert [p["ptk_id"] for p in all_items(taxi, "/v1/ptks", team="ads")] == ["ads.clicks"]
     assert ads.delete("/v1/ptks/ads.clicks").status_code == 204
-    assert problem(ads.get("/v1/ptks/ads.clicks")) == (404, "unknown-name")
+    assert problem(ads.get("/v1/ptks/ads.clicks")) == (404, "deregistered")
     assert ads.get("/v1/ptks/ads.clicks/versions").json()["items"] == []  # its history stays
 
 
