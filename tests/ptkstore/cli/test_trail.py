@@ -63,7 +63,7 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
-    *("stream", "windows", "manifest", "newest_versions", "asserted_on", "lost_online"),
+    *("stream", "ptk", "windows", "manifest", "newest_versions", "asserted_on", "lost_online"),
     *(
         "profile",
         "evaluations",
