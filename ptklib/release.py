@@ -103,7 +103,7 @@ def plan_release(
 
 def plan_shares(
     components: Sequence[Component],
-    shares: Sequence[float],
+    shares: Sequence[float | Fraction],
     epsilon: object,
     delta: object,
     rows_per_unit: int = 1,
@@ -116,7 +116,7 @@ def plan_shares(
     ----------
     components, epsilon, delta, rows_per_unit
         As for `plan_release`; weights only compare calibrations.
-    shares : sequence of float
+    shares : sequence of float or Fraction
         Parts of epsilon for Laplace noise, of the squared noise-to-sensitivity ratio's inverse for Gaussian noise.
     """
     budget, slack, parts = check_epsilon(epsilon), check_delta(delta), per_unit(components, rows_per_unit)
@@ -136,7 +136,7 @@ def laplace_variance(scale: float) -> float:
     return 1 / (2 * math.sinh(half) ** 2)
 
 
-def _shares(parts: Sequence[float]) -> list[Fraction]:
+def _shares(parts: Sequence[float | Fraction]) -> list[Fraction]:
     exact = [Fraction(part) for part in parts]
     total = sum(exact, Fraction(0))
     return [part / total for part in exact]

@@ -25,7 +25,7 @@ def zcdp_rho(event: Mapping[str, Any]) -> float:
     match event.get("name"):
         case "Composed":
             return math.fsum(map(zcdp_rho, event_parts(event))) * count_of(event) * ROUND_UP
-        case "Parallel":
+        case "Parallel" | "OneOf":
             return max(map(zcdp_rho, event_parts(event)), default=0.0) * count_of(event)
         case "DiscreteGaussian" | "ThresholdedGaussian":
             return l2_ratio(event) ** 2 / 2 * count_of(event) * ROUND_UP

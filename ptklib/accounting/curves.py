@@ -16,6 +16,9 @@ Discrete Gaussian noise of parameter sigma is (d**2 / (2 sigma**2))-zCDP [1]_; o
 Parallel events are of disjoint parts of the data, to which each unit is assigned by itself: it meets one of them
 only. Where a coin assigns it, divergences are quasi-convex, so the greatest at each order is a bound again.
 
+OneOf is a choice that earlier outputs made between events: whatever they were, no more is lost than by the event with
+the greatest divergence at each order.
+
 Permute-and-flip and one noisy threshold of AboveThreshold are epsilon-DP, and so no worse at any order than
 randomised response of the same epsilon: the curve above at d = 1, s = 1 / epsilon.
 
@@ -70,6 +73,7 @@ _NAMES = (
     "EpsilonDelta",
     "PoissonSampled",
     "Parallel",
+    "OneOf",
 )
 
 ROUND_UP = 1.0 + 1e-11
@@ -100,7 +104,7 @@ def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> n
             return _randomised_response(alphas, _selection_epsilon(event)) * count_of(event)
         case "ExponentialMechanism":
             return _bounded_range(alphas, _selection_epsilon(event)) * count_of(event)
-        case "Parallel":
+        case "Parallel" | "OneOf":
             most = np.zeros_like(alphas)
             for part in event_parts(event):
                 most = np.maximum(most, renyi_curve(part, orders))
@@ -119,7 +123,7 @@ def pure_epsilon(event: Mapping[str, Any]) -> float:
     match _name(event):
         case "Composed":
             return math.fsum(pure_epsilon(part) for part in event_parts(event)) * count_of(event) * ROUND_UP
-        case "Parallel":
+        case "Parallel" | "OneOf":
             return max((pure_epsilon(part) for part in event_parts(event)), default=0.0) * count_of(event)
         case "DiscreteLaplace":
             return _l1_epsilon(event) * count_of(event) * ROUND_UP
@@ -138,7 +142,7 @@ def event_delta(event: Mapping[str, Any]) -> float:
     match _name(event):
         case "Composed":
             return math.fsum(event_delta(part) for part in event_parts(event)) * count_of(event)
-        case "Parallel":
+        case "Parallel" | "OneOf":
             return max((event_delta(part) for part in event_parts(event)), default=0.0) * count_of(event)
         case "EpsilonDelta" | "ThresholdedLaplace" | "ThresholdedGaussian":
             return _not_negative(event, "delta") * count_of(event)
@@ -206,7 +210,7 @@ def _name(event: Mapping[str, Any]) -> str:
 
 
 def event_parts(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the events that a composed or parallel event consists of."""
+    """Return the events that a composed, parallel or chosen event consists of."""
     parts = event.get("events")
     if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
         raise PrivacyParameterError("a composed event needs a list of events")

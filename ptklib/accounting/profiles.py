@@ -166,7 +166,7 @@ Clean = Pure | Laplace | BoundedRange | Gaussian
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Several lists of mechanisms on disjoint rows: a unit meets one of the lists."""
+    """Several lists of mechanisms of which a unit meets one: they are on disjoint rows, or one of them is chosen."""
 
     lists: tuple[tuple[tuple[Leaf, int], ...], ...]
 
@@ -207,7 +207,7 @@ def _leaves(event: Mapping[str, Any]) -> tuple[tuple[Leaf, int], ...] | None:
     match event["name"]:
         case "Composed":
             return _all_leaves(event, count)
-        case "Parallel":
+        case "Parallel" | "OneOf":
             lists = [_leaves(part) for part in event_parts(event)]
             known = tuple(some for some in lists if some)
             if any(some is None for some in lists):

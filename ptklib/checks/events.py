@@ -1,7 +1,8 @@
 """Declared events beside the draws that were made."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -21,9 +22,27 @@ def differences(event: Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
     Notes
     -----
     Scales are compared to nine digits, sizes exactly. A symmetric matrix of n rows declares one scale on its
-    diagonal and one beside it. `AboveThreshold` declares one noisy threshold, and comparisons without number.
+    diagonal and one beside it. `AboveThreshold` declares one noisy threshold, and comparisons without number. Of
+    `OneOf`, the event that agrees best is compared.
     """
     made = drawn(draws)
+    return min((_differences(one, made) for one in _ways(event)), key=len)
+
+
+def _ways(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the event once for each way in which the choices inside it may fall."""
+    parts = event.get("events", [])
+    if event.get("name") == "OneOf":
+        for part in parts:
+            yield from _ways(part)
+    elif parts:
+        for chosen in product(*map(_ways, parts)):
+            yield {**event, "events": list(chosen)}
+    else:
+        yield event
+
+
+def _differences(event: Mapping[str, Any], made: Counter[tuple[str, str]]) -> list[str]:
     promised: Counter[tuple[str, str]] = Counter()
     free: set[tuple[str, str]] = set()
     said = []

@@ -11,10 +11,9 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.base import DPEstimator, Release, Units
-from ptklib.clustering import grid, lloyd
-from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
-from ptklib.clustering.comparison import nearer
-from ptklib.clustering.denoising import denoised
+from ptklib.clustering import grid, lloyd, zoom
+from ptklib.clustering.counted import Counted, CountedRelease
+from ptklib.clustering.grid import Noisy
 from ptklib.clustering.space import Box
 from ptklib.domains import stand_out
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
@@ -22,7 +21,7 @@ from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
 from ptklib.once import once
 from ptklib.partials import PartialStatistics
-from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss
+from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss, check_delta
 from ptklib.release import ReleasePlan
 from ptklib.scalars import is_integer
 from ptklib.state import ReleasedState, TableSchema
@@ -30,7 +29,7 @@ from ptklib.state import ReleasedState, TableSchema
 CENTERS, CELLS = "centers", "cells"
 CLUSTERS_MAX = 1024
 _ID, _WEIGHT, _CELL, _COUNT = "cluster_id", "weight", "cell", "count"
-_POINTS_PER_CENTRE = 8
+_ROWS, _CELLS = "rows", "cells"
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -49,14 +48,15 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         Public clipping bounds. Tight bounds make better centres: the grid covers the whole box.
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, discrete Gaussian noise is used: by ``"grid"`` where it is
-        smaller, by ``"lloyd"`` always.
+        smaller, by ``"lloyd"`` always, by ``"zoom"`` never.
     unit : str, optional
         Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
     max_rows_per_unit : int
         Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
-    method : {"auto", "grid", "lloyd"}
-        ``"grid"``: weighted k-means on a noisy adaptive grid, for at most three columns. ``"lloyd"``: ten noisy
-        rounds of Lloyd. ``"auto"`` takes the grid when it can.
+    method : {"auto", "zoom", "grid", "lloyd"}
+        ``"grid"``: weighted k-means on a noisy adaptive grid, for at most three columns. ``"zoom"``: the same, but
+        where the finest counts show nothing but narrow clusters, the rest of the budget is spent on the rows around
+        them. ``"lloyd"``: ten noisy rounds of Lloyd. ``"auto"`` zooms when it can.
     scale : bool, default False
         Whether distances divide each column by the width of its bounds. False is what scikit-learn's `KMeans`
         does: all columns count in their own unit.
@@ -67,7 +67,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         Released. In the unit of each column, within the bounds.
     tables_ : dict of str to pyarrow.Table
         Released. ``centers``: ``cluster_id``, one column per feature, and ``weight``, the estimated number of
-        rows. With the grid also ``cells``: the accumulated noisy counts of all levels.
+        rows. With a grid or a zoom also ``cells``: the accumulated noisy counts of all levels.
     privacy_spent_ : PrivacyLoss
 
     Notes
@@ -76,12 +76,15 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     :Unit: up to `max_rows_per_unit` rows; with `unit`, chosen at random among those of one id.
     :Neighbours: add or remove one unit.
     :Mechanism: grid: discrete Laplace or Gaussian noise on the counts of three nested grids, and on the sums of the
-        offsets of each centre's rows from the middles of their finest cells. Lloyd: the same
+        offsets of each centre's rows from the middles of their finest cells. Zoom: the same with Laplace noise, or
+        counts of the finest cells, then permute-and-flip among intervals of each column for each narrow cluster, and
+        noise on the summed offsets of its rows from their middles (docs/proofs/zoom.md). Lloyd: the same
         noise on counts, clipped offsets and clipped squared offsets per centre in each round, after one
         measurement of mean and spread; Gaussian noise also on the counts and means of a tree of random halves,
         where the rounds start [4]_.
     :Sensitivity: grid: one row moves one count per level by 1, and the offsets of one centre by ``2**10`` units in each
-        column. Lloyd: one row moves one count by 1, one sum of
+        column. Zoom: also one number of rows by 1, and the scores of intervals by ``2**6`` units, all in one direction.
+        Lloyd: one row moves one count by 1, one sum of
         offsets by ``2**20`` units (L1 or L2) and one sum of squares by as much, in each round; in the tree one
         count per level by 1 and the sums of one leaf by ``2**20`` units (L2).
 
@@ -90,11 +93,12 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     dropped by `fit`; in `transform` a missing value takes the released mean of its column.
 
     Where noise may explain that rows are nearer to the centres found than to centres spread evenly over the box, the
-    latter are released: judged by the noisy counts themselves (grid), or by a last measurement (Lloyd).
+    latter are released: judged by the noisy counts themselves (grid, zoom), or by a last measurement (Lloyd).
 
-    With the grid a continued state adds up: the centres are those of all rows so far. With Lloyd the previous
-    centres are where the rounds start, and weights are those of the last rows. Partial statistics of the grid
-    are counts; those of Lloyd are quantised rows.
+    With a grid or a zoom a continued state adds up: the centres are those of all rows so far. Only a narrow cluster
+    that has moved away from its centre is where its newest rows are. With Lloyd the previous centres are where the
+    rounds start, and weights are those of the last rows. Partial statistics of the grid are counts; those of a zoom
+    and of Lloyd are quantised rows.
 
     References
     ----------
@@ -144,7 +148,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             When a parameter cannot be used: epsilon, delta, bounds, columns, n_clusters, method, scale.
         """
         self.table_schemas()
-        return self._plan().loss
+        return self._zoom().loss if self._method() == "zoom" else self._plan().loss
 
     @once
     def table_schemas(self) -> dict[str, TableSchema]:
@@ -155,7 +159,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         fields = [pa.field(_ID, pa.int64(), nullable=False)]
         fields += [pa.field(name, pa.float64(), nullable=False) for name in names[1:]]
         schemas = {CENTERS: TableSchema((_ID,), pa.schema(fields))}
-        if self._method() == "grid":
+        if self._method() != "lloyd":
             fields = [
                 pa.field(_CELL, pa.int64(), nullable=False),
                 pa.field(_COUNT, pa.float64(), nullable=False),
@@ -209,29 +213,46 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             raise InvalidParameterError(f"n_clusters must be an integer from 1 to {CLUSTERS_MAX}")
         return int(k)
 
-    def _method(self) -> Literal["grid", "lloyd"]:
+    def _method(self) -> Literal["zoom", "grid", "lloyd"]:
         small = len(self._bounds()) in grid.LEVELS
         if self.method == "lloyd" or (self.method == "auto" and not small):
             return "lloyd"
-        if self.method not in ("auto", "grid"):
-            raise InvalidParameterError("method must be 'auto', 'grid' or 'lloyd'")
+        if self.method not in ("auto", "zoom", "grid"):
+            raise InvalidParameterError("method must be 'auto', 'zoom', 'grid' or 'lloyd'")
         if not small:
-            raise InvalidParameterError(f"method 'grid' takes at most {max(grid.LEVELS)} columns")
-        return "grid"
+            raise InvalidParameterError(f"method {self.method!r} takes at most {max(grid.LEVELS)} columns")
+        return "grid" if self.method == "grid" else "zoom"
 
     @once
     def _plan(self) -> ReleasePlan:
         box, k, rows = self._box(), self._clusters(), self._rows_per_unit()
+        if self._method() == "zoom":
+            return self._zoom().wide
         if self._method() == "grid":
             return grid.plan_counts(len(box.names), k, self.epsilon, self.delta, rows)
         return lloyd.plan_rounds(box.half_widths, k, self.epsilon, self.delta, rows)
 
+    @once
+    def _zoom(self) -> zoom.ZoomPlan:
+        check_delta(self.delta)
+        return zoom.plan_zoom(len(self._box().names), self._clusters(), self.epsilon, self._rows_per_unit())
+
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
-        """Merge parts of this configuration; a part of a version that kept no offsets counts as one without any."""
+        """Merge parts of this configuration, also those of versions before this one."""
         if self._method() == "lloyd" or isinstance(parts, PartialStatistics):
             return super().merge(parts)
-        empty = self._empty()
-        return super().merge(_completed(part, empty) for part in parts)
+        return super().merge(map(self._of_this_version, parts))
+
+    def _of_this_version(self, part: Any) -> Any:
+        """Give a part of an earlier version what it lacks: offsets, or rows, which are then in the middles of cells."""
+        if not isinstance(part, PartialStatistics) or _CELLS not in part.arrays:
+            return part
+        if self._method() == "grid":
+            return replace(part, arrays={**self._empty(), **part.arrays})
+        occupied = np.flatnonzero(part.arrays[_CELLS])
+        dimension = len(self._bounds())
+        middles = grid.middles(occupied, grid.LEVELS[dimension][-1], dimension)
+        return replace(part, arrays={_ROWS: np.repeat(zoom.packed(middles), part.arrays[_CELLS][occupied])})
 
     def _empty(self) -> dict[str, Ints]:
         return self._exact(np.zeros((0, len(self._bounds()))))
@@ -245,94 +266,70 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
 
     def _exact(self, rows: Floats) -> dict[str, Ints]:
         box = self._box()
+        if self._method() == "zoom":
+            return {_ROWS: zoom.packed(box.shares(rows))}
         if self._method() == "grid":
             cells, offsets = grid.cells(box.shares(rows))
-            return {"cells": cells, grid.OFFSETS: offsets}
-        return {"rows": box.quantise(rows).reshape(-1)}
+            return {_CELLS: cells, grid.OFFSETS: offsets}
+        return {_ROWS: box.quantise(rows).reshape(-1)}
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
-        if self._method() == "grid":
-            return self._release_grid(exact, previous)
+        if self._method() != "lloyd":
+            return self._release_counted(exact, previous)
         box, plan, k = self._box(), self._plan(), self._clusters()
         start = None if previous is None else box.quantise(self._centres_in(previous.tables))
-        rows = exact["rows"].reshape(-1, len(box.names))
+        rows = exact[_ROWS].reshape(-1, len(box.names))
         found = lloyd.noisy_centres(rows, box.half_widths, k, plan, start)
         last = lloyd.rounds_of(len(box.names), plan.epsilons is None) - 1
         std = plan.noise_variance(f"round_{last}_count") ** 0.5
         table = self._centers(box.restore(found.units), found.weights)
         return Release({CENTERS: table}, {CENTERS: {_WEIGHT: std}})
 
-    def _release_grid(self, exact: Units, previous: ReleasedState | None) -> Release:
-        box, plan, k = self._box(), self._plan(), self._clusters()
-        dimension = len(box.names)
-        parts = grid.components(dimension)
-        names = [c.name for c in parts]
-        noisy = plan.only(names).draw(grid.nested(exact["cells"], dimension))
-        added = float(noisy[names[0]].sum())
-        counts = np.concatenate([noisy[name].astype(np.float64) for name in names])
-        variance = {name: plan.noise_variance(name) for name in names}
-        if previous is not None:
-            counts = counts + previous.tables[CELLS].column(_COUNT).to_numpy()
-            known = previous.meta["noise_variance"]
-            variance = {name: v + float(known[name]) for name, v in variance.items()}
-        sizes = [component.size for component in parts]
-        levels = np.split(counts, np.cumsum(sizes)[:-1])
-        spread = [variance[name] for name in names]
-        coarse = grid.weighted_points(levels, spread, dimension)
-        points, weights = grid.divided(*coarse, _POINTS_PER_CENTRE * k)
-        where = box.at(points) * box.factor
-        few = len(coarse[0]) < 2 * k
-        starts = (where, weights) if few else (box.at(coarse[0]) * box.factor, coarse[1])
-        centres, owners = weighted_centres(where, weights, k, *starts)
-        centres = denoised(
-            centres, coarse, levels, spread, dimension, lambda shares: box.at(shares) * box.factor
+    def _release_counted(self, exact: Units, previous: ReleasedState | None) -> Release:
+        before, names = (
+            None if previous is None else self._counted_in(previous),
+            grid.names(len(self._bounds())),
         )
-        flat = box.at(flat_centres(k, (box.width * box.factor).tolist())) * box.factor
+        if self._method() == "grid":
+            release = CountedRelease(self._box(), self._clusters(), self._plan(), previous=before)
+            found = release.of_cells(exact[_CELLS], exact[grid.OFFSETS])
+        else:
+            plan = self._zoom()
+            release = CountedRelease(self._box(), self._clusters(), plan.wide, plan.narrow, before)
+            found = release.of_places(zoom.unpacked(exact[_ROWS], len(self._bounds())))
+        counts = {_COUNT: np.concatenate([found.counts[name].values for name in names])}
+        cells = pa.table({**self._key_columns()[CELLS], **counts}, schema=self.table_schemas()[CELLS].schema)
+        tables = {CENTERS: self._centers(found.centres, found.weights), CELLS: cells}
+        std = max(found.counts[name].variance for name in names) ** 0.5
+        return Release(
+            tables, {CELLS: {_COUNT: std}}, {name: one.variance for name, one in found.counts.items()}
+        )
 
-        def gain(shares: Floats) -> Floats:
-            places = box.at(shares) * box.factor
-            return nearest(places, flat)[1] - nearest(places, centres)[1]
-
-        found = nearer(levels, spread, dimension, gain)
-        if not found:
-            centres, owners = flat, nearest(where, flat)[0]
-        total = max(float(levels[0].sum()), 0.0)
-        share = np.bincount(owners, weights=weights, minlength=k) / weights.sum()
-        offsets = self._noisy_offsets(exact, centres)
-        if found:
-            # Offsets are those of the rows of this release alone; counts include those before.
-            shifts = grid.shifts(
-                offsets, plan.noise_variance(grid.OFFSETS), max(added, 0.0) * share, spread[-1], dimension
-            )
-            centres = centres + shifts * box.width * box.factor
-        tables = {
-            CENTERS: self._centers(box.clip(centres / box.factor), total * share),
-            CELLS: pa.table(
-                {**self._key_columns()[CELLS], _COUNT: counts}, schema=self.table_schemas()[CELLS].schema
-            ),
+    def _counted_in(self, state: ReleasedState) -> Counted:
+        components, known = grid.components(len(self._bounds())), state.meta["noise_variance"]
+        ends = np.cumsum([component.size for component in components])
+        levels = np.split(state.tables[CELLS].column(_COUNT).to_numpy(), ends[:-1])
+        counts = {
+            component.name: Noisy(values, float(known[component.name]))
+            for component, values in zip(components, levels, strict=True)
         }
-        std = max(variance.values()) ** 0.5
-        return Release(tables, {CELLS: {_COUNT: std}}, variance)
+        weights = state.tables[CENTERS].column(_WEIGHT).to_numpy()
+        # A state without a zoom has no number of rows of its own: it is the sum of the coarsest counts.
+        of_sum = components[0].size * counts[components[0].name].variance
+        counts[zoom.TOTAL] = Noisy(np.array([weights.sum()]), float(known.get(zoom.TOTAL, of_sum)))
+        return Counted(self._centres_in(state.tables), weights, counts)
 
     def _unseen(self) -> tuple[str, ...]:
         if self._method() == "lloyd":
             counts, std = self.tables_[CENTERS].column(_WEIGHT).to_numpy(), self.noise_std_[CENTERS][_WEIGHT]
+        elif self._method() == "zoom":
+            counts = np.array([self.tables_[CENTERS].column(_WEIGHT).to_numpy().sum()])
+            std = self.noise_variance_[zoom.TOTAL] ** 0.5
         else:
             coarsest = grid.components(len(self._bounds()))[0]
             counts = self.tables_[CELLS].column(_COUNT).to_numpy()[: coarsest.size]
             std = self.noise_variance_[coarsest.name] ** 0.5
         return () if stand_out(counts, std) else self.required_columns()
-
-    def _noisy_offsets(self, exact: Units, centres: Floats) -> Floats:
-        """Release the summed offsets of the rows of each centre from the middles of their cells."""
-        box, k = self._box(), self._clusters()
-        dimension = len(box.names)
-        occupied = np.flatnonzero(exact["cells"])
-        middles = grid.middles(occupied, grid.LEVELS[dimension][-1], dimension)
-        owners = nearest(box.at(middles) * box.factor, centres)[0]
-        sums = grid.offsets_of(owners, occupied, exact[grid.OFFSETS], k, dimension)
-        noisy = self._plan().only([grid.OFFSETS]).draw({grid.OFFSETS: sums})
-        return noisy[grid.OFFSETS].astype(np.float64)
 
     def _centers(self, centres: Floats, weights: Floats) -> Any:
         columns = dict(zip(self._bounds(), centres.T, strict=True))
@@ -348,7 +345,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         keys = {CENTERS: {_ID: pa.array(np.arange(self._clusters(), dtype=np.int64))}}
-        if self._method() == "grid":
+        if self._method() != "lloyd":
             size = sum(c.size for c in grid.components(len(self._bounds())))
             keys[CELLS] = {_CELL: pa.array(np.arange(size, dtype=np.int64))}
         return keys
@@ -369,21 +366,19 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _true_error(self, exact: Units) -> float:
         """Root mean squared distance to the nearest centre, over the diagonal of the box."""
         box = self._box()
+        dimension = len(box.names)
         if self._method() == "grid":
-            weights = exact["cells"].astype(np.float64)
-            rows = box.at(grid.centres_of(len(box.names), len(grid.LEVELS[len(box.names)]) - 1))
+            weights = exact[_CELLS].astype(np.float64)
+            rows = box.at(grid.centres_of(dimension, len(grid.LEVELS[dimension]) - 1))
             rows, weights = rows[weights > 0], weights[weights > 0]
+        elif self._method() == "zoom":
+            rows = box.at(zoom.middles(zoom.unpacked(exact[_ROWS], dimension)))
+            weights = np.ones(len(rows))
         else:
-            rows = box.restore(exact["rows"].reshape(-1, len(box.names)))
+            rows = box.restore(exact[_ROWS].reshape(-1, dimension))
             weights = np.ones(len(rows))
         if not len(rows):
             return 0.0
         squares = box.distances(rows, self.cluster_centers_).min(axis=1) ** 2
         diagonal = float(((box.width * box.factor) ** 2).sum())
         return float(np.clip(np.sqrt(np.average(squares, weights=weights) / diagonal), 0.0, 1.0))
-
-
-def _completed(part: Any, empty: Mapping[str, Ints]) -> Any:
-    if isinstance(part, PartialStatistics) and part.arrays.keys() == {"cells"}:
-        return replace(part, arrays={**empty, **part.arrays})
-    return part

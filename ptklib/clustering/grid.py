@@ -1,6 +1,7 @@
 """Noisy adaptive grid: counts on nested grids become weighted points (d <= 3)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isqrt, sqrt
 from typing import Any
 
@@ -25,7 +26,7 @@ OFFSETS = "offsets"
 OFFSET = 2**10
 """Units in half the side of a finest cell."""
 
-_OFFSETS = {1: 0.03, 2: 0.03, 3: 0.15}
+OFFSET_SHARES = {1: 0.03, 2: 0.03, 3: 0.15}
 """Share of the budget for offsets, by dimension: the finest cells of three columns are wide."""
 
 _DIVIDED = 2.0
@@ -42,9 +43,25 @@ of taxi pickups (epsilon 0.01, 32 centres) left out an airport. From 0.02 to 0.1
 """
 
 
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Noisy counts and the variance of their noise."""
+
+    values: Floats
+    variance: float
+
+    def __add__(self, other: "Noisy") -> "Noisy":
+        return Noisy(self.values + other.values, self.variance + other.variance)
+
+
 def components(dimension: int) -> list[Component]:
     """Return one count vector per level: a row is in one cell of each."""
     return [Component(f"level_{i}", n**dimension, 1) for i, n in enumerate(LEVELS[dimension])]
+
+
+def names(dimension: int) -> list[str]:
+    """Return the names of the levels, coarse to fine."""
+    return [component.name for component in components(dimension)]
 
 
 def plan_counts(
@@ -60,7 +77,7 @@ def plan_counts(
     The centre of a row is a function of the released counts: adaptive composition. With ``delta > 0`` the noise is
     Gaussian where that is smaller; otherwise delta is not spent.
     """
-    counts, share = components(dimension), _OFFSETS[dimension]
+    counts, share = components(dimension), OFFSET_SHARES[dimension]
     shares = [(1 - share) / len(counts)] * len(counts) + [share]
 
     def plan(reach: int, slack: object) -> ReleasePlan:
@@ -110,25 +127,25 @@ def offsets_of(owners: Ints, occupied: Ints, offsets: Ints, k: int, dimension: i
     return np.column_stack([sum_by(owners, column, k) for column in columns]).reshape(-1)
 
 
-def shifts(noisy: Floats, variance: float, rows: Floats, count_variance: float, dimension: int) -> Floats:
+def shifts(moved: Noisy, rows: Floats, count_variance: float, dimension: int) -> Floats:
     """Return how far the rows of each centre lie from the middles of their cells, as shares of the box.
 
     Parameters
     ----------
-    noisy : ndarray of shape (k * n_columns,)
-        Noisy sums of offsets.
-    variance, count_variance : float
-        Of their noise, and of the noise of a finest count.
+    moved : Noisy
+        Sums of offsets, of shape (k * n_columns,).
     rows : ndarray of shape (k,)
         Noisy numbers of the rows that were added.
+    count_variance : float
+        Of the noise of a finest count.
 
     Notes
     -----
     Posterior means. The prior variance of an offset is estimated over all centres from the release itself. Where noise
     may explain all of it, nothing moves.
     """
-    sums = (noisy / OFFSET).reshape(-1, dimension)
-    noise, most = variance / OFFSET**2, 1 / 3  # an even spread over the cell has this variance
+    sums = (moved.values / OFFSET).reshape(-1, dimension)
+    noise, most = moved.variance / OFFSET**2, 1 / 3  # an even spread over the cell has this variance
     signal = float((sums**2).sum()) - largest_energy(sums.size, noise)
     scale = float((rows**2).sum()) * dimension
     if signal <= 0 or scale <= 0:
@@ -136,6 +153,21 @@ def shifts(noisy: Floats, variance: float, rows: Floats, count_variance: float, 
     prior = min(signal / scale, most)
     means = sums * (rows / (rows**2 + count_variance + noise / prior))[:, None]
     return np.asarray(np.clip(means, -1.0, 1.0) / (2 * LEVELS[dimension][-1]))
+
+
+def summed(finest: Noisy, dimension: int) -> dict[str, Noisy]:
+    """Return noisy counts of every level, as sums of the finest."""
+    *_, n = LEVELS[dimension]
+    table = as_table(finest.values, dimension)
+    return {
+        f"level_{i}": Noisy(_coarsen(table, n // m).reshape(-1), finest.variance * (n // m) ** dimension)
+        for i, m in enumerate(LEVELS[dimension])
+    }
+
+
+def as_table(finest: Floats, dimension: int) -> Floats:
+    """Return counts of the finest cells with an axis for each column."""
+    return finest.reshape((LEVELS[dimension][-1],) * dimension)
 
 
 def nested(finest: Ints, dimension: int) -> dict[str, Ints]:

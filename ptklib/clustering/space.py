@@ -65,6 +65,10 @@ class Box:
         """Return the rows at some shares of the box."""
         return self.clip(self.low + np.clip(shares, 0.0, 1.0) * self.width)
 
+    def places(self, shares: Floats) -> Floats:
+        """Return where the rows at some shares of the box lie in its metric."""
+        return self.at(shares) * self.factor
+
     def quantise(self, rows: Floats) -> Ints:
         """Return rows in units from the midpoint, within ``half_widths``."""
         return np.rint((2 * self.shares(rows) - 1) * self.half_widths).astype(np.int64)

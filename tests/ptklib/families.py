@@ -108,8 +108,13 @@ EXAMPLES = [
     ),
     Example(
         "clusters-on-a-grid",
-        Clustering(n_clusters=4, bounds={"speed": (0, 60), "fare": (0.0, 60.0)}, epsilon=1.0),
+        Clustering(n_clusters=4, bounds={"speed": (0, 60), "fare": (0.0, 60.0)}, epsilon=1.0, method="grid"),
         other={"n_clusters": 5},
+    ),
+    Example(
+        "clusters-by-zoom",
+        Clustering(n_clusters=4, bounds={"speed": (0, 60), "fare": (0.0, 60.0)}, epsilon=1.0),
+        other={"method": "grid"},
     ),
     Example(
         "clusters-by-lloyd",

@@ -198,13 +198,14 @@ def test_losses_are_the_same_one_by_one_and_with_a_count() -> None:
     assert apart == pytest.approx(composed, rel=1e-12)
 
 
-def test_parallel_losses_cost_the_worst_of_them() -> None:
+@pytest.mark.parametrize("name", ["Parallel", "OneOf"])
+def test_parallel_or_chosen_losses_cost_the_worst_of_them(name: str) -> None:
     several = {"name": "Composed", "events": [pure(0.2), laplace(3, 20.0)], "count": 4}
-    parallel = {"name": "Parallel", "events": [several, pure(0.05)]}
+    parallel = {"name": name, "events": [several, pure(0.05)]}
     alone, beside = pld_epsilon(losses(several), DELTA), pld_epsilon(losses(parallel), DELTA)
     assert alone * (1 - 1e-6) <= beside <= alone * 1.01
     # neither part is the worst at every epsilon
-    crossed = pld_epsilon(losses({"name": "Parallel", "events": [pure(0.9), gaussian(4.0)]}), DELTA)
+    crossed = pld_epsilon(losses({"name": name, "events": [pure(0.9), gaussian(4.0)]}), DELTA)
     assert crossed >= max(pld_epsilon(losses(one), DELTA) for one in (pure(0.9), gaussian(4.0))) * (1 - 1e-9)
 
 

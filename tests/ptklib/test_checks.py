@@ -265,6 +265,17 @@ def test_events_are_compared_by_mechanism_scale_and_number() -> None:
     assert all(differences(event, draws) for draws in wrong)
 
 
+def test_of_one_of_several_events_all_of_one_are_drawn() -> None:
+    one = {"name": "DiscreteLaplace", "scale": 2.0, "shape": [5]}
+    two = {"name": "Composed", "events": [{**one, "scale": 3.0}, {**one, "scale": 4.0}]}
+    event = {"name": "Composed", "events": [one, {"name": "OneOf", "events": [{**one, "scale": 5.0}, two]}]}
+    drawn = {scale: Draw("DiscreteLaplace", scale, 5) for scale in (2.0, 3.0, 4.0, 5.0)}
+    assert differences(event, [drawn[2.0], drawn[5.0]]) == []
+    assert differences(event, [drawn[2.0], drawn[3.0], drawn[4.0]]) == []
+    for wrong in ((2.0,), (2.0, 3.0), (2.0, 3.0, 5.0), (2.0, 3.0, 4.0, 5.0), (3.0, 4.0)):
+        assert differences(event, [drawn[scale] for scale in wrong])
+
+
 def test_a_threshold_is_one_draw_and_comparisons_any_number() -> None:
     with recorded_draws() as draws:
         threshold = AboveThreshold(threshold=10**9, sensitivity=1, epsilon=1.0, pay=lambda loss: None)

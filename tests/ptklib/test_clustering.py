@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 
 from ptklib import Clustering, ReleasedState
 from ptklib.accounting import joint_multiplier, profile_epsilon
-from ptklib.clustering import grid, lloyd, tree
+from ptklib.clustering import grid, lloyd, tree, zoom
 from ptklib.clustering.centres import flat_centres, weighted_centres
 from ptklib.clustering.comparison import nearer as nearer_by_counts
 from ptklib.clustering.comparison import standing_out
@@ -25,7 +25,7 @@ from ptklib.privacy import Bounds
 from ptklib.release import ReleasePlan, plan_release
 
 Floats = npt.NDArray[np.float64]
-METHODS = ["grid", "lloyd"]
+METHODS = ["zoom", "grid", "lloyd"]
 
 
 def blobs(n: int = 20_000, k: int = 6, dimension: int = 2, seed: int = 3) -> tuple[Floats, Floats]:
@@ -320,7 +320,7 @@ def plans(dimension: int) -> Iterator[tuple[ReleasePlan, bool]]:
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_one_row_moves_counts_and_offsets_by_no_more_than_declared(dimension: int, delta: float) -> None:
     random = np.random.default_rng(21)
-    model = estimator(dimension, 5, delta=delta, epsilon=0.01)
+    model = estimator(dimension, 5, delta=delta, epsilon=0.01, method="grid")
     plan = model._plan()
     limits = {c.name: c.sensitivity for c in plan.components}
     assert [c.name for c in plan.components] == ["level_0", "level_1", "level_2", grid.OFFSETS]
@@ -356,9 +356,10 @@ def test_centres_lie_within_their_finest_cells_where_the_rows_do() -> None:
 def test_offsets_that_noise_may_explain_move_no_centre() -> None:
     random = np.random.default_rng(23)
     noise = [random.laplace(0, 3000, 24) for _ in range(50)]
-    moved = [grid.shifts(n, 2 * 3000.0**2, np.full(8, 500.0), 18.0, 3).any() for n in noise]
+    rows = np.full(8, 500.0)
+    moved = [grid.shifts(grid.Noisy(n, 2 * 3000.0**2), rows, 18.0, 3).any() for n in noise]
     assert np.mean(moved) < 0.1
-    sure = grid.shifts(np.full(24, 500 * grid.OFFSET / 2), 1.0, np.full(8, 500.0), 1.0, 3)
+    sure = grid.shifts(grid.Noisy(np.full(24, 500 * grid.OFFSET / 2), 1.0), rows, 1.0, 3)
     assert sure == pytest.approx(0.5 / (2 * 32), rel=0.01)
 
 
@@ -374,15 +375,25 @@ def test_noise_far_from_a_core_does_not_pull_its_centre(far: float, moves: bool)
     assert found[0, 1] == pytest.approx(0.5)
 
 
-def test_partial_statistics_without_offsets_still_merge() -> None:
-    """Versions before this one kept counts only."""
+@pytest.mark.parametrize("kept", [["cells"], ["cells", grid.OFFSETS]], ids=["counts", "offsets"])
+@pytest.mark.parametrize("method", ["auto", "grid"])
+def test_partial_statistics_of_earlier_versions_still_merge(method: str, kept: list[str]) -> None:
+    """The first kept counts of cells only, later ones offsets too; then the default came to keep rows."""
     rows = blobs(2000)[0]
-    model = estimator()
+    model = estimator(method=method)
+    counted = estimator(method="grid").partial_statistics(rows).arrays
     part = model.partial_statistics(rows)
-    old = replace(part, arrays={"cells": part.arrays["cells"]})
+    old = replace(part, arrays={name: counted[name] for name in kept})
     merged = model.merge([old, part]).arrays
-    assert np.array_equal(merged["cells"], 2 * part.arrays["cells"])
-    assert np.array_equal(merged[grid.OFFSETS], part.arrays[grid.OFFSETS])
+    if method == "grid":
+        assert np.array_equal(merged["cells"], 2 * counted["cells"])
+        assert np.array_equal(merged[grid.OFFSETS], counted[grid.OFFSETS] * len(kept))
+    else:
+        cells, offsets = grid.cells(zoom.middles(zoom.unpacked(merged["rows"], 2)))
+        assert np.array_equal(cells, 2 * counted["cells"])
+        assert (
+            np.abs(offsets).sum() <= np.abs(counted[grid.OFFSETS]).sum() + 4000
+        )  # a row is rounded to a unit
     assert model.finalize([old]).cluster_centers_.shape == (6, 2)
 
 

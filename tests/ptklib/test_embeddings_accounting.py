@@ -19,6 +19,7 @@ from ptklib.accounting import (
     renyi_curve,
     renyi_epsilon,
 )
+from ptklib.accounting.concentrated import zcdp_rho
 from ptklib.accounting.sampled import sampled_gaussian_curve
 from ptklib.embeddings.plan import UNIT, Shape, plan_rounds
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
@@ -128,17 +129,19 @@ def test_malformed_sampled_events_are_refused(broken: dict[str, Any]) -> None:
         renyi_curve({**sampled(0.5, 1.0), **broken})
 
 
-def test_of_parallel_parts_the_greatest_counts() -> None:
+@pytest.mark.parametrize("name", ["Parallel", "OneOf"])
+def test_of_parallel_or_chosen_parts_the_greatest_counts(name: str) -> None:
     gaussian = {"name": "DiscreteGaussian", "scale": 2.0, "l2_sensitivity": 1}
     laplace = {"name": "DiscreteLaplace", "scale": 2.0, "l1_sensitivity": 1}
     known = {"name": "EpsilonDelta", "epsilon": 0.1, "delta": 1e-5}
-    event = {"name": "Parallel", "events": [gaussian, laplace, known], "count": 2}
+    event = {"name": name, "events": [gaussian, laplace, known], "count": 2}
     parts = np.asarray([renyi_curve(part) for part in (gaussian, laplace, known)])
     assert np.array_equal(renyi_curve(event), 2 * parts.max(axis=0))
     assert event_delta(event) == 2e-5
     assert pure_epsilon(event) == math.inf
-    assert pure_epsilon({"name": "Parallel", "events": [laplace, laplace]}) == pytest.approx(0.5)
-    assert np.array_equal(renyi_curve({"name": "Parallel", "events": []}), np.zeros(len(ORDERS)))
+    assert zcdp_rho({**event, "events": [gaussian, laplace]}) == max(map(zcdp_rho, (gaussian, laplace))) * 2
+    assert pure_epsilon({"name": name, "events": [laplace, laplace]}) == pytest.approx(0.5)
+    assert np.array_equal(renyi_curve({"name": name, "events": []}), np.zeros(len(ORDERS)))
 
 
 @pytest.mark.parametrize("guarantee", ["user", "record"])

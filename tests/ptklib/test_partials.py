@@ -22,6 +22,7 @@ from tests.repeatable import RepeatableBytes
 N_SHARDS = 3
 JOINED = {
     "clusters-by-lloyd",
+    "clusters-by-zoom",
     "adaptive-trees",
     "boosted-trees",
     "boosted-trees-of-a-number-gaussian",
@@ -111,7 +112,7 @@ def test_a_unit_within_one_shard_is_bounded_as_in_one_pass(most: int):
     assert estimator.merge(by_row).arrays["count"].sum() > 40 * most  # why shards are by the unit's hash
 
 
-def test_grids_condense_and_lloyd_does_not():
+@pytest.mark.parametrize(("method", "condenses"), [("auto", False), ("grid", True), ("lloyd", False)])
+def test_only_grids_of_cells_condense(method: str, condenses: bool):
     bounds = {"x": (0, 1), "y": (0, 1)}
-    assert Clustering(bounds=bounds, epsilon=1.0).condenses()
-    assert not Clustering(bounds=bounds, epsilon=1.0, method="lloyd").condenses()
+    assert Clustering(bounds=bounds, epsilon=1.0, method=method).condenses() == condenses

@@ -109,7 +109,10 @@ LONG = [
         ),
         1_800,
     ),
-    Audited("clusters-on-a-line-grid", Clustering(["a"], 2, bounds=(0, 1), epsilon=2.0), 1_500),
+    Audited("clusters-on-a-line-zoom", Clustering(["a"], 2, bounds=(0, 1), epsilon=2.0), 1_500),
+    Audited(
+        "clusters-on-a-line-grid", Clustering(["a"], 2, bounds=(0, 1), epsilon=2.0, method="grid"), 1_500
+    ),
     Audited(
         "clusters-by-lloyd-laplace", Clustering(["a"], 2, bounds=(0, 1), epsilon=4.0, method="lloyd"), 1_700
     ),

@@ -20,7 +20,7 @@ CENTRES = 1024
 
 def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
     """Return one score per coarse cell and draw; each is its own run of the mechanism with or without a row."""
-    model = Clustering(["a", "b"], bounds=(0, 1), epsilon=1.0)
+    model = Clustering(["a", "b"], bounds=(0, 1), epsilon=1.0, method="grid")
     coarse = grid.centres_of(2, 0) + 1e-3
     rows = coarse if row_in_each_cell else coarse[:0]
     exact = grid.nested(model.partial_statistics(rows).arrays["cells"], 2)
@@ -39,7 +39,7 @@ def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
 
 def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Scores, float]:
     """Return one score per centre and draw of the offsets, and the epsilon declared for them."""
-    model = Clustering(["a"], CENTRES, bounds=(0, 1), epsilon=10.0)
+    model = Clustering(["a"], CENTRES, bounds=(0, 1), epsilon=10.0, method="grid")
     # One row at the end of each finest cell, which has a centre of its own.
     rows = (np.arange(CENTRES)[:, None] + 1) / CENTRES - 1e-9
     exact = model.partial_statistics(rows if row_in_each_cell else rows[:0]).arrays

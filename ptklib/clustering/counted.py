@@ -1,0 +1,139 @@
+"""A release by counts of cells: what is drawn, in which order, and what it says of the centres (d <= 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.clustering import grid, zoom
+from ptklib.clustering.centres import nearest
+from ptklib.clustering.grid import OFFSETS, Noisy
+from ptklib.clustering.narrow import narrow_regions
+from ptklib.clustering.space import Box
+from ptklib.clustering.wide import wide_centres
+from ptklib.clustering.zoom import TOTAL
+from ptklib.release import ReleasePlan
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What was released of all rows so far.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (k, n_columns)
+        Within the bounds.
+    weights : ndarray of shape (k,)
+        Noisy numbers of their rows.
+    counts : mapping of str to Noisy
+        Of each level and, after a zoom, `TOTAL`, the number of rows.
+    """
+
+    centres: Floats
+    weights: Floats
+    counts: Mapping[str, Noisy]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRelease:
+    """One release.
+
+    Parameters
+    ----------
+    box : Box
+    k : int
+    wide : ReleasePlan
+        Of the counts and the offsets.
+    narrow : ReleasePlan, optional
+        Of intervals and means, for a zoom.
+    previous : Counted, optional
+        What the release continues.
+    """
+
+    box: Box
+    k: int
+    wide: ReleasePlan
+    narrow: ReleasePlan | None = None
+    previous: Counted | None = None
+
+    def of_cells(self, cells: Ints, offsets: Ints) -> Counted:
+        """Count all levels; the arguments are those that `ptklib.clustering.grid.cells` returns."""
+        return self._wide(self._drawn(grid.nested(cells, self._dimension)), cells, offsets)
+
+    def of_places(self, places: Ints) -> Counted:
+        """Count the finest cells; what they show decides whether the other levels or narrow clusters come next."""
+        cells, offsets = grid.cells(zoom.middles(places))
+        *coarse, finest = grid.names(self._dimension)
+        first = self._drawn({TOTAL: np.array([len(places)], dtype=np.int64), finest: cells})
+        found = self._narrow(places, first)
+        if found is not None:
+            return found
+        exact = grid.nested(cells, self._dimension)
+        return self._wide({**first, **self._drawn({name: exact[name] for name in coarse})}, cells, offsets)
+
+    def _wide(self, noisy: Mapping[str, Noisy], cells: Ints, offsets: Ints) -> Counted:
+        """Go on with the offsets of each centre's rows in their finest cells."""
+        box, names, counts = self.box, grid.names(self._dimension), self._with_previous(noisy)
+        found = wide_centres([counts[name] for name in names], box, self.k)
+        centres = found.places
+        moved = self._noisy_offsets(cells, offsets, centres)
+        if found.from_rows:
+            # Offsets are those of the rows of this release alone; counts include those before.
+            added = max(float(noisy[names[0]].values.sum()), 0.0) * found.shares
+            shifts = grid.shifts(moved, added, counts[names[-1]].variance, self._dimension)
+            centres = centres + shifts * box.width * box.factor
+        return self._counted(box.clip(centres / box.factor), found.shares, counts)
+
+    def _narrow(self, places: Ints, noisy: Mapping[str, Noisy]) -> Counted | None:
+        """Go on with boxes and means of narrow clusters, unless the finest counts show anything else."""
+        assert self.narrow is not None
+        dimension, finest = self._dimension, noisy[grid.names(self._dimension)[-1]]
+        counts = self._with_previous({**noisy, **grid.summed(finest, dimension)})
+        total = counts[TOTAL]
+        regions = narrow_regions(counts[grid.names(dimension)[-1]], total, dimension, self.k)
+        if regions is None:
+            return None
+        rows = np.array(
+            [region.rows / region.n_clusters for region in regions for _ in range(region.n_clusters)]
+        )
+        if self.previous is None:
+            clusters = zoom.narrow_clusters(places, regions, self.narrow)
+        else:
+            now = [region.counted(finest, dimension) for region in regions]
+            earlier = zoom.places_of(self.box.shares(self.previous.centres))
+            found = zoom.narrow_clusters(places, now, self.narrow)
+            clusters = zoom.continued(found, earlier, self.previous.weights)
+        centres = self.box.at(zoom.middles(np.array([cluster.middle for cluster in clusters])))
+        return self._counted(centres, rows / rows.sum(), counts)
+
+    @property
+    def _dimension(self) -> int:
+        return len(self.box.names)
+
+    def _drawn(self, exact: Mapping[str, Ints]) -> dict[str, Noisy]:
+        noisy = self.wide.only(exact).draw(exact)
+        return {
+            name: Noisy(units.astype(np.float64), self.wide.noise_variance(name))
+            for name, units in noisy.items()
+        }
+
+    def _with_previous(self, noisy: Mapping[str, Noisy]) -> dict[str, Noisy]:
+        if self.previous is None:
+            return dict(noisy)
+        return {name: now + self.previous.counts[name] for name, now in noisy.items()}
+
+    def _counted(self, centres: Floats, shares: Floats, counts: Mapping[str, Noisy]) -> Counted:
+        of_all = counts[grid.names(self._dimension)[0] if self.narrow is None else TOTAL]
+        return Counted(centres, max(float(of_all.values.sum()), 0.0) * shares, counts)
+
+    def _noisy_offsets(self, cells: Ints, offsets: Ints, centres: Floats) -> Noisy:
+        """Release the summed offsets of the rows of each centre from the middles of their cells."""
+        occupied = np.flatnonzero(cells)
+        middles = grid.middles(occupied, grid.LEVELS[self._dimension][-1], self._dimension)
+        owners = nearest(self.box.places(middles), centres)[0]
+        sums = grid.offsets_of(owners, occupied, offsets, self.k, self._dimension)
+        return self._drawn({OFFSETS: sums})[OFFSETS]
