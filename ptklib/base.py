@@ -233,6 +233,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return whether partial statistics condense the rows: no vector of theirs is the rows one by one."""
         return not set(self._joined) & set(self._empty())
 
+    def iterates(self) -> bool:
+        """Return whether training goes over the rows again and again."""
+        return not self.condenses()
+
     def finalize(
         self, parts: Iterable[PartialStatistics], previous_state: ReleasedState | None = None
     ) -> Self:

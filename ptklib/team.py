@@ -167,6 +167,10 @@ class TeamCode(DPEstimator):
         """Return False: there are no partial statistics, the code sees all rows at once."""
         return False
 
+    def iterates(self) -> bool:
+        """Return True: nobody knows how often the code goes over the rows."""
+        return True
+
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
         """Raise: the names of features are known to the team's own class."""
         return _refuse("the names of its features")

@@ -243,6 +243,10 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             return super().merge(parts)
         return super().merge(map(self._of_this_version, parts))
 
+    def iterates(self) -> bool:
+        """Return whether training goes over the rows again and again, as Lloyd does."""
+        return self._method() == "lloyd"
+
     def _of_this_version(self, part: Any) -> Any:
         """Give a part of an earlier version what it lacks: offsets, or rows, which are then in the middles of cells."""
         if not isinstance(part, PartialStatistics) or _CELLS not in part.arrays:

@@ -164,7 +164,7 @@ _LIGHT_COLUMNS = 16
 def is_light(estimator: Mapping[str, Any]) -> bool:
     """Whether a training needs little memory and time beside its rows, by its parameters alone.
 
-    Its statistics condense the rows, it reads few columns, and it releases few numbers.
+    It goes over the rows once or twice, reads few columns and releases few numbers.
     """
     return _is_light(json.dumps(estimator, sort_keys=True))
 
@@ -173,7 +173,7 @@ def is_light(estimator: Mapping[str, Any]) -> bool:
 def _is_light(estimator: str) -> bool:
     try:
         trainer = estimator_from_spec(json.loads(estimator))
-        if not trainer.condenses() or len(trainer.input_columns()) > _LIGHT_COLUMNS:
+        if trainer.iterates() or len(trainer.input_columns()) > _LIGHT_COLUMNS:
             return False
         return sum(len(one) for one in trainer.merge(()).arrays.values()) <= _LIGHT_CELLS
     except PtklibError:  # a PTK of an earlier program, whose parameters this one refuses

@@ -65,6 +65,13 @@ def test_a_training_is_small_up_to_an_eighth_of_the_rows_of_one_that_is_not_spli
     assert [len(claimed(world)) for _ in range(3)] == ([3, 0, 0] if beside else [1, 1, 1])
 
 
+@pytest.mark.parametrize("method", ["zoom", "grid"])
+def test_clusterings_that_do_not_iterate_share_a_slot(world: World, method: str) -> None:
+    light = Clustering(n_clusters=2, bounds={"speed": (0, 60), "hour": (0, 24)}, method=method, epsilon=0.01)
+    allocated(world, 3, estimator=light.to_spec())
+    assert [len(claimed(world)) for _ in range(2)] == [3, 0]
+
+
 HEAVY = [
     CountFeaturizer(["zone"], "long", classes=[False, True], hash_buckets=2**18, epsilon=0.01),
     Clustering(n_clusters=2, bounds={"speed": (0, 60), "hour": (0, 24)}, method="lloyd", epsilon=0.01),
