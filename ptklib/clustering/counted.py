@@ -45,7 +45,9 @@ class CountedRelease:
     Parameters
     ----------
     box : Box
+        The columns and their bounds.
     k : int
+        Number of centres.
     wide : ReleasePlan
         Of the counts and the offsets.
     narrow : ReleasePlan, optional
@@ -66,7 +68,7 @@ class CountedRelease:
 
     def of_places(self, places: Ints) -> Counted:
         """Count the finest cells; what they show decides whether the other levels or narrow clusters come next."""
-        cells, offsets = grid.cells(zoom.middles(places))
+        cells, offsets = zoom.cells(places)
         *coarse, finest = grid.names(self._dimension)
         first = self._drawn({TOTAL: np.array([len(places)], dtype=np.int64), finest: cells})
         found = self._narrow(places, first)

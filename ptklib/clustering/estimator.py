@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.clustering import grid, lloyd, zoom
+from ptklib.clustering.centres import nearest
 from ptklib.clustering.counted import Counted, CountedRelease
 from ptklib.clustering.grid import Noisy
 from ptklib.clustering.space import Box
 from ptklib.domains import stand_out
-from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
+from ptklib.exceptions import InvalidParameterError, StateMismatchError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
 from ptklib.once import once
@@ -241,7 +242,14 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         """Merge parts of this configuration, also those of versions before this one."""
         if self._method() == "lloyd" or isinstance(parts, PartialStatistics):
             return super().merge(parts)
-        return super().merge(map(self._of_this_version, parts))
+        return self._checked(super().merge(map(self._of_this_version, parts)))
+
+    def _checked(self, merged: PartialStatistics) -> PartialStatistics:
+        """Refuse places outside of the box."""
+        places = merged.arrays.get(_ROWS, np.zeros(0, dtype=np.int64))
+        if len(places) % len(self._bounds()) or (places >> zoom.BITS).any():
+            raise StateMismatchError("partial statistics hold rows that this estimator did not write")
+        return merged
 
     def iterates(self) -> bool:
         """Return whether training goes over the rows again and again, as Lloyd does."""
@@ -249,14 +257,17 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
 
     def _of_this_version(self, part: Any) -> Any:
         """Give a part of an earlier version what it lacks: offsets, or rows, which are then in the middles of cells."""
-        if not isinstance(part, PartialStatistics) or _CELLS not in part.arrays:
-            return part
+        counts = part.arrays.get(_CELLS) if isinstance(part, PartialStatistics) else None
+        dimension = len(self._bounds())
+        n_cells = grid.LEVELS[dimension][-1] ** dimension
+        if counts is None or part.fingerprint != self._fingerprint() or counts.shape != (n_cells,):
+            return part  # not an earlier one; merging says what is wrong with it
         if self._method() == "grid":
             return replace(part, arrays={**self._empty(), **part.arrays})
-        occupied = np.flatnonzero(part.arrays[_CELLS])
-        dimension = len(self._bounds())
-        middles = grid.middles(occupied, grid.LEVELS[dimension][-1], dimension)
-        return replace(part, arrays={_ROWS: np.repeat(zoom.packed(middles), part.arrays[_CELLS][occupied])})
+        if counts.min() < 0:
+            raise StateMismatchError("partial statistics have a negative number of rows")
+        middles = grid.middles(np.arange(n_cells), grid.LEVELS[dimension][-1], dimension)
+        return replace(part, arrays={_ROWS: np.repeat(zoom.places_of(middles), counts, axis=0).reshape(-1)})
 
     def _empty(self) -> dict[str, Ints]:
         return self._exact(np.zeros((0, len(self._bounds()))))
@@ -271,7 +282,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _exact(self, rows: Floats) -> dict[str, Ints]:
         box = self._box()
         if self._method() == "zoom":
-            return {_ROWS: zoom.packed(box.shares(rows))}
+            return {_ROWS: zoom.places_of(box.shares(rows)).reshape(-1)}
         if self._method() == "grid":
             cells, offsets = grid.cells(box.shares(rows))
             return {_CELLS: cells, grid.OFFSETS: offsets}
@@ -300,7 +311,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         else:
             plan = self._zoom()
             release = CountedRelease(self._box(), self._clusters(), plan.wide, plan.narrow, before)
-            found = release.of_places(zoom.unpacked(exact[_ROWS], len(self._bounds())))
+            found = release.of_places(exact[_ROWS].reshape(-1, len(self._bounds())))
         counts = {_COUNT: np.concatenate([found.counts[name].values for name in names])}
         cells = pa.table({**self._key_columns()[CELLS], **counts}, schema=self.table_schemas()[CELLS].schema)
         tables = {CENTERS: self._centers(found.centres, found.weights), CELLS: cells}
@@ -376,13 +387,13 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             rows = box.at(grid.centres_of(dimension, len(grid.LEVELS[dimension]) - 1))
             rows, weights = rows[weights > 0], weights[weights > 0]
         elif self._method() == "zoom":
-            rows = box.at(zoom.middles(zoom.unpacked(exact[_ROWS], dimension)))
+            rows = box.at(zoom.middles(exact[_ROWS].reshape(-1, dimension)))
             weights = np.ones(len(rows))
         else:
             rows = box.restore(exact[_ROWS].reshape(-1, dimension))
             weights = np.ones(len(rows))
         if not len(rows):
             return 0.0
-        squares = box.distances(rows, self.cluster_centers_).min(axis=1) ** 2
+        squares = nearest(rows * box.factor, self.cluster_centers_ * box.factor)[1]
         diagonal = float(((box.width * box.factor) ** 2).sum())
         return float(np.clip(np.sqrt(np.average(squares, weights=weights) / diagonal), 0.0, 1.0))

@@ -45,7 +45,7 @@ of taxi pickups (epsilon 0.01, 32 centres) left out an airport. From 0.02 to 0.1
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Noisy counts and the variance of their noise."""
+    """Noisy counts, one for each cell, and the variance of their noise."""
 
     values: Floats
     variance: float
@@ -100,15 +100,23 @@ def cells(shares: Floats) -> tuple[Ints, Ints]:
     offsets : ndarray of shape (n_columns * n_cells,)
         Sums of offsets from the middle of the cell, column by column: ``OFFSET`` is half its side.
     """
-    dimension = shares.shape[1]
-    n = LEVELS[dimension][-1]
-    codes = np.zeros(len(shares), dtype=np.int64)
-    offsets = []
-    for column in shares.T:
-        scaled = column * n
-        places = np.minimum(scaled.astype(np.int64), n - 1)
-        codes = codes * n + places
-        offsets.append(np.clip(np.rint((scaled - places - 0.5) * (2 * OFFSET)), -OFFSET, OFFSET))
+    scaled = shares.T * LEVELS[shares.shape[1]][-1]
+    cells = np.minimum(scaled.astype(np.int64), LEVELS[shares.shape[1]][-1] - 1)
+    return totals(cells, np.clip(np.rint((scaled - cells - 0.5) * (2 * OFFSET)), -OFFSET, OFFSET))
+
+
+def totals(cells: Ints, offsets: Floats | Ints) -> tuple[Ints, Ints]:
+    """Count rows in the finest cells and add their offsets, as `cells` does.
+
+    Parameters
+    ----------
+    cells, offsets : ndarray of shape (n_columns, n_rows)
+        The cell of each row along each axis, and where it lies in it.
+    """
+    dimension, n = len(cells), LEVELS[len(cells)][-1]
+    codes = cells[0]
+    for column in cells[1:]:
+        codes = codes * n + column
     sums = [sum_by(codes, column, n**dimension) for column in offsets]
     return count_by(codes, n**dimension), np.concatenate(sums)
 
@@ -155,26 +163,24 @@ def shifts(moved: Noisy, rows: Floats, count_variance: float, dimension: int) ->
     return np.asarray(np.clip(means, -1.0, 1.0) / (2 * LEVELS[dimension][-1]))
 
 
-def summed(finest: Noisy, dimension: int) -> dict[str, Noisy]:
-    """Return noisy counts of every level, as sums of the finest."""
-    *_, n = LEVELS[dimension]
-    table = as_table(finest.values, dimension)
-    return {
-        f"level_{i}": Noisy(_coarsen(table, n // m).reshape(-1), finest.variance * (n // m) ** dimension)
-        for i, m in enumerate(LEVELS[dimension])
-    }
-
-
-def as_table(finest: Floats, dimension: int) -> Floats:
+def as_table(finest: Any, dimension: int) -> Any:
     """Return counts of the finest cells with an axis for each column."""
     return finest.reshape((LEVELS[dimension][-1],) * dimension)
 
 
-def nested(finest: Ints, dimension: int) -> dict[str, Ints]:
-    """Return the exact counts of every level from those of the finest."""
-    levels, n = LEVELS[dimension], LEVELS[dimension][-1]
-    table = finest.reshape((n,) * dimension)
-    return {f"level_{i}": _coarsen(table, n // m).reshape(-1) for i, m in enumerate(levels)}
+def nested(finest: Any, dimension: int) -> dict[str, Any]:
+    """Return the counts of every level, as sums of the finest."""
+    table, n = as_table(finest, dimension), LEVELS[dimension][-1]
+    return {
+        name: _coarsen(table, n // m).reshape(-1)
+        for name, m in zip(names(dimension), LEVELS[dimension], strict=True)
+    }
+
+
+def summed(finest: Noisy, dimension: int) -> dict[str, Noisy]:
+    """Return noisy counts of every level, as sums of the finest."""
+    n, sums = len(finest.values), nested(finest.values, dimension)
+    return {name: Noisy(values, finest.variance * (n // len(values))) for name, values in sums.items()}
 
 
 def centres_of(dimension: int, level: int) -> Floats:

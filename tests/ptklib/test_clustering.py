@@ -389,7 +389,7 @@ def test_partial_statistics_of_earlier_versions_still_merge(method: str, kept: l
         assert np.array_equal(merged["cells"], 2 * counted["cells"])
         assert np.array_equal(merged[grid.OFFSETS], counted[grid.OFFSETS] * len(kept))
     else:
-        cells, offsets = grid.cells(zoom.middles(zoom.unpacked(merged["rows"], 2)))
+        cells, offsets = grid.cells(zoom.middles(merged["rows"].reshape(-1, 2)))
         assert np.array_equal(cells, 2 * counted["cells"])
         assert (
             np.abs(offsets).sum() <= np.abs(counted[grid.OFFSETS]).sum() + 4000

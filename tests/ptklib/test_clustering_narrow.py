@@ -1,5 +1,6 @@
 """Narrow clusters: where they are seen, that nothing else is taken for them, and what their release loses."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from ptklib import Clustering, ReleasedState
 from ptklib.accounting import pure_epsilon
 from ptklib.checks.events import differences
-from ptklib.checks.transcript import record, replay
+from ptklib.checks.transcript import Step, record, replay
 from ptklib.clustering import grid, zoom
 from ptklib.clustering.grid import LEVELS, Noisy
-from ptklib.clustering.narrow import SHARED_MOST, Region, _evidence, narrow_regions
+from ptklib.clustering.narrow import CLUSTERS_MOST, Region, _evidence, narrow_regions
+from ptklib.exceptions import StateMismatchError
 from ptklib.mechanisms.recording import recorded_draws
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +61,7 @@ def test_narrow_clusters_of_any_width_are_found_as_by_k_means(dimension: int, wi
 
 @DIMENSIONS
 def test_noise_alone_is_no_cluster(dimension: int) -> None:
-    """False alarm: one table in a million, once in 1,600 runs of all three."""
+    """Seeded, so it never fails by chance. 200 tables show a false alarm of some per cent, not the one of 1e-6."""
     random = np.random.default_rng(2)
     for _ in range(200):
         noise = Noisy(random.laplace(0, 10, LEVELS[dimension][-1] ** dimension), 200.0)
@@ -92,15 +94,68 @@ def test_noise_brings_up_no_window_more_often_than_its_evidence_says(n_cells: in
 
 
 def test_two_clusters_in_one_cell_are_both_found() -> None:
+    """A window of noise, in one table of 50, lets a fit go the wide way: two of three do once in 800 runs."""
     centres = np.array([[0.2021, 0.3001], [0.2031, 0.3031], [0.7, 0.7], [0.1, 0.9]])
     rows = around(centres, 3000, 1e-4)
-    model = estimator(2, 4).fit(rows)
-    assert is_narrow(model)
-    assert rmse(rows, model.cluster_centers_) <= 1.1 * rmse(rows, centres)
-    assert model.tables_["centers"].column("weight").to_numpy() == pytest.approx([3000] * 4, rel=0.1)
+    models = sorted(
+        (estimator(2, 4).fit(rows) for _ in range(3)), key=lambda one: rmse(rows, one.cluster_centers_)
+    )
+    assert is_narrow(models[1])
+    assert rmse(rows, models[1].cluster_centers_) <= 1.1 * rmse(rows, centres)
+    assert models[1].tables_["centers"].column("weight").to_numpy() == pytest.approx([3000] * 4, rel=0.1)
 
 
-@pytest.mark.parametrize("shared", range(1, SHARED_MOST + 1))
+def table(*regions: tuple[int, float], elsewhere: float = 0.0) -> tuple[Noisy, Noisy]:
+    """Return noiseless counts on a line, of cells and their rows, and the number of all rows."""
+    counts = np.zeros(LEVELS[1][-1])
+    for cell, rows in regions:
+        counts[cell] = rows
+    return Noisy(counts, 2.0), Noisy(np.array([counts.sum() + elsewhere]), 1.0)
+
+
+def test_few_rows_are_no_cluster_of_their_own_where_clusters_are_missing() -> None:
+    alike, fewer = [(100, 3000.0), (500, 3000.0)], (900, 300.0)
+    assert narrow_regions(*table(*alike, (900, 2500.0)), 1, 4) is not None
+    assert narrow_regions(*table(*alike, fewer), 1, 4) is None
+    assert narrow_regions(*table(*alike, fewer), 1, 3) is not None
+
+
+def test_a_window_that_noise_may_have_made_is_no_cluster() -> None:
+    clear, doubtful = [(100, 300.0), (300, 300.0), (500, 300.0)], (900, 14.0)
+    assert narrow_regions(*table(*clear, doubtful), 1, 4) is None
+    found = narrow_regions(*table(*clear, doubtful), 1, 3)
+    assert found is not None
+    assert [region.rows for region in found] == [300.0] * 3
+    assert narrow_regions(*table(*clear, (900, 60.0)), 1, 3) is None
+
+
+@pytest.mark.parametrize(("side", "is_region"), [(4, True), (5, False)])
+def test_no_region_is_wider_than_four_cells(side: int, is_region: bool) -> None:
+    strip = [(100 + cell, 400.0) for cell in range(side)]
+    assert (narrow_regions(*table(*strip), 1, 1) is not None) == is_region
+
+
+@pytest.mark.parametrize(("k", "elsewhere", "is_narrow"), [(2, 40, True), (2, 90, False), (3, 400, False)])
+def test_rows_elsewhere_forbid_to_zoom(k: int, elsewhere: float, is_narrow: bool) -> None:
+    counts = table((100, 3000.0), (500, 3000.0), elsewhere=elsewhere)
+    assert (narrow_regions(*counts, 1, k) is not None) == is_narrow
+
+
+def test_rows_of_a_region_that_do_not_stand_out_are_none() -> None:
+    region = Region(np.array([10]), np.array([12]), 500.0, 100.0)
+    for rows, expected in ((8.0, 0.0), (12.0, 12.0)):  # four and six deviations of two cells of variance 2
+        counts, _ = table((10, rows))
+        assert region.counted(counts, 1).rows == expected
+
+
+def test_a_row_adds_to_one_mean() -> None:
+    near = [zoom.NarrowCluster(np.full(2, m), np.full(2, 9.0), 5.0) for m in (100.0, 108.0)]
+    sums = zoom._sums_of_offsets(np.array([[104, 103]]), near)
+    assert sum(bool(one.any()) for one in sums) == 1
+    assert np.abs(np.concatenate(sums)).sum() <= 2 * grid.OFFSET
+
+
+@pytest.mark.parametrize("shared", range(1, CLUSTERS_MOST + 1))
 @DIMENSIONS
 def test_what_is_drawn_is_what_is_declared(dimension: int, shared: int) -> None:
     """Whichever way a release goes on, and however many clusters share a region."""
@@ -116,20 +171,29 @@ def test_what_is_drawn_is_what_is_declared(dimension: int, shared: int) -> None:
     assert pure_epsilon(model.declared_loss().event) == pytest.approx(3.0)
 
 
+def most_that_moves(one: Step, other: Step) -> float:
+    """Return a bound of how much likelier any output of a draw is on the exact numbers of another."""
+    moved = [abs(a - b) for a, b in zip(one.exact, other.exact, strict=True)]
+    return float(np.max(moved) if one.mechanism == "PermuteAndFlip" else np.sum(moved)) / one.scale
+
+
 def frame(rows: Floats) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[f"v{i}" for i in range(rows.shape[1])])
 
 
-@pytest.mark.parametrize("per_unit", [1, 3])
+@pytest.mark.parametrize("per_unit", [1, 4])
 @pytest.mark.parametrize("extra", ["in a cluster", "beside it", "far away", "in all clusters"])
 @DIMENSIONS
-def test_no_unit_makes_what_is_given_out_likelier_than_declared(
+def test_no_unit_makes_what_is_released_likelier_than_declared(
     dimension: int, extra: str, per_unit: int
 ) -> None:
-    """Exactly: the outputs of one training are given out again on rows with one unit more."""
+    """The outputs of one training are replayed on rows with one unit more; `bounds` holds for all outputs of its draws.
+
+    A table goes the wide way in about one training of ten: fewer than four narrow ones of twelve are once in 10**6.
+    """
     centres = spread_out(dimension, 4)
     centres[3] = centres[0] + 0.7 / LEVELS[dimension][-1]
-    rows = around(centres, 150, 2e-4)
+    rows = around(centres, 3000, 2e-4)
     unit = {
         "in a cluster": np.repeat(centres[:1] + 1e-4, per_unit, axis=0),
         "beside it": np.repeat(centres[:1] + 0.3 / LEVELS[dimension][-1], per_unit, axis=0),
@@ -138,14 +202,15 @@ def test_no_unit_makes_what_is_given_out_likelier_than_declared(
     }[extra]
     model = estimator(dimension, 4, epsilon=2.0, max_rows_per_unit=per_unit)
     without, added = frame(rows), frame(np.vstack([rows, unit]))
-    losses, narrow = [], 0
+    losses, bounds, narrow = [], [], 0
     for _ in range(12):
         made = record(lambda: model.fit(without))
         narrow += is_narrow(model)
-        ratio = made.log_ratio(replay(made, lambda: model.fit(added), to_the_end=False))
-        losses.append(abs(float(ratio.sum())))
-    assert narrow >= 6
-    assert max(losses) <= 2.0 * (1 + 1e-9)
+        other = replay(made, lambda: model.fit(added), to_the_end=False)
+        losses.append(abs(float(made.log_ratio(other).sum())))
+        bounds.append(sum(map(most_that_moves, made.steps, other.steps)))
+    assert narrow >= 4
+    assert max(losses) <= max(bounds) <= 2.0 * (1 + 1e-9)
     if extra == "in a cluster":
         assert max(losses) > 0.2
 
@@ -184,26 +249,48 @@ def test_a_continued_state_has_the_centres_of_all_rows_so_far() -> None:
     assert weights == pytest.approx([6000] * 5 + [3000], rel=0.05)
 
 
-def test_a_state_of_a_grid_is_continued() -> None:
-    """States of versions before this one have no noisy number of rows."""
+def test_a_zoom_continues_a_state_of_a_grid() -> None:
+    """States of earlier versions have no noisy number of rows. An imprecise earlier centre keeps half of its weight."""
     centres = spread_out(2)
     rows = around(centres, 3000, 1e-4)
-    old = estimator(2, 6, method="grid").fit(rows).to_state()
-    params = {**old.meta["params"], "method": "auto"}
-    state = ReleasedState(old.tables, {**old.meta, "params": params})
+    old = estimator(2, 6, method="grid").fit(rows)
+    state = ReleasedState(
+        old.to_state().tables,
+        {**old.to_state().meta, "params": {**old.to_state().meta["params"], "method": "auto"}},
+    )
     both = estimator(2, 6).fit(rows, previous_state=state)
-    assert rmse(rows, estimator(2, 6, method="grid").fit(rows).cluster_centers_) > 1.5 * rmse(rows, centres)
-    assert rmse(rows, both.cluster_centers_) <= 1.1 * rmse(rows, centres)
+    exact = rmse(rows, centres)
+    assert rmse(rows, both.cluster_centers_) - exact < 0.6 * (rmse(rows, old.cluster_centers_) - exact)
     assert both.tables_["centers"].column("weight").to_numpy().sum() == pytest.approx(36_000, rel=0.05)
 
 
-def test_rows_are_kept_as_one_number_each() -> None:
-    random = np.random.default_rng(6)
-    for dimension in (1, 2, 3):
-        shares = np.vstack([random.uniform(0, 1, (50, dimension)), np.zeros(dimension), np.ones(dimension)])
-        codes = zoom.packed(shares)
-        assert codes.shape == (52,)
-        assert zoom.middles(zoom.unpacked(codes, dimension)) == pytest.approx(shares, abs=2.0**-20)
-        assert np.array_equal(
-            grid.cells(zoom.middles(zoom.unpacked(codes, dimension)))[0], grid.cells(shares)[0]
-        )
+@pytest.mark.parametrize("places", [[2**20, 0], [-1, 0], [5]])
+def test_partial_statistics_of_places_outside_of_the_box_are_refused(places: list[int]) -> None:
+    model = estimator(2, 3)
+    part = replace(model.partial_statistics(np.zeros((0, 2))), arrays={"rows": np.array(places)})
+    with pytest.raises(StateMismatchError, match="did not write"):
+        model.finalize([part])
+
+
+def test_damaged_counts_of_an_earlier_version_are_refused() -> None:
+    model = estimator(2, 3)
+    part = model.partial_statistics(np.zeros((0, 2)))
+    for counts in (
+        np.full(128 * 128, -1),
+        np.zeros(10, dtype=np.int64),
+        np.zeros((128, 128), dtype=np.int64),
+    ):
+        with pytest.raises(StateMismatchError):
+            model.finalize([replace(part, arrays={"cells": counts})])
+
+
+@DIMENSIONS
+def test_places_are_counted_as_the_rows_they_stand_for(dimension: int) -> None:
+    shares = np.random.default_rng(6).uniform(0, 1, (500, dimension))
+    shares[0], shares[1] = 0.0, 1.0
+    places = zoom.places_of(shares)
+    assert zoom.middles(places) == pytest.approx(shares, abs=2.0**-20)
+    counts, offsets = zoom.cells(places)
+    expected, of_shares = grid.cells(shares)
+    assert np.array_equal(counts, expected)
+    assert np.abs(offsets - of_shares).max() <= 2 * counts.max()
