@@ -137,6 +137,17 @@ def informed(layout: Layout, random: np.random.Generator) -> float:
     return _rmse(layout.rows, means) / layout.exact
 
 
+def rows_any_method_needs(deviation: float, dimension: int, k: int) -> float:
+    """Return a lower bound of the rows per cluster, times epsilon, for every method with delta 0 that is near k-means.
+
+    One of the clusters may be at any of M places. One of k centres has to be near the right one, with probability
+    `MOST`. A centre is near where its cluster's squared loss alone does not exceed what `NEAR` allows all k clusters.
+    """
+    near = deviation * np.sqrt((NEAR**2 - 1) * k * dimension)
+    n_places = (1 / (2 * near)) ** dimension
+    return float(np.log(MOST * n_places / k))
+
+
 def _found(layout: Layout, centres: Floats) -> bool:
     places = cKDTree(layout.centres)
     gaps = places.query(layout.centres, k=2)[0][:, 1]
