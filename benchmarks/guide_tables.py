@@ -188,7 +188,7 @@ def clustering(fits: int) -> None:
         shares = (f"{share:.0%}" for share in (one.near, one.found, one.informed))
         line(f"{one.low:,} to {one.high:,}", *shares)
     print(f"within 1.1 in 90 % from {drawn_clusters.near_from(measurements):,.0f} on", flush=True)
-    for deviation, dimension in ((1e-4, 3), (9e-6, 3), (6e-8, 2)):
+    for deviation, dimension in ((1e-4, 3), (8e-6, 3), (5e-8, 2)):
         needed = drawn_clusters.rows_any_method_needs(deviation, dimension, 4)
         print(f"4 clusters of width {deviation:g} in {dimension} columns need {needed:.1f}", flush=True)
     header("rows", "k", "epsilon", "ours")
