@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 
 from benchmarks.measuring import Row, measured
 from ptklib import Clustering
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from ptklib.arrays import Floats, Ints
 
 RANGES = ((30, 100), (100, 300), (300, 1000), (1000, 3000), (3000, 10_000), (10_000, 30_000))
 """Rows per cluster, times epsilon."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 
@@ -20,6 +19,7 @@ sys.path[0] = str(ROOT)  # this file's directory would hide the package of the s
 from benchmarks import drawn_clusters, ptklib_counts, ptklib_shrinkage, ptklib_trees  # noqa: E402
 from ptklib import Clustering, CountFeaturizer, CovarianceMatrix, HistoricalStatistics, TreeFeaturizer  # noqa: E402
 from ptklib.accounting import renyi_curve, renyi_epsilon  # noqa: E402
+from ptklib.arrays import Floats  # noqa: E402
 from ptklib.privacy import PrivacyLoss  # noqa: E402
 from ptkstore.application.charging import charge_of  # noqa: E402
 from ptkstore.domain.accountants import ORDERS, Accountant, Charge, admits, caps_of  # noqa: E402
@@ -210,7 +210,7 @@ def clustering(fits: int) -> None:
             line(f"blobs, {n:,}, {dimension} columns", k, f"{epsilon:g}", f"{np.mean(found):.2f}")
 
 
-def _rmse(rows: npt.NDArray[np.float64], centres: npt.NDArray[np.float64]) -> float:
+def _rmse(rows: Floats, centres: Floats) -> float:
     return float(np.sqrt(np.mean(pairwise_distances_argmin_min(rows, centres)[1] ** 2)))
 
 

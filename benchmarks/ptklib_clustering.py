@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
@@ -16,9 +15,8 @@ from benchmarks import drawn_clusters
 from benchmarks.measuring import Row, measured, median_seconds
 from benchmarks.peers import HERE, ask_peer
 from ptklib import Clustering
+from ptklib.arrays import Floats
 from ptklib.clustering.centres import flat_centres
-
-Floats = npt.NDArray[np.float64]
 
 DATA = Path(os.environ.get("PTK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PICKUPS = {"pickup_longitude": (-74.05, -73.75), "pickup_latitude": (40.6, 40.9)}

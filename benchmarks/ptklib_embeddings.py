@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.measuring import Row, measured, seconds
 from benchmarks.peers import HERE, ask_peer
 from ptklib import UserEmbeddings
 from ptklib.accounting import gaussian_sigma
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.embeddings.users import Users
 from ptklib.mechanisms import gaussian
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Score = Callable[[Ints], Floats]
 """Gives the score of each item, for some users."""
 
@@ -289,7 +287,7 @@ def _beside_popularity(id: str, what: str, ours: float, theirs: float, most: flo
     )
 
 
-def _matrix(pairs: pd.DataFrame, users: Ints, n_items: int) -> npt.NDArray[np.bool_]:
+def _matrix(pairs: pd.DataFrame, users: Ints, n_items: int) -> Bools:
     there = pairs[np.isin(pairs["user"], users)]
     found = np.zeros((len(users), n_items), dtype=np.bool_)
     found[np.searchsorted(users, there["user"]), there["item"]] = True

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from benchmarks.measuring import Row, measured, median_seconds, take_turns
 from benchmarks.peers import ask_peer
 from ptklib import HistoricalStatistics
+from ptklib.arrays import Floats
 
 ROWS, GROUPS, EPSILON, HIGH = 1_000_000, 6_144, 1.0, 60.0
 RUNS = 24
@@ -19,8 +19,6 @@ RUNS = 24
 
 WHAT = "counts and means, 1e6 rows, 6,144 groups"
 PEERS = Path(__file__).parent / "peers"
-
-Floats = npt.NDArray[np.float64]
 
 
 def rows() -> list[Row]:

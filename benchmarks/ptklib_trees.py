@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -18,8 +17,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.measuring import Row, measured, table
 from benchmarks.peers import HERE, ask_peer
 from ptklib import TreeFeaturizer
-
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats, Ints
 
 DATA = Path(os.environ.get("PTK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 NAMES = [f"v{i}" for i in range(20)]
@@ -42,7 +40,7 @@ DOMAINS = {
 DISTANCE = {"trip_distance": (0.0, 30.0)}
 
 
-def synthetic(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+def synthetic(n: int, seed: int) -> tuple[Floats, Ints]:
     """Return rows of twenty uniform columns in [-1, 1] and a label.
 
     The log-odds are 0.43 times: a saturating effect ``w tanh(2 x)`` of every column, with w from 1.2 down to 0.2;

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ptklib.arrays import Floats
 from ptklib.base import DPEstimator
 from ptklib.tables import as_table
 
@@ -27,7 +28,7 @@ class AppliedStates(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _applied(self) -> Prefixed:
         """Return the estimators to apply now, each with the prefix of its columns."""
 
-    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Return the features of each row; `set_output` chooses another container.
 
         Raises
@@ -50,7 +51,7 @@ class AppliedStates(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
-def features_of(table: Any, applied: Prefixed) -> npt.NDArray[np.float64]:
+def features_of(table: Any, applied: Prefixed) -> Floats:
     """Return the features of every estimator, side by side."""
     parts = [estimator.transform(table) for _, estimator in applied]
     return parts[0] if len(parts) == 1 else np.hstack(parts)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ptklib.arrays import Floats, Ints
 from ptklib.bounding import bounded_rows, check_max_rows
 from ptklib.columns import as_column
 from ptklib.exceptions import (
@@ -32,7 +33,7 @@ from ptklib.spec import canonical_json, estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
 from ptklib.tables import listed
 
-Units = Mapping[str, npt.NDArray[np.int64]]
+Units = Mapping[str, Ints]
 
 _UNSEEN = (
     "the released counts show no row with a usable value of {}: they do not stand out of their noise. Either there are "
@@ -109,11 +110,11 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the names of the columns of `transform`."""
 
     @abstractmethod
-    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+    def _empty(self) -> dict[str, Ints]:
         """Return the exact integer vectors of no row at all."""
 
     @abstractmethod
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         """Return the exact integer vectors of some rows."""
 
     @abstractmethod
@@ -125,7 +126,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the columns that `transform` reads."""
 
     @abstractmethod
-    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+    def _transform(self, table: InputTable) -> Floats:
         """Return the features of some rows."""
 
     @abstractmethod
@@ -409,7 +410,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # Use
 
-    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Return the features of `X`: functions of each row and of released values only."""
         check_is_fitted(self)
         return self._transform(InputTable(X, self._transform_columns()))

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.mechanisms.stream import KeyStream
 from ptklib.scalars import is_integer
@@ -23,7 +24,7 @@ def check_max_rows(value: object) -> int:
     return int(value)
 
 
-def bounded_rows(units: Any, max_rows: int) -> npt.NDArray[np.int64]:
+def bounded_rows(units: Any, max_rows: int) -> Ints:
     """Return the places of the rows that are kept, in their order.
 
     Parameters
@@ -48,7 +49,7 @@ def bounded_rows(units: Any, max_rows: int) -> npt.NDArray[np.int64]:
     return np.asarray(np.sort(known[order[rank < max_rows]]), dtype=np.int64)
 
 
-def _codes(units: Any) -> npt.NDArray[np.int64]:
+def _codes(units: Any) -> Ints:
     """Number the units; equal codes mean equal units, exactly."""
     if isinstance(units, pa.Array | pa.ChunkedArray):
         column = units.combine_chunks() if isinstance(units, pa.ChunkedArray) else units
@@ -73,7 +74,7 @@ def _codes(units: Any) -> npt.NDArray[np.int64]:
     return np.asarray(codes, dtype=np.int64)
 
 
-def _object_codes(units: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _object_codes(units: npt.NDArray[Any]) -> Ints:
     """Number Python objects entry by entry, by their own equality.
 
     pandas looks at all entries before it chooses how to compare them (strings up to a NUL, for one), so that one row

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import issparse
 
+from ptklib.arrays import Floats
 from ptklib.arrow_types import without_views
 from ptklib.exceptions import SchemaError
 from ptklib.scalars import number_of
@@ -57,7 +58,7 @@ def as_column(values: Any, name: str) -> Any:
     return array
 
 
-def as_numbers(column: Any, name: str) -> npt.NDArray[np.float64]:
+def as_numbers(column: Any, name: str) -> Floats:
     """Return a column of numbers as float64; missing entries and non-numbers among objects are NaN."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind in "iufb":

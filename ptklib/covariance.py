@@ -8,9 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.linalg import eigh
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError
-from ptklib.gram import Block, Floats, RowTable, block_of, upper_triangle
+from ptklib.gram import Block, RowTable, block_of, upper_triangle
 from ptklib.inputs import InputTable
 from ptklib.moments import (
     COUNT,
@@ -195,7 +196,7 @@ class CovarianceMatrix(MomentSums):
         numbers = pa.array(range(len(self._features())), type=pa.int64())
         return super()._key_columns() | {VARIANCE: {"component": numbers}}
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         assert isinstance(table, RowTable)
         return self._exact(table, None)
 
@@ -237,7 +238,7 @@ class CovarianceMatrix(MomentSums):
     def _transform_columns(self) -> tuple[str, ...]:
         return self.required_columns()
 
-    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+    def _transform(self, table: InputTable) -> Floats:
         (block,) = self._blocks()
         rows = np.column_stack([table.numbers(name) for name in block.names])
         mean = (self.mean_ - block.centres) / block.half_widths

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidDomainError, SchemaError
 from ptklib.scalars import number_of
 
@@ -88,7 +89,7 @@ class Domain:
     def _array(self) -> Any:
         return pa.array(self.values, type=self.arrow_type)
 
-    def encode(self, column: Any) -> npt.NDArray[np.int64]:
+    def encode(self, column: Any) -> Ints:
         """Return the code of each entry of a numpy or Arrow column, or `OUTSIDE`.
 
         Raises
@@ -120,7 +121,7 @@ class Domain:
         codes[_dense(column.is_null())] = OUTSIDE
         return codes
 
-    def reader(self, column: Any) -> Callable[[slice], npt.NDArray[np.int64]]:
+    def reader(self, column: Any) -> Callable[[slice], Ints]:
         """Return what reads the codes of some rows of a column, as `encode` gives them.
 
         A run of integers is encoded when it is read, so that codes stay in the processor's cache; anything else before.
@@ -132,7 +133,7 @@ class Domain:
         codes = self.encode(column)
         return lambda rows: codes[rows]
 
-    def _encode_numpy(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def _encode_numpy(self, column: npt.NDArray[Any]) -> Ints:
         kind = column.dtype.kind
         if kind == "O":
             return self._encode_objects(column)
@@ -144,7 +145,7 @@ class Domain:
             return self._lookup(column)
         raise self._mismatch(str(column.dtype))
 
-    def _encode_objects(self, column: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
+    def _encode_objects(self, column: npt.NDArray[np.object_]) -> Ints:
         if self.kind == "string" and pd.api.types.infer_dtype(column, skipna=True) == "string":
             try:
                 return self._index_strings(pa.array(column, type=pa.string(), from_pandas=True))
@@ -153,12 +154,12 @@ class Domain:
         index, kind = self._index, self.kind
         return np.fromiter((_code(index, kind, value) for value in column), dtype=np.int64, count=len(column))
 
-    def _index_strings(self, column: Any) -> npt.NDArray[np.int64]:
+    def _index_strings(self, column: Any) -> Ints:
         value_set = self.array().cast(column.type)
         found = pc.fill_null(pc.index_in(column, value_set=value_set), OUTSIDE)
         return _dense(found).astype(np.int64)
 
-    def _lookup(self, keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def _lookup(self, keys: npt.NDArray[Any]) -> Ints:
         if keys.dtype == np.int64 and self._run is not None:
             return _run_codes(keys, self._run, len(self.values))
         values, order = self._sorted
@@ -189,7 +190,7 @@ class Domain:
         return first if self.values == tuple(range(first, first + len(self.values))) else None
 
     @cached_property
-    def _sorted(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _sorted(self) -> tuple[Ints, Ints]:
         values = np.asarray(self.values, dtype=np.int64)
         order = np.argsort(values, kind="stable")
         return values[order], order.astype(np.int64)
@@ -198,9 +199,7 @@ class Domain:
         return SchemaError(f"column {self.column!r} has type {found}, its domain needs {self.kind}")
 
 
-def stand_out(
-    counts: npt.NDArray[np.float64], noise_std: float, times: npt.NDArray[np.int64] | None = None
-) -> bool:
+def stand_out(counts: Floats, noise_std: float, times: Ints | None = None) -> bool:
     """Return whether independent noisy counts, each taken so many times, add up to clearly more than their noise."""
     if times is None:
         return bool(counts.sum() > _STANDS_OUT * noise_std * np.sqrt(counts.size))
@@ -219,7 +218,7 @@ def _of_range(column: str, values: range) -> Domain:
     return Domain(column, plain, _kind_of(column, plain))
 
 
-def product_codes(domains: tuple[Domain, ...], codes: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def product_codes(domains: tuple[Domain, ...], codes: list[Ints]) -> Ints:
     """Return the code of each combination of keys; the last key runs fastest."""
     if len(domains) == 1:
         return codes[0]
@@ -275,7 +274,7 @@ def _refuse_other_types(column: str, value: object) -> None:
         )
 
 
-def _run_codes(keys: npt.NDArray[np.int64], first: int, length: int) -> npt.NDArray[np.int64]:
+def _run_codes(keys: Ints, first: int, length: int) -> Ints:
     """Return the place of each key in ``first .. first + length - 1``, or `OUTSIDE`."""
     codes = np.empty(len(keys), dtype=np.int64)
     for start in range(0, len(keys), _BLOCK):

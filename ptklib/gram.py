@@ -7,15 +7,12 @@ from math import isfinite, isqrt, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.blas import dgemm
 
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
 from ptklib.privacy import SQUARES_MOST, Bounds, finite_number
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 RADIUS = 2**15
 """Largest Euclidean norm of a quantised row, in units; so its products have Frobenius norm 2**30 at most."""
@@ -104,7 +101,7 @@ class Block:
         reach = 1.0 if self.boxed else self.limit
         return np.where(np.isfinite(rows), np.clip(standard, -reach, reach), 0.0)
 
-    def scale(self, rows: Floats, work: Floats, lengths: Floats, out: Floats) -> npt.NDArray[np.bool_] | None:
+    def scale(self, rows: Floats, work: Floats, lengths: Floats, out: Floats) -> Bools | None:
         """Write clipped rows in units, not yet rounded, into `out`; a row that is not finite becomes zero.
 
         Parameters
@@ -133,9 +130,7 @@ class Block:
             out[~kept] = 0.0
         return kept
 
-    def _into_ball(
-        self, rows: Floats, norm: float, lengths: Floats, out: Floats
-    ) -> npt.NDArray[np.bool_] | None:
+    def _into_ball(self, rows: Floats, norm: float, lengths: Floats, out: Floats) -> Bools | None:
         """Write rows in units into `out`, those longer than `norm` shrunk to it; return which are finite, None for all.
 
         Both ways give the same bits: a row's factor is `_reach` over the larger of its norm and `norm`.

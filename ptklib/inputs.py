@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.columns import as_column, as_numbers
 from ptklib.exceptions import MissingColumnError, SchemaError
 from ptklib.tables import as_table, column_names, column_of, listed, n_rows, take_rows
@@ -48,14 +49,14 @@ class InputTable:
             return as_column(self._data[:, self.names.index(name)], name)
         return column_of(self._data, name)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Self:
+    def take(self, rows: Ints) -> Self:
         """Return the table of some rows."""
         part = copy(self)
         part._data = take_rows(self._data, rows, self._expected)
         part.n_rows = len(rows)
         return part
 
-    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+    def numbers(self, name: str) -> Floats:
         """Return one numeric column as float64; missing entries and non-numbers among objects are NaN."""
         return as_numbers(self.column(name), name)
 

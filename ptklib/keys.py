@@ -8,11 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Bools, Ints
 from ptklib.exceptions import SchemaError
 from ptklib.scalars import number_of
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 TEXT_BYTES_MAX = 1024
 """Longer strings count as missing: a key is what a table is joined by, not a document."""

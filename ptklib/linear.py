@@ -8,10 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from sklearn.base import RegressorMixin
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.columns import as_numbers
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
-from ptklib.gram import Block, Floats, RowTable, block_of
+from ptklib.gram import Block, RowTable, block_of
 from ptklib.inputs import InputTable
 from ptklib.moments import (
     COUNT,
@@ -208,7 +209,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         return super()._key_columns() | {MODEL: {"parameter": pa.array(_PARAMETERS, type=pa.string())}}
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         assert isinstance(table, RowTable)
         return self._exact(table, as_numbers(label, self._label_name()))
 
@@ -244,7 +245,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _transform_columns(self) -> tuple[str, ...]:
         return self._feature_names()
 
-    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+    def _transform(self, table: InputTable) -> Floats:
         block, label = self._blocks()
         rows = np.column_stack([table.numbers(name) for name in block.names])
         mean = self.tables_[COEFFICIENTS].column("mean").to_numpy()

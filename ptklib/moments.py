@@ -14,9 +14,10 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from ptklib.accounting import discrete_scale, gaussian_multiplier
+from ptklib.arrays import Floats, Ints
 from ptklib.domains import stand_out
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.gram import KEPT_SIZE, RADIUS, Block, Floats, RowTable, columns_of, exact_gram, upper_triangle
+from ptklib.gram import KEPT_SIZE, RADIUS, Block, RowTable, columns_of, exact_gram, upper_triangle
 from ptklib.once import once
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
@@ -174,7 +175,7 @@ class MomentSums(NoisySums):
     def _table(self, X: Any) -> RowTable:
         return RowTable(X, self.input_columns())
 
-    def _exact(self, table: RowTable, label: Floats | None) -> dict[str, npt.NDArray[np.int64]]:
+    def _exact(self, table: RowTable, label: Floats | None) -> dict[str, Ints]:
         blocks = self._blocks()
         count, sums, products = exact_gram(table, blocks, label)
         return {COUNT: np.array([count], dtype=np.int64), **_vectors(blocks, sums, products)}
@@ -196,12 +197,12 @@ class MomentSums(NoisySums):
                 products[other, place], products[place, other] = cross, cross.T
         return Moments(float(values[COUNT][0]), sums, products, variance)
 
-    def _exact_moments(self, exact: Mapping[str, npt.NDArray[np.int64]]) -> Moments:
+    def _exact_moments(self, exact: Mapping[str, Ints]) -> Moments:
         """Return the moments of exact integer vectors: **private**."""
         steps = self._steps()
         return self._moments({name: exact[name] * step for name, step in steps.items()}, {COUNT: 0.0})
 
-    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, Floats]:
         widths = self._half_widths()
         columns, pairs = tables[self._column_table()], tables[PAIRS]
         size = len(widths)

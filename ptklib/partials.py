@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import InvalidParameterError, StateMismatchError
 
 _SCHEMA = pa.schema(
@@ -34,7 +34,7 @@ class PartialStatistics:
 
     family: str
     fingerprint: str
-    arrays: Mapping[str, npt.NDArray[np.int64]]
+    arrays: Mapping[str, Ints]
 
     def __repr__(self) -> str:
         return f"PartialStatistics(family={self.family!r})"  # a repr ends up in logs; the numbers must not

@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ptklib.accounting import discrete_scale, gaussian_multiplier, gaussian_sigma
+from ptklib.arrays import Ints
 from ptklib.mechanisms import additive
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
@@ -49,7 +47,7 @@ class ReleasePlan:
         for scale in self.scales.values():
             additive.check_scale(scale)  # before any row is read
 
-    def draw(self, units: Mapping[str, npt.NDArray[np.int64]]) -> dict[str, npt.NDArray[np.int64]]:
+    def draw(self, units: Mapping[str, Ints]) -> dict[str, Ints]:
         """Return the noisy vectors. Each call is a release of its own."""
         noisy = {}
         for component in self.components:

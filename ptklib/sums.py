@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
 from ptklib.once import once
@@ -15,7 +15,7 @@ from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.state import ReleasedState
 
-Values = Mapping[str, npt.NDArray[np.float64]]
+Values = Mapping[str, Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class NoisySums(DPEstimator):
         """Turn accumulated noisy values and the variance of their noise into tables."""
 
     @abstractmethod
-    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, Floats]:
         """Return the accumulated noisy values the tables were made from."""
 
     def declared_loss(self) -> PrivacyLoss:
@@ -65,7 +65,7 @@ class NoisySums(DPEstimator):
         self.table_schemas()  # refuses columns that would collide
         return plan_release(self._components(), self.epsilon, self.delta, self._rows_per_unit())
 
-    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+    def _empty(self) -> dict[str, Ints]:
         return {c.name: np.zeros(c.size, dtype=np.int64) for c in self._components()}
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
@@ -75,7 +75,7 @@ class NoisySums(DPEstimator):
 
     def _accumulate(
         self, exact: Units, previous: ReleasedState | None
-    ) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, float]]:
+    ) -> tuple[dict[str, Floats], dict[str, float]]:
         """Draw the noise and add what `previous` holds: noisy values and the variance of their noise."""
         plan, steps = self._plan(), self._steps()
         noisy = plan.draw(exact)
@@ -96,9 +96,7 @@ class NoisySums(DPEstimator):
             raise CorruptStateError("defaults do not name the columns of the tables")
 
 
-def lookup_table(
-    released: Any, columns: Sequence[str], defaults: Mapping[str, float]
-) -> npt.NDArray[np.float64]:
+def lookup_table(released: Any, columns: Sequence[str], defaults: Mapping[str, float]) -> Floats:
     """Return one row of features per code and a last row of defaults, which is where `OUTSIDE` = -1 points."""
     values = [np.append(released.column(name).to_numpy(), defaults[name]) for name in columns]
     return np.column_stack(values)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from scipy.sparse import issparse
 
+from ptklib.arrays import Ints
 from ptklib.arrow_types import without_views
 from ptklib.columns import as_array, as_column
 from ptklib.exceptions import SchemaError
@@ -102,7 +102,7 @@ def column_of(table: Any, name: str) -> Any:
     return as_column(table.column(name) if isinstance(table, pa.Table) else table[name], name)
 
 
-def take_rows(table: Any, rows: npt.NDArray[np.int64], names: Sequence[str]) -> Any:
+def take_rows(table: Any, rows: Ints, names: Sequence[str]) -> Any:
     """Return some rows of the columns `names` of a table; all columns of an array."""
     if isinstance(table, np.ndarray):
         return table[rows]

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.declared import DeclaredValues
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
@@ -198,10 +199,10 @@ class TeamCode(DPEstimator):
             raise InvalidParameterError("noise_names must be a list of letters, digits and underscores")
         self.input_columns()
 
-    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+    def _empty(self) -> dict[str, Ints]:
         return {}
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         return {}
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
@@ -210,7 +211,7 @@ class TeamCode(DPEstimator):
     def _transform_columns(self) -> tuple[str, ...]:
         return _refuse("the features of a table")
 
-    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+    def _transform(self, table: InputTable) -> Floats:
         return _refuse("the features of a table")
 
     def _true_error(self, exact: Units) -> float:

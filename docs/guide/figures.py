@@ -15,7 +15,6 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
 from scipy.sparse import csr_matrix
@@ -34,8 +33,8 @@ from ptklib import (
     TreeFeaturizer,
     UserEmbeddings,
 )
+from ptklib.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
 Error = Callable[[int, float], float]  # of a number of rows and an epsilon
 
 FOLDER = Path(__file__).resolve().parent / "figures"
@@ -205,7 +204,7 @@ def embeddings() -> Plot:
         p = rates / rates.sum(axis=1, keepdims=True)
         return float(-np.mean(np.log(np.maximum(np.take_along_axis(p, asked, axis=1), 1e-9))))
 
-    def table(items: npt.NDArray[np.int64], first: int) -> pd.DataFrame:
+    def table(items: Ints, first: int) -> pd.DataFrame:
         user = np.repeat(np.arange(first, first + len(items)), each)
         return pd.DataFrame({"user": user, "item": items.ravel()}).drop_duplicates()
 
@@ -218,7 +217,7 @@ def embeddings() -> Plot:
         vectors = pd.DataFrame(ptk.transform(own), index=own["user"])
         return surprise(vectors[~vectors.index.duplicated()].to_numpy() @ ptk.item_factors_.T)
 
-    def matrix(items: npt.NDArray[np.int64]) -> csr_matrix:
+    def matrix(items: Ints) -> csr_matrix:
         found = table(items, 0)
         return csr_matrix((np.ones(len(found)), (found["user"], found["item"])), shape=(len(items), n_items))
 

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from _common import arguments, clicks, ratings, report, trips
 from _common.cab_ptks import PLACES, TREE_BOUNDS, tree_ptk
@@ -42,8 +41,8 @@ from ptklib import (
     HistoricalStatistics,
     UserEmbeddings,
 )
+from ptklib.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 DELTA = 1e-6
 N_BUCKETS = 256
 N_CLUSTERS = 32

@@ -47,9 +47,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ptklib.accounting.sampled import sampled_gaussian_curve
+from ptklib.arrays import Floats
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.privacy import finite_number
 
@@ -80,7 +80,7 @@ ROUND_UP = 1.0 + 1e-11
 """float64 evaluates these formulas to about 1e-13 from below."""
 
 
-def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> npt.NDArray[np.float64]:
+def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> Floats:
     """Return an upper bound of the Rényi divergence of `event` at each order (finite, above 1)."""
     alphas = np.asarray(orders, dtype=np.float64)
     if alphas.ndim != 1 or not np.all(np.isfinite(alphas)) or not np.all(alphas > 1):
@@ -150,7 +150,7 @@ def event_delta(event: Mapping[str, Any]) -> float:
             return 0.0
 
 
-def _laplace(alphas: npt.NDArray[np.float64], distance: float, scale: float) -> npt.NDArray[np.float64]:
+def _laplace(alphas: Floats, distance: float, scale: float) -> Floats:
     x = distance / scale
     with np.errstate(over="ignore"):
         low = 1 / (1 + math.exp(-1 / scale)) + math.tanh(1 / (2 * scale)) / np.expm1((2 * alphas - 1) / scale)
@@ -162,11 +162,11 @@ def _laplace(alphas: npt.NDArray[np.float64], distance: float, scale: float) -> 
     return np.minimum(exact, _pure(alphas, x))
 
 
-def _randomised_response(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+def _randomised_response(alphas: Floats, epsilon: float) -> Floats:
     return _laplace(alphas, 1.0, 1 / epsilon)
 
 
-def _bounded_range(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+def _bounded_range(alphas: Floats, epsilon: float) -> Floats:
     with np.errstate(divide="ignore"):
         # B = exp(-epsilon) (1 - exp(-(a - 1) epsilon)); both A and B are 1 - exp of something negative.
         log_a = np.log(-np.expm1(-alphas * epsilon))
@@ -198,7 +198,7 @@ def _selection_epsilon(event: Mapping[str, Any]) -> float:
     return twice / _positive(event, "scale")
 
 
-def _pure(alphas: npt.NDArray[np.float64], epsilon: float) -> npt.NDArray[np.float64]:
+def _pure(alphas: Floats, epsilon: float) -> Floats:
     return np.minimum(epsilon, alphas * (epsilon * epsilon / 2)) * ROUND_UP
 
 

@@ -21,21 +21,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from ptklib.accounting.composition import epsilon_of
 from ptklib.accounting.curves import count_of, event_delta
-from ptklib.accounting.profiles import (
-    Floats,
-    Gaussian,
-    Laplace,
-    Leaf,
-    Parallel,
-    Parts,
-    Pure,
-    lawful,
-    parts_of,
-)
+from ptklib.accounting.profiles import Gaussian, Laplace, Leaf, Parallel, Parts, Pure, lawful, parts_of
+from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.privacy import DELTA_LIMIT, PrivacyLoss
 
@@ -256,7 +246,7 @@ def _single(leaf: Leaf, step: float, top: int) -> _Pairs:
     return _Pairs(first, create_pmf_pessimistic_connect_dots(step, places, added))
 
 
-def _places(leaf: Leaf, step: float, top: int) -> npt.NDArray[np.int64]:
+def _places(leaf: Leaf, step: float, top: int) -> Ints:
     if not isinstance(leaf, Parallel) and (knots := leaf.knots) is not None:
         # straight between its kinks: nothing is lost by leaving the rest of the grid out
         near = np.concatenate([np.floor(knots / step), np.ceil(knots / step)])

@@ -18,12 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ptklib.accounting.analytic import joint_multiplier
 from ptklib.accounting.curves import count_of, event_delta, event_parts, noise_of, pure_epsilon
-
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 KNOTS_MAX = 400
 """A profile with fewer kinks than this is written down at its kinks alone."""

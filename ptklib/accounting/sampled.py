@@ -20,15 +20,14 @@ References
 import math
 
 import numpy as np
-import numpy.typing as npt
+
+from ptklib.arrays import Floats
 
 ORDER_MAX = 1024
 """The sum has as many terms as the order."""
 
 _ROUND_UP = 1.0 + 1e-9
 """Binomial coefficients of order 1024 come out of log-gamma with a relative error of 1e-12 in their logarithm."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def sampled_gaussian_curve(alphas: Floats, rho: float, sampling_rate: float) -> Floats:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from ptklib.accounting import (
@@ -16,6 +15,7 @@ from ptklib.accounting import (
     renyi_curve,
     renyi_epsilon,
 )
+from ptklib.arrays import Bools, Floats
 from ptklib.checks.events import leaves
 from ptklib.checks.profile import Bound, ProfileTest
 from ptklib.checks.rules import (
@@ -31,8 +31,6 @@ from ptklib.checks.rules import (
 )
 from ptklib.privacy import PrivacyLoss
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 _LEAST_RENYI = 1e-7
 _LEAST_SHIFT = 1e-3
 _SAME = 1 + 1e-6

@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats, Ints
 
 CERTAIN = 1e6
 """What stands for an infinite ratio: more than all finite ones of a training together."""

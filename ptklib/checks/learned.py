@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.checks.rows import Neighbours, Rows
 from ptklib.checks.trainings import Trainings, fitted
-
-Floats = npt.NDArray[np.float64]
 
 _LEARNED_FROM = 40
 _NUMBERS = ("double", "int64")

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from ptklib.accounting import pld_advantage, pld_epsilon
-from ptklib.checks.rules import Bools, Chances, Floats, Rule, even_rule, guesses, share_bounds
+from ptklib.arrays import Bools, Floats
+from ptklib.checks.rules import Chances, Rule, even_rule, guesses, share_bounds
 from ptklib.privacy import PrivacyLoss
 
 _DIVISOR, _DIVISORS = 1.02, 150

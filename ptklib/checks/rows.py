@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds
 
@@ -195,7 +196,7 @@ class Synthetic:
             columns[self._unit] = numbers if self._ids is None else self._named(numbers)
         return Rows(pd.DataFrame({name: columns[name] for name in self.names}), y)
 
-    def _named(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _named(self, numbers: Ints) -> npt.NDArray[Any]:
         """Return declared ids: the last one for units outside the crowd, the others in turn for the crowd."""
         assert self._ids is not None
         others = self._ids[:-1] or self._ids

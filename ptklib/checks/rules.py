@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from scipy.special import expit
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from ptklib.arrays import Bools, Floats
+
 Chances = Floats | Bools
 """Coins or, where a rule is chosen, how likely each says that the row is in."""
 

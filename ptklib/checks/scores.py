@@ -6,14 +6,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.checks.laws import CERTAIN
 from ptklib.checks.learned import LearnedScore
 from ptklib.checks.rows import Neighbours
 from ptklib.checks.trainings import Trainings
 from ptklib.checks.transcript import DivergedError, Transcript, record, replay
 from ptklib.sums import NoisySums
-
-Floats = npt.NDArray[np.float64]
 
 _SAMPLED, _DIVIDED = 4, 2
 """Replays behind one score where units are sampled, or divided over parallel parts: the sample is secret, so each

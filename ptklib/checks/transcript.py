@@ -15,8 +15,8 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.checks.laws import divergence, log_ratio
 from ptklib.mechanisms import additive, selection
 from ptklib.mechanisms.partition import PartitionSelection
@@ -49,8 +49,8 @@ class Step:
 
     mechanism: str
     scale: float
-    exact: tuple[npt.NDArray[np.int64], ...]
-    given: tuple[npt.NDArray[np.int64], ...]
+    exact: tuple[Ints, ...]
+    given: tuple[Ints, ...]
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ class Transcript:
 
     steps: list[Step] = field(default_factory=list)
 
-    def log_ratio(self, other: "Transcript") -> npt.NDArray[np.float64]:
+    def log_ratio(self, other: "Transcript") -> Floats:
         """Return, for each step, the log of how much likelier its output is here than on the rows of `other`."""
         return np.array(
             [
@@ -121,9 +121,9 @@ class _Watch:
     def drawn(
         self,
         use: tuple[str, float],
-        exact: tuple[npt.NDArray[np.int64], ...],
-        draw: Callable[[], tuple[npt.NDArray[np.int64], ...]],
-    ) -> tuple[npt.NDArray[np.int64], ...]:
+        exact: tuple[Ints, ...],
+        draw: Callable[[], tuple[Ints, ...]],
+    ) -> tuple[Ints, ...]:
         """Draw, or give out what was drawn before; and remember."""
         if self._given is None:
             given = draw()

@@ -6,13 +6,11 @@ from math import log
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import cKDTree
 from sklearn.cluster import KMeans
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from ptklib.arrays import Floats, Ints
 
 _FLAT_POINTS = 2**14
 _EXCHANGES = 16

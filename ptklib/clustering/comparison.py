@@ -4,12 +4,9 @@ from collections.abc import Callable, Sequence
 from math import exp, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats
 from ptklib.clustering.grid import LEVELS, children, consistent, energy, largest_energy, middles
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 _SURE = 4.0
 """Standard deviations of noise by which centres must bring rows nearer than centres without data do."""

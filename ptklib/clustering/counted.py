@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.clustering import grid, zoom
 from ptklib.clustering.centres import nearest
 from ptklib.clustering.grid import OFFSETS, Noisy
@@ -14,9 +14,6 @@ from ptklib.clustering.space import Box
 from ptklib.clustering.wide import wide_centres
 from ptklib.clustering.zoom import TOTAL
 from ptklib.release import ReleasePlan
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.clustering.centres import nearest
 from ptklib.clustering.grid import LEVELS, consistent, middles
-
-Floats = npt.NDArray[np.float64]
 
 _CORE = 5.0
 """Standard deviations of noise above which a cell belongs to the core of its centre."""

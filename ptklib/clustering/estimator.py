@@ -10,6 +10,7 @@ import pyarrow as pa
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.clustering import grid, lloyd, zoom
 from ptklib.clustering.centres import nearest
@@ -31,9 +32,6 @@ CENTERS, CELLS = "centers", "cells"
 CLUSTERS_MAX = 1024
 _ID, _WEIGHT, _CELL, _COUNT = "cluster_id", "weight", "cell", "count"
 _ROWS, _CELLS = "rows", "cells"
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]

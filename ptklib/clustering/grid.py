@@ -6,14 +6,11 @@ from math import isqrt, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import count_by, sum_by
 from ptklib.privacy import check_delta
 from ptklib.release import Component, ReleasePlan, plan_shares
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEVELS: dict[int, tuple[int, ...]] = {1: (16, 128, 1024), 2: (8, 32, 128), 3: (4, 16, 32)}
 """Cells per axis of each level, by dimension. Levels and equal budgets were chosen on synthetic and taxi data:

@@ -6,16 +6,13 @@ from math import isqrt, log, sqrt
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.clustering import tree
 from ptklib.clustering.centres import flat_centres, one_thread, unit_directions, weighted_centres
 from ptklib.mechanisms.grid import count_by, sum_by
 from ptklib.privacy import check_delta
 from ptklib.release import Component, ReleasePlan, plan_shares
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ROUNDS = 10
 """With fewer, centres that share a cluster find no time to part; with more, pure noise grows."""

@@ -5,12 +5,9 @@ from dataclasses import dataclass, replace
 from math import asinh, log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.clustering.grid import Noisy, as_table
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 CLUSTERS_MOST = 4
 """Clusters that one region may hold: of 64 clusters that lie anywhere, a few are neighbours."""

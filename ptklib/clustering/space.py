@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 UNITS = 2**16
 """Units in half the width of the widest column."""

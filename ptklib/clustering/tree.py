@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import count_by, sum_by
 from ptklib.release import Component
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SHARE = 0.15
 """Of the budget, where the noise is Gaussian. Means of leaves drown in Laplace noise: there the tree costs more than

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.clustering import grid
 from ptklib.clustering.centres import flat_centres, nearest, weighted_centres
 from ptklib.clustering.comparison import nearer
 from ptklib.clustering.denoising import denoised
 from ptklib.clustering.space import Box
-
-Floats = npt.NDArray[np.float64]
 
 _POINTS_PER_CENTRE = 8
 

@@ -7,17 +7,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.clustering import grid
 from ptklib.clustering.grid import LEVELS, OFFSET, OFFSETS
 from ptklib.clustering.narrow import CLUSTERS_MOST, Region, box_of
 from ptklib.mechanisms.selection import report_noisy_max, selection_event
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_shares
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 TOTAL = "rows"
 """The name of the noisy number of rows."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Release, Units
 from ptklib.columns import as_column
 from ptklib.counts.contingency import Contingency, overall_shares, probabilities
@@ -25,8 +26,6 @@ from ptklib.partials import PartialStatistics, merge_all
 from ptklib.release import Component
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.sums import NoisySums, Reading, Values, lookup_table
-
-Floats = npt.NDArray[np.float64]
 
 
 class CountFeaturizer(NoisySums):
@@ -146,7 +145,7 @@ class CountFeaturizer(NoisySums):
         """Return the tables of the selected features."""
         return tuple(feature.column for feature in self._selected())
 
-    def bucket_of(self, feature: str, values: Any) -> npt.NDArray[np.int64]:
+    def bucket_of(self, feature: str, values: Any) -> Ints:
         """Return the key that each value of a hashed feature has in its table, -1 where it is missing.
 
         Parameters
@@ -166,7 +165,7 @@ class CountFeaturizer(NoisySums):
         selected = self._selected()
         merged = merge_all(start, parts, {name for feature in selected for name in feature.vectors})
         n_classes = len(self._classes())
-        distinct: dict[str, npt.NDArray[np.int64]] = {}
+        distinct: dict[str, Ints] = {}
         for feature in selected:
             distinct |= feature.pack(*feature.unpack(merged.arrays, n_classes))
         return replace(merged, arrays={**merged.arrays, **distinct})
@@ -233,9 +232,9 @@ class CountFeaturizer(NoisySums):
     def _steps(self) -> dict[str, float]:
         return dict.fromkeys((feature.column for feature in self._declared()), 1.0)
 
-    def _empty(self) -> dict[str, npt.NDArray[np.int64]]:
+    def _empty(self) -> dict[str, Ints]:
         sizes = {component.name: component.size for component in self._components()}
-        vectors: dict[str, npt.NDArray[np.int64]] = {}
+        vectors: dict[str, Ints] = {}
         for feature in self._features():
             if isinstance(feature, SelectedKeys):
                 vectors |= feature.empty()
@@ -243,11 +242,11 @@ class CountFeaturizer(NoisySums):
                 vectors[feature.column] = np.zeros(sizes[feature.column], dtype=np.int64)
         return vectors
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         classes = self._classes()
         labels, n_classes = classes.encode(label), len(classes)
         known = labels != OUTSIDE
-        units: dict[str, npt.NDArray[np.int64]] = {}
+        units: dict[str, Ints] = {}
         for feature in self._features():
             column = table.column(feature.column)
             if isinstance(feature, SelectedKeys):
@@ -339,7 +338,7 @@ class CountFeaturizer(NoisySums):
             features[:, part] = lookup[self._codes(feature, table.column(name))]
         return features
 
-    def _codes(self, feature: Feature, column: Any) -> npt.NDArray[np.int64]:
+    def _codes(self, feature: Feature, column: Any) -> Ints:
         """Return the place of each entry in the feature's released table, or `OUTSIDE`."""
         if isinstance(feature, SelectedKeys):
             return feature.codes(column, keys_of(feature, self.tables_[feature.column]))

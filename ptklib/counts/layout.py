@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Floats
 from ptklib.counts.contingency import Contingency
 from ptklib.counts.features import Feature, key_column
 from ptklib.counts.selected import SelectedKeys
@@ -14,8 +14,6 @@ from ptklib.domains import Domain, Key
 from ptklib.exceptions import CorruptStateError
 from ptklib.names import check_name, refuse_duplicates
 from ptklib.state import TableSchema
-
-Floats = npt.NDArray[np.float64]
 
 NOISE = "noise_std"
 """Column of a selected feature's table: the noise in each count of that value."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Bools, Ints
 from ptklib.counts.contingency import Contingency
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, StateMismatchError
@@ -17,8 +17,6 @@ from ptklib.keys import TEXT_BYTES_MAX, dense, integer_keys, string_keys
 from ptklib.mechanisms.grid import count_by
 from ptklib.mechanisms.partition import PartitionSelection
 from ptklib.scalars import is_integer
-
-Ints = npt.NDArray[np.int64]
 
 TEXT = ".text"
 """Ends the name of the vector that holds the UTF-8 bytes of string keys; no column has a dot in its name."""
@@ -71,9 +69,7 @@ class SelectedKeys:
         """Return the vectors of no row."""
         return {name: np.zeros(0, dtype=np.int64) for name in self.vectors}
 
-    def collect(
-        self, column: Any, labels: Ints, known: npt.NDArray[np.bool_], n_classes: int
-    ) -> dict[str, Ints]:
+    def collect(self, column: Any, labels: Ints, known: Bools, n_classes: int) -> dict[str, Ints]:
         """Return the vectors of some rows: each key once, in ascending order, with its count per class."""
         keys, codes = self._distinct(column)
         kept = known & (codes != OUTSIDE)

@@ -4,11 +4,11 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from sklearn.utils.validation import check_is_fitted
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.domains import OUTSIDE, stand_out
 from ptklib.embeddings.declared import Declared
@@ -35,9 +35,6 @@ from ptklib.state import ReleasedState
 
 FACTOR_MIN, FACTOR_MAX = 1e-150, 1e150
 """Item factors that can be released: with the weights above, users' factors and their squares stay finite too."""
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 class UserEmbeddings(Declared):

@@ -3,10 +3,9 @@
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 _PUBLIC_SEED = 0
 """Chosen once, for everybody: where the search for directions starts."""

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Floats
 from ptklib.domains import Domain
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.names import refuse_duplicates
@@ -23,7 +23,7 @@ def schema_of(key: Domain, columns: list[str]) -> TableSchema:
     return TableSchema((key.column,), pa.schema(fields))
 
 
-def matrix(table: Any, names: list[str]) -> npt.NDArray[np.float64]:
+def matrix(table: Any, names: list[str]) -> Floats:
     """Return some columns of numbers side by side."""
     return np.column_stack([table.column(name).to_numpy() for name in names])
 

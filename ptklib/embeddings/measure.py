@@ -4,18 +4,15 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from ptklib.arrays import Floats, Ints
 from ptklib.embeddings.plan import CANDIDATES, UNIT, Measurement, Plan
 from ptklib.embeddings.poisson import Items, local_step, predicted
 from ptklib.embeddings.recommend import batches, cutoff_of, recall
 from ptklib.embeddings.spectrum import GRID, ITEMS_SEEN, common_taste
 from ptklib.embeddings.users import Users, tossed
 from ptklib.mechanisms import additive
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 HELD_OUT = 0.1
 """Share of users that learn nothing and only compare the result with popularity."""

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import psi
 
+from ptklib.arrays import Floats
 from ptklib.embeddings.users import Users
-
-Floats = npt.NDArray[np.float64]
 
 FACTOR_SHAPE = 0.3
 ACTIVITY_SHAPE = 0.3

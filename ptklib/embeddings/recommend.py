@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.embeddings.poisson import Items, local_step, predicted
 from ptklib.embeddings.users import Users
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 CUTOFF = 20
 """Recommendations that are compared."""

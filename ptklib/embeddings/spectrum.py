@@ -3,11 +3,9 @@
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from ptklib.arrays import Floats, Ints
 
 ITEMS_SEEN = 512
 """Tastes are looked for among so many items, the most popular: noise hides those of others first."""

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.embeddings import factors
 from ptklib.embeddings.measure import Counts, Measurements
 from ptklib.embeddings.plan import CANDIDATES, DIRECTIONS, UNIT, Plan
 from ptklib.embeddings.poisson import ACTIVITY_MEAN, ACTIVITY_SHAPE, FACTOR_SHAPE, Items
 from ptklib.embeddings.spectrum import hidden_below, largest_of_noise
 from ptklib.embeddings.users import Users
-
-Floats = npt.NDArray[np.float64]
 
 _FADING = 0.7
 """Round t, from 1, has a step of ``t**-0.7``: later rounds know better factors."""

@@ -7,13 +7,10 @@ from itertools import pairwise
 from math import floor
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.bounding import bounded_rows
 from ptklib.mechanisms.stream import KeyStream
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _ENTRIES_AT_ONCE = 2**14
 """Entries whose factors stay in the processor's cache."""
@@ -82,7 +79,7 @@ class Users:
         entries = np.repeat(self.starts[places] - starts[:-1], lengths) + np.arange(starts[-1])
         return Users(self.ids[places], starts, self.items[entries], self.weights[entries])
 
-    def keep(self, entries: npt.NDArray[np.bool_]) -> "Users":
+    def keep(self, entries: Bools) -> "Users":
         """Return all users with some of their entries."""
         lengths = np.bincount(self.owners[entries], minlength=len(self))
         starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
@@ -101,12 +98,12 @@ class Users:
                 self.weights[first:last],
             )
 
-    def coins(self, rate: float) -> npt.NDArray[np.bool_]:
+    def coins(self, rate: float) -> Bools:
         """Toss a fresh coin for each user: True with probability `rate`, rounded down to 64 bits."""
         return tossed(len(self), rate)
 
 
-def tossed(n: int, rate: float) -> npt.NDArray[np.bool_]:
+def tossed(n: int, rate: float) -> Bools:
     """Return `n` independent coins from a cryptographic stream, True with probability `rate`, rounded down."""
     threshold = floor(Fraction(rate) * 2**64)
     if threshold >= 2**64:

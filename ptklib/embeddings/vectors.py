@@ -3,15 +3,12 @@
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from ptklib.arrays import Floats, Ints
 from ptklib.embeddings.plan import LOADING, WEIGHT, Measurement
 from ptklib.embeddings.poisson import mixture
 from ptklib.mechanisms import additive
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def noisy_loadings(rows: Ints, n_users: int, factors: Floats, plan: Measurement) -> Floats:

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.recording import note
@@ -49,9 +49,7 @@ def laplace_scale(*, l1_sensitivity: int, epsilon: float | Fraction) -> float:
     return check_scale(scale)
 
 
-def laplace(
-    units: npt.NDArray[np.int64], *, l1_sensitivity: int, epsilon: float | Fraction
-) -> npt.NDArray[np.int64]:
+def laplace(units: Ints, *, l1_sensitivity: int, epsilon: float | Fraction) -> Ints:
     """Add discrete Laplace noise to each entry.
 
     Notes
@@ -65,7 +63,7 @@ def laplace(
     return _noised(units, scale, _laplace_measurement, vectorised.discrete_laplace)
 
 
-def gaussian(units: npt.NDArray[np.int64], *, scale: float) -> npt.NDArray[np.int64]:
+def gaussian(units: Ints, *, scale: float) -> Ints:
     """Add discrete Gaussian noise of parameter `scale` (its standard deviation) to each entry.
 
     Notes
@@ -81,11 +79,11 @@ def gaussian(units: npt.NDArray[np.int64], *, scale: float) -> npt.NDArray[np.in
 
 
 def _noised(
-    units: npt.NDArray[np.int64],
+    units: Ints,
     scale: float,
     measurement: Callable[[float], Any],
-    sampler: Callable[[float, int], npt.NDArray[np.int64]],
-) -> npt.NDArray[np.int64]:
+    sampler: Callable[[float, int], Ints],
+) -> Ints:
     exact = np.asarray(units)
     if exact.dtype != np.int64:
         raise TypeError(f"noise is added to int64 arrays, not {exact.dtype}")

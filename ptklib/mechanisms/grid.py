@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds
 
@@ -45,11 +46,11 @@ class Grid:
             raise InvalidParameterError("the bounds are too narrow for an integer grid")
         return cls(centre=bounds.midpoint, step=step)
 
-    def quantise(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def quantise(self, values: Floats) -> Ints:
         """Return units from the centre, within ``[-width, width]``; NaN becomes the centre."""
         return self.whole(values).astype(np.int64)
 
-    def whole(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def whole(self, values: Floats) -> Floats:
         """Return what `quantise` returns as whole numbers in float64, which `sum_by` adds without a copy."""
         with np.errstate(over="ignore", invalid="ignore"):
             units = np.asarray(values, dtype=np.float64) - self.centre
@@ -59,7 +60,7 @@ class Grid:
         np.clip(units, -self.width, self.width, out=units)
         return units
 
-    def restore(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def restore(self, units: Ints) -> Floats:
         """Return sums of distances from the centre, in the unit of the bounds."""
         return np.asarray(units, dtype=np.float64) * self.step
 
@@ -70,14 +71,12 @@ def blocks(n_rows: int, n_groups: int) -> Iterator[slice]:
     return (slice(start, start + length) for start in range(0, n_rows, length))
 
 
-def count_by(codes: npt.NDArray[np.int64], n_groups: int) -> npt.NDArray[np.int64]:
+def count_by(codes: Ints, n_groups: int) -> Ints:
     """Count each code in ``[0, n_groups)``."""
     return np.bincount(codes, minlength=n_groups).astype(np.int64, copy=False)
 
 
-def sum_by(
-    codes: npt.NDArray[np.int64], units: npt.NDArray[np.int64 | np.float64], n_groups: int
-) -> npt.NDArray[np.int64]:
+def sum_by(codes: Ints, units: npt.NDArray[np.int64 | np.float64], n_groups: int) -> Ints:
     """Add the units, whole numbers, of each code in ``[0, n_groups)`` exactly."""
     total = np.zeros(n_groups, dtype=np.int64)
     for start in range(0, len(codes), _CHUNK):

@@ -8,15 +8,13 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.additive import SCALE_MIN, laplace_scale, positive_integer
 from ptklib.mechanisms.recording import note
 from ptklib.privacy import finite_number
-
-Ints = npt.NDArray[np.int64]
 
 CELLS_MAX = 2**12
 """Cells of one key; the tail of their sum is computed term by term."""
@@ -66,7 +64,7 @@ class PartitionSelection:
             "shape": [self.n_cells],
         }
 
-    def draw(self, known: Ints, found: Ints) -> tuple[Ints, Ints, npt.NDArray[np.int64]]:
+    def draw(self, known: Ints, found: Ints) -> tuple[Ints, Ints, Ints]:
         """Return noisy counts of keys known before, and of those among the found ones that pass.
 
         Parameters

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale, opendp, positive_integer
 from ptklib.mechanisms.recording import note
@@ -23,7 +23,7 @@ _QUERY_SHARE = {False: Fraction(613, 1000), True: Fraction(1, 2)}
 
 
 def report_noisy_max(
-    scores: npt.NDArray[np.int64], *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
+    scores: Ints, *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
 ) -> int:
     """Return the index of a candidate with about the highest score, by permute-and-flip.
 
@@ -56,7 +56,7 @@ def report_noisy_max(
 
 
 def exponential_mechanism(
-    scores: npt.NDArray[np.int64], *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
+    scores: Ints, *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
 ) -> int:
     """Return index i with probability proportional to ``exp(scores[i] / scale)``.
 
@@ -225,7 +225,7 @@ def above_threshold_event(
 
 def _select(
     name: str,
-    scores: npt.NDArray[np.int64],
+    scores: Ints,
     sensitivity: int,
     epsilon: float | Fraction,
     monotonic: bool,

@@ -9,10 +9,9 @@ from math import ceil, floor
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Bools, Ints
 from ptklib.mechanisms.digits import cumulative, exponential
 from ptklib.mechanisms.stream import KeyStream
-
-Ints = npt.NDArray[np.int64]
 
 SCALE_MAX = 2.0**48
 """Noise then stays within 2**55, and a strip needs no more than 29 low bits."""
@@ -155,7 +154,7 @@ class _Proposal:
     sure: npt.NDArray[np.uint32]
     """For each strip, 32 bits of a uniform number below which every size in it is kept."""
 
-    def draw(self, stream: KeyStream, n: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    def draw(self, stream: KeyStream, n: int) -> tuple[Ints, Bools]:
         """Return `n` values, and which of them are kept."""
         words = stream.words(n)
         strips = self.strips.draw(words.view("<u2")[::4], stream)
@@ -174,7 +173,7 @@ class _Proposal:
         sizes -= negative
         return sizes, passed
 
-    def _offsets(self, bits: npt.NDArray[np.uint64], stream: KeyStream) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    def _offsets(self, bits: npt.NDArray[np.uint64], stream: KeyStream) -> tuple[Ints, Bools]:
         """Return uniform integers below the width, where a 32-bit number allows an even division."""
         low_bits = max(0, self.width.bit_length() - _OFFSET_BITS - 1)
         high = np.uint64(self.width >> low_bits)
@@ -186,15 +185,13 @@ class _Proposal:
             offsets |= bits & np.uint64(2**low_bits - 1)
         return offsets.view(np.int64), passed
 
-    def _accepted(
-        self, sizes: Ints, strips: npt.NDArray[np.int16], stream: KeyStream
-    ) -> npt.NDArray[np.bool_]:
+    def _accepted(self, sizes: Ints, strips: npt.NDArray[np.int16], stream: KeyStream) -> Bools:
         """Return which sizes pass with probability ``exp(exponent of the strip - exponent of the size)``.
 
         Most uniform numbers are below that probability wherever in the strip the size is; the others are compared.
         """
         uniform = stream.octets(4 * len(sizes)).view("<u4")
-        passed: npt.NDArray[np.bool_] = uniform < self.sure.take(strips.astype(np.intp), mode="clip")
+        passed: Bools = uniform < self.sure.take(strips.astype(np.intp), mode="clip")
         left = np.flatnonzero(~passed)
         if len(left):
             passed[left] = self._compared(sizes[left], strips[left], uniform[left], stream)
@@ -206,7 +203,7 @@ class _Proposal:
         strips: npt.NDArray[np.int16],
         uniform: npt.NDArray[np.uint32],
         stream: KeyStream,
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Bools:
         """Return which uniform numbers are below the probability of their size."""
         chance = sizes / self.scale
         start = strips * (1 / float(self.strips.ratio))
@@ -220,7 +217,7 @@ class _Proposal:
         np.exp(chance, out=chance)
         margin = uniform * 2.0**-32
         margin -= chance
-        passed: npt.NDArray[np.bool_] = margin < 0
+        passed: Bools = margin < 0
         for i in np.flatnonzero(np.abs(margin, out=margin) <= _UNDECIDED):
             passed[i] = self._passes(int(sizes[i]), int(strips[i]), int(uniform[i]), stream)
         return passed

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import additive
 from ptklib.mechanisms.selection import AboveThreshold, above_threshold_event
@@ -44,7 +44,7 @@ class Centre:
         """How far one privacy unit moves a centred sum, in units."""
         return RESOLUTION if self.per_batch else max(self.units, RESOLUTION - self.units)
 
-    def centred_sum(self, losses: npt.NDArray[np.float64]) -> int:
+    def centred_sum(self, losses: Floats) -> int:
         """Return the sum of losses in [0, 1], rounded up to units, less the centre of each."""
         units = np.ceil(losses * RESOLUTION).astype(np.int64)
         return int(units.sum()) - self.units * len(units)
@@ -97,7 +97,7 @@ class UpperTest:
         """Return the comparison of one run; what it pays is put into `paid`."""
         return self._above_threshold(paid)
 
-    def is_below(self, started: AboveThreshold, losses: npt.NDArray[np.float64]) -> bool:
+    def is_below(self, started: AboveThreshold, losses: Floats) -> bool:
         """Return whether losses in [0, 1] show a risk below the line."""
         return started.is_above(-self.centre.centred_sum(losses))
 
@@ -172,7 +172,7 @@ class HighTest:
         """Tell whether `size` losses, were they all the largest, would be enough."""
         return size * (RESOLUTION - self.centre.units) > self.threshold
 
-    def is_above(self, losses: npt.NDArray[np.float64]) -> bool:
+    def is_above(self, losses: Floats) -> bool:
         """Return whether losses in [0, 1] show a risk above the line."""
         units = np.floor(losses * RESOLUTION).astype(np.int64)
         return self._compare(int(units.sum()) - self.centre.units * len(units))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import PrivacyLoss, check_epsilon
@@ -77,7 +77,7 @@ class LossEstimator:
         return plan_release((Component(_MASS, 2, UNITS),), check_epsilon(self.epsilon), 0)
 
 
-def _whole(losses: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _whole(losses: Floats) -> Ints:
     """Return each loss in whole units; one that is no number counts as 1."""
     sound = np.clip(np.where(np.isnan(losses), 1.0, losses), 0.0, 1.0)
     return np.asarray(np.rint(sound * UNITS), dtype=np.int64)

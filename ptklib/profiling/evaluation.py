@@ -6,13 +6,11 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats
 from ptklib.profiling.risks import RowRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject
-
-Floats = npt.NDArray[np.float64]
 
 
 class Validation(Protocol):
@@ -88,7 +86,7 @@ class BatchValidation:
         return min(max((value - self._low) / (self._high - self._low), 0.0), 1.0)
 
 
-def examples_of(risk: RowRisk, table: Any) -> npt.NDArray[np.bool_]:
+def examples_of(risk: RowRisk, table: Any) -> Bools:
     """Return which rows count; one of which that cannot be told does not, and it alone."""
     return np.asarray(row_by_row(risk.examples, table, 0.0) != 0)
 

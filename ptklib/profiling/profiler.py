@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms.selection import AboveThreshold
 from ptklib.privacy import Bounds, PrivacyLoss, finite_number
@@ -284,7 +284,7 @@ class _Rounds:
                 return
             self._answers[epsilon] = Found(size)
 
-    def _losses(self, table: Any, epsilon: float) -> npt.NDArray[np.float64]:
+    def _losses(self, table: Any, epsilon: float) -> Floats:
         try:
             state = self._subject.train(table, epsilon)
         except Exception:  # noqa: BLE001 - that and why a training failed is told by rows: it counts as the worst model

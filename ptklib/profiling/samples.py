@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.tables import as_table, column_names, n_rows, slice_rows, take_rows
 
@@ -124,25 +125,25 @@ class Examples:
     n_units : int
     """
 
-    kept: npt.NDArray[np.bool_]
-    unit: npt.NDArray[np.int64]
-    shares: npt.NDArray[np.float64]
+    kept: Bools
+    unit: Ints
+    shares: Floats
     n_units: int
 
     @classmethod
-    def of(cls, hashes: Hashes, kept: npt.NDArray[np.bool_]) -> "Examples":
+    def of(cls, hashes: Hashes, kept: Bools) -> "Examples":
         """Group the kept rows of a sample by the hash of their unit."""
         _, unit, size = np.unique(hashes[kept], return_inverse=True, return_counts=True)
         unit = unit.reshape(-1).astype(np.int64)
         return cls(kept, unit, 1.0 / size[unit], len(size))
 
-    def weights(self) -> npt.NDArray[np.float64]:
+    def weights(self) -> Floats:
         """Return the weight of each row of the sample; 0 for rows that do not count."""
         weight = np.zeros(len(self.kept))
         weight[self.kept] = self.shares
         return weight
 
-    def per_unit(self, losses: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def per_unit(self, losses: Floats) -> Floats:
         """Return the mean loss of each unit, in [0, 1]; a loss that is no number counts as 1.
 
         Notes

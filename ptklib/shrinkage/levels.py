@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.shrinkage.ratios import NoisyRatios
 from ptklib.shrinkage.strata import Strata
-
-Floats = npt.NDArray[np.float64]
 
 _KEYS_CROSSED = 3
 """Up to so many keys every subset of them makes parents; beyond, each key alone."""

@@ -1,9 +1,8 @@
 """Posterior means of deviations from a mean that is known."""
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 
 def prior_variance(

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.shrinkage.ratios import NoisyRatios
-
-Floats = npt.NDArray[np.float64]
 
 _STANDS_OUT = 1.06
 """Times ln(groups), in standard deviations of a size: 1.5 Laplace scales, where 1 has one empty group in two."""

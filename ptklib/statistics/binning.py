@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidParameterError
 from ptklib.privacy import Bounds, finite_number
 from ptklib.scalars import is_integer
-
-Floats = npt.NDArray[np.float64]
 
 BINS_MAX = 1024
 
@@ -52,7 +50,7 @@ class Binning:
         return (self.n_bins,) if self.branch == 1 else (len(self.starts), self.n_bins)
 
     @property
-    def starts(self) -> npt.NDArray[np.int64]:
+    def starts(self) -> Ints:
         """The first bin of each node of the coarse level."""
         return np.arange(0, self.n_bins, self.branch)
 
@@ -63,7 +61,7 @@ class Binning:
             map(_prefix_variance, (self.n_bins,) if self.branch == 1 else (self.levels[0], self.branch))
         )
 
-    def codes(self, values: Floats) -> npt.NDArray[np.int64]:
+    def codes(self, values: Floats) -> Ints:
         """Return the bin of each finite value; values beyond the bounds are in the first or last bin."""
         if not self.even:
             return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64, copy=False)
@@ -73,7 +71,7 @@ class Binning:
         places /= (high - low) / 2.0**11
         return np.asarray(np.minimum(places.astype(np.int64), self.n_bins - 1))
 
-    def collect(self, bins: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    def collect(self, bins: Ints) -> list[Ints]:
         """Return counts on each released level from those of bins, of shape (n_groups * n_bins,)."""
         if self.branch == 1:
             return [bins]
@@ -109,7 +107,7 @@ class Binning:
         sizes = self._sizes()
         return float(np.sum(variance * sizes / (sizes + 1)))
 
-    def _sizes(self) -> npt.NDArray[np.int64]:
+    def _sizes(self) -> Ints:
         return np.diff(self.starts, append=self.n_bins)
 
 

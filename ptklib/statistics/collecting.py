@@ -1,22 +1,20 @@
 """Exact integer vectors of some rows: counts, centred sums, centred squares, bins. Private until noised."""
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.domains import OUTSIDE, Domain, product_codes
 from ptklib.inputs import InputTable
 from ptklib.mechanisms.grid import Grid, blocks, count_by, sum_by
 from ptklib.statistics.layout import COUNT, Layout, level_names
 
-Integers = npt.NDArray[np.int64]
 
-
-def table_codes(domains: tuple[Domain, ...], table: InputTable) -> Integers:
+def table_codes(domains: tuple[Domain, ...], table: InputTable) -> Ints:
     """Return the group of each row, or `OUTSIDE`."""
     return product_codes(domains, [d.encode(table.column(d.column)) for d in domains])
 
 
-def collect(layout: Layout, table: InputTable) -> dict[str, Integers]:
+def collect(layout: Layout, table: InputTable) -> dict[str, Ints]:
     """Return the exact vector of each component.
 
     Notes
@@ -48,7 +46,7 @@ def collect(layout: Layout, table: InputTable) -> dict[str, Integers]:
     return _levels(layout, totals, size)
 
 
-def _zeros(layout: Layout, size: int) -> dict[str, Integers]:
+def _zeros(layout: Layout, size: int) -> dict[str, Ints]:
     """Return room for every vector that rows are added to, of `size` groups."""
     totals = {COUNT: np.zeros(size, dtype=np.int64)}
     for name in layout.bounds:
@@ -59,7 +57,7 @@ def _zeros(layout: Layout, size: int) -> dict[str, Integers]:
     return totals
 
 
-def _levels(layout: Layout, totals: dict[str, Integers], size: int) -> dict[str, Integers]:
+def _levels(layout: Layout, totals: dict[str, Ints], size: int) -> dict[str, Ints]:
     """Return the vectors without the cells of dropped rows, and the coarser levels of bins."""
     units = {}
     for name, total in totals.items():
@@ -70,7 +68,7 @@ def _levels(layout: Layout, totals: dict[str, Integers], size: int) -> dict[str,
     return {component.name: units[component.name] for component in layout.components()}
 
 
-def _squares(units: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
+def _squares(units: Floats, width: int) -> Floats:
     """Return squares of units, on the grid of units over `width` and around half of the largest: whole numbers.
 
     A square is at most ``width**2`` = 2**42, so it is exact in float64, and within `width` / 2 of the centre.

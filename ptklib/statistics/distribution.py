@@ -4,12 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.shrinkage import NoisyRatios, shrunken_ratios
 from ptklib.statistics.binning import Binning
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import Grid
 from ptklib.statistics.distribution import inverted
 from ptklib.statistics.layout import COUNT, Layout
 
-Floats = npt.NDArray[np.float64]
-Exact = Mapping[str, npt.NDArray[np.int64]]
+Exact = Mapping[str, Ints]
 
 
 def true_error(layout: Layout, table: Any, exact: Exact) -> float:

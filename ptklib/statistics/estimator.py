@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.domains import product_columns, stand_out
 from ptklib.exceptions import InvalidParameterError
@@ -196,7 +197,7 @@ class HistoricalStatistics(NoisySums):
     def _steps(self) -> dict[str, float]:
         return self._layout().steps()
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, npt.NDArray[np.int64]]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         return collect(self._layout(), table)
 
     def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
@@ -205,7 +206,7 @@ class HistoricalStatistics(NoisySums):
         table = pa.table({**self._key_columns()[TABLE], **columns.values}, schema=layout.schema().schema)
         return Reading({TABLE: table}, {TABLE: columns.std}, {TABLE: columns.defaults})
 
-    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    def _values_of(self, tables: Mapping[str, Any]) -> dict[str, Floats]:
         return accumulated(self._layout(), tables[TABLE])
 
     @once
@@ -220,7 +221,7 @@ class HistoricalStatistics(NoisySums):
     def _transform_columns(self) -> tuple[str, ...]:
         return key_names(self.keys, self.domains)
 
-    def _transform(self, table: InputTable) -> npt.NDArray[np.float64]:
+    def _transform(self, table: InputTable) -> Floats:
         layout = self._layout()
         lookup = lookup_table(self.tables_[TABLE], self._transformed(), self.defaults_[TABLE])
         return lookup[table_codes(layout.domains, table)]

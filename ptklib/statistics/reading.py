@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.privacy import Bounds
 from ptklib.shrinkage import NoisyRatios, shrunken_ratios
 from ptklib.statistics.distribution import NoisyBins
 from ptklib.statistics.layout import COUNT, Layout, level_names
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(eq=False)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.domains import Domain
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint16]
 
 MISSING = 0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.trees import counted
 from ptklib.trees.binning import Codes
 from ptklib.trees.candidates import Grids
@@ -15,9 +15,6 @@ from ptklib.trees.measuring import Rows, leaf_sums
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import Settings
 from ptklib.trees.structure import Trees
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,10 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.trees.binning import Codes
 from ptklib.trees.structure import Partition, Random, Trees, grid_tree, shares
-
-Ints = npt.NDArray[np.int64]
 
 TOGETHER = 3
 """A tree looks at so many features at most: a grid of more has few intervals of each."""

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from math import exp, log
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.trees.structure import Random, Trees
 from ptklib.trees.values import node_sums
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 N_FEWEST, N_MOST, DEPTH = 6, 12, 3
 """Numbers of trees and levels, measured on tables of 124 to 1,257 rows: more cost more noise than they tell."""

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
 from ptklib.inputs import InputTable
@@ -20,9 +21,6 @@ from ptklib.trees.methods import model_of
 from ptklib.trees.models import Chosen, Model, Previous
 from ptklib.trees.targets import Target, class_values
 from ptklib.trees.visible import unseen
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def _has_classes(estimator: Any) -> bool:

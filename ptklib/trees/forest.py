@@ -4,15 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import count_by, sum_by
 from ptklib.trees.structure import Partition, Trees, grid_tree, shares
 from ptklib.trees.targets import UNITS, Target
 from ptklib.trees.values import node_means, node_sums
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _TOGETHER = 3
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.mechanisms.grid import sum_by
 from ptklib.trees.binning import Codes
 from ptklib.trees.forest import Leaves
@@ -13,8 +13,6 @@ from ptklib.trees.losses import Loss
 from ptklib.trees.plans import Choice, Measure, RoundsPlan, plan_rounds
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS
-
-Ints = npt.NDArray[np.int64]
 
 _START, _SPLIT = "start", "split"
 _SHARES = {_START: 0.02, _SPLIT: 0.3, "counts": 0.68, "sums": 0.68}

@@ -5,13 +5,10 @@ from functools import cache
 from math import isqrt, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import count_by
 from ptklib.trees.targets import UNITS, Target
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _STEPS = 2**10
 """Score units in a log-odds of 1."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import sum_by
 from ptklib.trees import counted
 from ptklib.trees.binning import Codes
@@ -25,9 +25,6 @@ from ptklib.trees.rounds import (
 )
 from ptklib.trees.targets import UNITS
 from ptklib.trees.values import node_means, node_sums
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _FEW = 100.0
 """Rows are few where their number is below so many deviations of a boosted leaf's noise."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Release
 from ptklib.exceptions import CorruptStateError
 from ptklib.privacy import PrivacyLoss
@@ -19,9 +19,6 @@ from ptklib.trees.parameters import Method, Shape, check_cells
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _ROWS = "rows"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.base import Release
 from ptklib.privacy import PrivacyLoss
 from ptklib.trees import tables
@@ -16,8 +16,6 @@ from ptklib.trees.parameters import Shape
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS, Target
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Units = Mapping[str, Ints]
 
 _ROWS_AT_ONCE = 2**14

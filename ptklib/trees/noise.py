@@ -3,15 +3,12 @@
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats, Ints
 from ptklib.trees.losses import Loss
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import COUNTS, POOL, STEPS, WEIGHTS, Settings, row_limit, step_part
 from ptklib.trees.targets import UNITS
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _SUM_MAX = 2**62
 

@@ -6,15 +6,11 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ptklib.accounting import gaussian_sigma
+from ptklib.arrays import Ints
 from ptklib.mechanisms import additive, selection
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import laplace_variance
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

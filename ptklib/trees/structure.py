@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Ints
 from ptklib.trees.binning import Codes
 
-Ints = npt.NDArray[np.int64]
 Random = np.random.Generator
 
 _MIDDLE = (0.3, 0.7)

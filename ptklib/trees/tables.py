@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Floats
 from ptklib.exceptions import CorruptStateError
 from ptklib.state import TableSchema
 from ptklib.trees.binning import Feature
 from ptklib.trees.structure import Trees
-
-Floats = npt.NDArray[np.float64]
 
 TREES = "trees"
 _TREE, _NODE, FEATURE, _THRESHOLD, _LEFT, _RIGHT = "tree", "node", "feature", "threshold", "left", "right"

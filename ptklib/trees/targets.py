@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats, Ints
 from ptklib.columns import as_numbers
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.names import check_name, refuse_duplicates
 from ptklib.privacy import SUMS_MOST, Bounds
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 CLASSES_MAX = 500
 UNITS = 2**16
@@ -59,7 +57,7 @@ class Target:
         refuse_duplicates(suffixes, "the names of classes")
         return suffixes
 
-    def encode(self, label: Any) -> tuple[npt.NDArray[np.bool_], Ints]:
+    def encode(self, label: Any) -> tuple[Bools, Ints]:
         """Return which rows have a usable label, and the label of each: a code, or units from the midpoint.
 
         Notes

@@ -3,9 +3,8 @@
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 _KURTOSIS = 5.0
 """Variance of the square of Laplace noise, in squared variances."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.domains import stand_out
 from ptklib.trees import tables
 from ptklib.trees.binning import Feature
@@ -48,7 +48,7 @@ def unseen(
     )
 
 
-def _goes_right(leaves: npt.NDArray[np.float64], trees: Trees, feature: int, noise: float) -> bool:
+def _goes_right(leaves: Floats, trees: Trees, feature: int, noise: float) -> bool:
     """Return whether rows are seen that went right where trees look at a feature."""
     levels = np.arange(trees.depth)[::-1, None]
     right = np.arange(leaves.shape[1]) >> levels & 1

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Bools, Ints
 from ptkstore.domain.streams import ColumnType, Policy, Schema
 from ptkstore.errors import SchemaMismatch
 
@@ -42,7 +42,7 @@ def empty_table(schema: Schema) -> pa.Table:
     return pa.schema([pa.field(name, ARROW[kind]) for name, kind in schema.columns]).empty_table()
 
 
-def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
+def conform(table: pa.Table, schema: Schema) -> tuple[pa.Table, Bools]:
     """`table` with exactly the declared columns, in the declared order and types, and which rows fit them exactly.
 
     A value that its column cannot hold exactly becomes null, and its row is one of those that do not fit. A column that
@@ -96,9 +96,7 @@ def _repeated(schema: Schema, name: str, n_rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(schema.defaults[name], ARROW[kind]), n_rows)
 
 
-def _cast(
-    column: pa.ChunkedArray, name: str, kind: ColumnType
-) -> tuple[pa.ChunkedArray, npt.NDArray[np.bool_]]:
+def _cast(column: pa.ChunkedArray, name: str, kind: ColumnType) -> tuple[pa.ChunkedArray, Bools]:
     given = column.type
     if pa.types.is_dictionary(given):
         given = given.value_type
@@ -131,7 +129,7 @@ def _is_utf8(column: pa.ChunkedArray) -> bool:
     return True
 
 
-def _without_broken_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, npt.NDArray[np.bool_]]:
+def _without_broken_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Bools]:
     octets = column.cast(pa.large_binary()).to_pylist()
     texts = [None if text is None else text.decode(errors="replace") for text in octets]
     fits = [t is None or t.encode() == o for t, o in zip(texts, octets, strict=True)]
@@ -139,7 +137,7 @@ def _without_broken_text(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, npt.
     return pa.chunked_array([whole], type=pa.string()), np.asarray(fits, dtype=bool)
 
 
-def _same_sign(column: pa.ChunkedArray, cast: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def _same_sign(column: pa.ChunkedArray, cast: pa.ChunkedArray) -> Bools:
     """An unsigned integer above the signed range comes back from a cast and yet has become negative."""
     zero = pa.scalar(0, cast.type)
     if not pa.types.is_unsigned_integer(column.type):
@@ -164,7 +162,7 @@ def _castable(given: pa.DataType, kind: ColumnType) -> bool:
             return bool(types.is_timestamp(given))
 
 
-def window_indices(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArray[np.int64]:
+def window_indices(table: pa.Table, schema: Schema, policy: Policy) -> Ints:
     """The window of each row; rows without a time get the lowest integer."""
     stamps = table[schema.time_column]
     micros = pc.fill_null(stamps.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
@@ -177,14 +175,14 @@ def window_indices(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArr
 
 def refuse(
     table: pa.Table,
-    exact: npt.NDArray[np.bool_],
-    indices: npt.NDArray[np.int64],
+    exact: Bools,
+    indices: Ints,
     schema: Schema,
     policy: Policy,
     *,
     closed_before: int,
     now: datetime,
-) -> tuple[npt.NDArray[np.bool_], Refusals]:
+) -> tuple[Bools, Refusals]:
     """Which rows may enter, and why the others may not; a row's fate depends on that row and public times alone."""
     stamps = table[schema.time_column]
     latest = pa.scalar(now + policy.future_skew, type=TIME)
@@ -211,7 +209,7 @@ def refuse(
     return accepted, Refusals(counts)
 
 
-def _too_long(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArray[np.bool_]:
+def _too_long(table: pa.Table, schema: Schema, policy: Policy) -> Bools:
     """Rows with a text of more bytes than a cell may have."""
     hit = np.zeros(table.num_rows, dtype=bool)
     for name, kind in schema.columns:
@@ -221,7 +219,7 @@ def _too_long(table: pa.Table, schema: Schema, policy: Policy) -> npt.NDArray[np
     return hit
 
 
-def _outside(table: pa.Table, policy: Policy) -> npt.NDArray[np.bool_]:
+def _outside(table: pa.Table, policy: Policy) -> Bools:
     """Rows whose value of the attribute that blocks are by is none of its public domain."""
     if policy.attribute is None:
         return np.zeros(table.num_rows, dtype=bool)
@@ -230,7 +228,7 @@ def _outside(table: pa.Table, policy: Policy) -> npt.NDArray[np.bool_]:
     return ~np.asarray(inside.to_numpy(), dtype=bool)
 
 
-def _any(table: pa.Table, schema: Schema, *, missing: bool) -> npt.NDArray[np.bool_]:
+def _any(table: pa.Table, schema: Schema, *, missing: bool) -> Bools:
     hit = np.zeros(table.num_rows, dtype=bool)
     for name, kind in schema.columns:
         if missing:

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Ints
 from ptkstore.errors import InvariantBroken
 
 _PERSON = b"ptk privacy unit"
 
 
-def units_of(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+def units_of(column: pa.ChunkedArray) -> tuple[Ints, npt.NDArray[np.void]]:
     """Number the users of a column without nulls, and give the 16-byte id of each number.
 
     The id is a digest of the value and its type, so that the number 1 and the text "1" are two users. It decides for
@@ -34,11 +35,11 @@ def units_of(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArra
 
 
 def kept_rows(
-    codes: npt.NDArray[np.int64],
+    codes: Ints,
     lots: npt.NDArray[np.uint64],
     most: int,
-    groups: npt.NDArray[np.int64] | None = None,
-) -> npt.NDArray[np.int64]:
+    groups: Ints | None = None,
+) -> Ints:
     """The places of the rows that are kept, in their order: of each unit those with the `most` lowest lots.
 
     Lots are keyed hashes of the rows' random ids: the choice is uniform among a unit's rows, does not depend on what
@@ -55,7 +56,7 @@ def kept_rows(
     return np.asarray(np.sort(order[place < most]), dtype=np.int64)
 
 
-def _runs(codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _runs(codes: Ints) -> tuple[Ints, Ints]:
     """Where runs of equal codes start, and how long they are."""
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     return starts, np.diff(starts, append=len(codes))

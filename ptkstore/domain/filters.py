@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from ptklib.arrays import Bools, Ints
 from ptkstore.domain.accountants import Accountant, Charge, caps_of, loss_of
 from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
 from ptkstore.domain.blocks import BlockRange, BlockState
@@ -20,8 +21,6 @@ from ptkstore.errors import InvalidRequest, InvariantBroken
 
 _STATES = tuple(BlockState)
 _ACTIVE = _STATES.index(BlockState.ACTIVE)
-
-Matrix = npt.NDArray[np.int64]
 
 
 class Filters:
@@ -203,9 +202,9 @@ class _Line:
     def __init__(self, accountant: Accountant, blocks: int) -> None:
         self.accountant = accountant
         self.height = len(accountant.coordinates) + 1
-        self.caps: Matrix = np.full((self.height, blocks), -1, dtype=np.int64)
-        self.left: Matrix = self.caps.copy()
-        self.spent: Matrix = np.zeros((self.height, blocks), dtype=np.int64)
+        self.caps: Ints = np.full((self.height, blocks), -1, dtype=np.int64)
+        self.left: Ints = self.caps.copy()
+        self.spent: Ints = np.zeros((self.height, blocks), dtype=np.int64)
         self.capacities: list[Loss | None] = [None] * blocks
         self._first = 0
 
@@ -217,11 +216,11 @@ class _Line:
         for shift, (place, capacity) in enumerate(zip(at.tolist(), capacities, strict=True)):
             self.capacities.insert(place + shift, capacity)
 
-    def surely_fit(self, where: slice, charge: Matrix) -> bool:
+    def surely_fit(self, where: slice, charge: Ints) -> bool:
         """Whether one coordinate, and the deltas, have room in all blocks: two rows of all, and the usual case."""
         return all((charge[row, 0] <= self.left[row, where]).all() for row in (self._first, -1))
 
-    def fits(self, where: slice, charge: Matrix, *, spent: bool = False) -> npt.NDArray[np.bool_]:
+    def fits(self, where: slice, charge: Ints, *, spent: bool = False) -> Bools:
         """Whether some coordinate, and the deltas, have room beside what is committed (or only spent)."""
         if spent:
             room = self.spent[:, where] + charge <= self.caps[:, where]
@@ -243,19 +242,19 @@ class _Line:
         caps = caps_of(self.accountant, capacity)
         return (*caps.amounts, caps.delta_atto)
 
-    def _loss(self, capacity: Loss, sums: Matrix) -> Loss:
+    def _loss(self, capacity: Loss, sums: Ints) -> Loss:
         *amounts, delta = sums.tolist()
         return loss_of(self.accountant, capacity, amounts, delta)
 
 
-def _column(line: _Line, charge: Charge) -> Matrix:
+def _column(line: _Line, charge: Charge) -> Ints:
     if len(charge.amounts) != line.height - 1:
         raise InvalidRequest(f"a charge under {line.accountant.value!r} has {line.height - 1} amounts")
     return _as_column(charge)
 
 
 @lru_cache(maxsize=4096)
-def _as_column(charge: Charge) -> Matrix:
+def _as_column(charge: Charge) -> Ints:
     column = np.array([*charge.amounts, charge.delta_atto], dtype=np.int64)[:, None]
     column.flags.writeable = False
     return column

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats
 from ptklib.mechanisms import additive
 from ptklib.profiling import HashedRows, TeamPtk
-
-Floats = npt.NDArray[np.float64]
 
 
 class SquaredRisk:
@@ -20,7 +18,7 @@ class SquaredRisk:
 
     loss_max = 1.0
 
-    def examples(self, table: Any) -> npt.NDArray[np.bool_]:
+    def examples(self, table: Any) -> Bools:
         return np.asarray(np.isfinite(table[:, 0]))
 
     def losses(self, state: Any, table: Any) -> Floats:
@@ -38,7 +36,7 @@ class PlainRisk:
     def __init__(self) -> None:
         self._risk = SquaredRisk()
 
-    def examples(self, table: Any) -> npt.NDArray[np.bool_]:
+    def examples(self, table: Any) -> Bools:
         return self._risk.examples(table)
 
     def losses(self, state: Any, table: Any) -> Floats:

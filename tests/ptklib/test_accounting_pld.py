@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
@@ -17,9 +16,9 @@ from scipy import stats
 
 from ptklib.accounting import basic_composition, epsilon_of, pld, pld_epsilon, profile_epsilon
 from ptklib.accounting.profiles import BoundedRange, Gaussian, Laplace, Pure, parts_of
+from ptklib.arrays import Floats
 from ptklib.privacy import PrivacyLoss
 
-Floats = npt.NDArray[np.float64]
 DELTA = 1e-6
 EPSILONS = np.linspace(-3.0, 3.0, 601)
 

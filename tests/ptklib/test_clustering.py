@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 
 from ptklib import Clustering, ReleasedState
 from ptklib.accounting import joint_multiplier, profile_epsilon
+from ptklib.arrays import Floats
 from ptklib.clustering import grid, lloyd, tree, zoom
 from ptklib.clustering.centres import flat_centres, weighted_centres
 from ptklib.clustering.comparison import nearer as nearer_by_counts
@@ -24,7 +24,6 @@ from ptklib.mechanisms.recording import recorded_draws
 from ptklib.privacy import Bounds
 from ptklib.release import ReleasePlan, plan_release
 
-Floats = npt.NDArray[np.float64]
 METHODS = ["zoom", "grid", "lloyd"]
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pytest
 
 from ptklib import Clustering, ReleasedState
 from ptklib.accounting import pure_epsilon
+from ptklib.arrays import Floats, Ints
 from ptklib.checks.events import differences
 from ptklib.checks.transcript import Step, record, replay
 from ptklib.clustering import grid, zoom
@@ -17,8 +17,6 @@ from ptklib.clustering.grid import LEVELS, Noisy
 from ptklib.clustering.narrow import CLUSTERS_MOST, Region, _evidence, narrow_regions
 from ptklib.exceptions import StateMismatchError
 from ptklib.mechanisms.recording import recorded_draws
-
-Floats = npt.NDArray[np.float64]
 
 DIMENSIONS = pytest.mark.parametrize("dimension", [1, 2, 3])
 
@@ -216,12 +214,12 @@ def test_no_unit_makes_what_is_released_likelier_than_declared(
 
 
 def test_a_selection_rises_with_rows_and_by_no_more_than_its_units() -> None:
-    seen: list[npt.NDArray[np.int64]] = []
+    seen: list[Ints] = []
     region = Region(np.array([5]), np.array([7]), 40.0, 50.0)
     values = np.random.default_rng(5).integers(0, 2**20, 60)
     cell = 2**20 // LEVELS[1][-1]
 
-    def scores(of: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def scores(of: Ints) -> Ints:
         made = record(lambda: zoom.narrow_clusters(of[:, None], [region], plan.narrow))
         return made.steps[0].exact[0]
 

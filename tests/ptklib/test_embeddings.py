@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
 from ptklib import DPEstimator, ReleasedState, UserEmbeddings
+from ptklib.arrays import Floats
 from ptklib.checks.contract import CONTRACT, Case
 from ptklib.embeddings import factors
 from ptklib.embeddings.measure import Measurements
@@ -24,7 +24,6 @@ from ptklib.exceptions import (
 )
 from ptklib.mechanisms import additive
 
-Floats = npt.NDArray[np.float64]
 N_USERS, N_ITEMS, TASTES = 6000, 120, 6
 
 

@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import RdpAccountant
@@ -21,11 +20,11 @@ from ptklib.accounting import (
 )
 from ptklib.accounting.concentrated import zcdp_rho
 from ptklib.accounting.sampled import sampled_gaussian_curve
+from ptklib.arrays import Floats
 from ptklib.embeddings.plan import UNIT, Shape, plan_rounds
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import PrivacyLoss
 
-Floats = npt.NDArray[np.float64]
 PUBLIC = Shape(n_users=1000, n_items=50, k=5, rounds=6, batch_rate=0.5, guarantee="user")
 
 

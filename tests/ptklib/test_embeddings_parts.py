@@ -5,11 +5,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy import stats
 from scipy.special import psi
 
+from ptklib.arrays import Floats, Ints
 from ptklib.embeddings import factors, measure, training
 from ptklib.embeddings.measure import Measurements
 from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
@@ -19,8 +19,6 @@ from ptklib.embeddings.users import Users, tossed
 from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.mechanisms import additive
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 N_ITEMS, K = 12, 3
 PLAN = plan_rounds(Shape(40, N_ITEMS, K, 2, 0.5, "user"), 1.0, 1e-6)
 

@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from ptklib.arrays import Floats
 from ptklib.shrinkage import NoisyRatios, Strata, fitted_level, shrunken_deviation, shrunken_ratios
 
 GROUPS, FULL = 265, 12
 SUM_SCALE, SIZE_SCALE, REACH = 170.0, 8.0, 30.0
-
-Floats = npt.NDArray[np.float64]
 
 
 def noisy(rows: Any, means: Any, seed: int, *, scale: float = 1.0, columns: int = 1) -> NoisyRatios:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
 from ptklib import DPEstimator, ReleasedState, TreeFeaturizer
+from ptklib.arrays import Floats, Ints
 from ptklib.checks.events import differences
 from ptklib.exceptions import (
     CorruptStateError,
@@ -21,12 +21,11 @@ from ptklib.mechanisms.recording import recorded_draws
 from ptklib.release import ReleasePlan
 from ptklib.trees.plans import RoundsPlan
 
-Floats = npt.NDArray[np.float64]
 METHODS = ["boosting", "random", "greedy"]
 NAMES = [f"v{i}" for i in range(6)]
 
 
-def task(n: int = 20_000, seed: int = 3) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
+def task(n: int = 20_000, seed: int = 3) -> tuple[Floats, Ints, Floats]:
     """Return rows in [-1, 1], labels, and the chance of label 1: two effects, one interaction, two columns of noise."""
     random = np.random.default_rng(seed)
     rows = random.uniform(-1, 1, (n, len(NAMES)))
@@ -113,7 +112,7 @@ def test_no_row_one_row_and_equal_rows_release_trees_of_the_same_shape(method: s
         assert np.isfinite(model.transform(np.zeros((3, 6)))).all()
 
 
-def walked(table: pd.DataFrame, frame: pd.DataFrame, domain: list[str]) -> npt.NDArray[np.int64]:
+def walked(table: pd.DataFrame, frame: pd.DataFrame, domain: list[str]) -> Ints:
     """Return leaves by reading the released table as its description says."""
     places = {value: place for place, value in enumerate(domain)}
     found = []

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from ptklib import DPEstimator, ReleasedState, TreeFeaturizer
 from ptklib.accounting import epsilon_of
+from ptklib.arrays import Floats, Ints
 from ptklib.checks.events import differences
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.recording import recorded_draws
@@ -19,8 +20,6 @@ from ptklib.trees.losses import loss_of
 from ptklib.trees.plans import Measure, RoundsPlan
 from ptklib.trees.rounds import Settings, boosting_plan
 from ptklib.trees.targets import Target
-
-Floats = npt.NDArray[np.float64]
 
 BINS = [4, 9, 1]
 SETTINGS = Settings(18, 4, 0.5, 5, 0, n_counted=12)
@@ -33,7 +32,7 @@ def featurizer(**keywords: Any) -> TreeFeaturizer:
     return TreeFeaturizer(**{**defaults, **keywords})
 
 
-def step_task(n: int, seed: int = 0) -> tuple[Floats, npt.NDArray[np.int64]]:
+def step_task(n: int, seed: int = 0) -> tuple[Floats, Ints]:
     """Return rows whose first column says the label nine times of ten."""
     random = np.random.default_rng(seed)
     rows = random.uniform(-1, 1, (n, 3))
@@ -119,12 +118,12 @@ class Fixed:
     """Stands in for the draws of a plan: outputs are fixed, what enters the pool is kept."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-        self.pool: list[npt.NDArray[np.int64]] = []
+        self.pool: list[Ints] = []
         self.rows = rows
         monkeypatch.setattr(RoundsPlan, "add_noise", self._add_noise)
         monkeypatch.setattr(RoundsPlan, "select", lambda plan, name, scores: len(self.pool) % len(scores))
 
-    def _add_noise(self, name: str, exact: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _add_noise(self, name: str, exact: Ints) -> Ints:
         if name == "start":
             return np.full(exact.size, self.rows // exact.size, dtype=np.int64)
         assert name == "pool"
@@ -152,7 +151,7 @@ def test_one_row_adds_no_more_to_the_whole_pool_than_declared(
     assert isinstance(part, Measure)
     random = np.random.default_rng(0)
 
-    def pool(codes: Any, label: Any, before: Any) -> list[npt.NDArray[np.int64]]:
+    def pool(codes: Any, label: Any, before: Any) -> list[Ints]:
         fixed.pool = []
         if again:
             boosting.boost_again(codes, label, BINS, before, loss, settings, plan)
@@ -160,7 +159,7 @@ def test_one_row_adds_no_more_to_the_whole_pool_than_declared(
             boosting.boost(codes, label, BINS, loss, settings, plan)
         return fixed.pool
 
-    def sample(n: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
+    def sample(n: int) -> tuple[npt.NDArray[np.uint16], Ints]:
         codes = np.stack([random.integers(0, bins + 1, n) for bins in BINS]).astype(np.uint16)
         return codes, random.integers(0, target.n_classes, n)
 

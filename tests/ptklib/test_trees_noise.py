@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from ptklib.accounting import epsilon_of, gaussian_epsilon
+from ptklib.arrays import Ints
 from ptklib.domains import Domain
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
@@ -29,7 +30,7 @@ TARGETS = {
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 
-def sample(target: Target, n: int, seed: int) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
+def sample(target: Target, n: int, seed: int) -> tuple[npt.NDArray[np.uint16], Ints]:
     random = np.random.default_rng(seed)
     codes = np.stack([random.integers(0, bins + 1, n) for bins in BINS]).astype(np.uint16)
     if target.n_classes:
@@ -45,11 +46,11 @@ class Recorder:
         monkeypatch.setattr(RoundsPlan, "add_noise", self._add_noise)
         monkeypatch.setattr(RoundsPlan, "select", self._select)
 
-    def _add_noise(self, name: str, exact: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _add_noise(self, name: str, exact: Ints) -> Ints:
         self.seen.append((name, exact.copy()))
         return (np.arange(1, exact.size + 1, dtype=np.int64) * 7919) % UNITS * 40
 
-    def _select(self, name: str, scores: npt.NDArray[np.int64]) -> int:
+    def _select(self, name: str, scores: Ints) -> int:
         self.seen.append((name, scores.copy()))
         return len(self.seen) % len(scores)
 

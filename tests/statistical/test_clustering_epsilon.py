@@ -4,21 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from ptklib import Clustering
+from ptklib.arrays import Floats
 from ptklib.clustering import grid, lloyd
 from tests.statistical.test_empirical_epsilon import halved_noise, ratio
 from tests.statistical.tools import empirical_epsilon
 
 pytestmark = pytest.mark.long
 
-Scores = npt.NDArray[np.float64]
 CENTRES = 1024
 
 
-def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
+def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Floats:
     """Return one score per coarse cell and draw; each is its own run of the mechanism with or without a row."""
     model = Clustering(["a", "b"], bounds=(0, 1), epsilon=1.0, method="grid")
     coarse = grid.centres_of(2, 0) + 1e-3
@@ -37,7 +36,7 @@ def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Scores:
     return np.concatenate(scores)
 
 
-def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Scores, float]:
+def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Floats, float]:
     """Return one score per centre and draw of the offsets, and the epsilon declared for them."""
     model = Clustering(["a"], CENTRES, bounds=(0, 1), epsilon=10.0, method="grid")
     # One row at the end of each finest cell, which has a centre of its own.
@@ -50,7 +49,7 @@ def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Scores, floa
     return np.concatenate([ratio(noisy, event) for noisy in drawn]), event["l1_sensitivity"] / event["scale"]
 
 
-def lloyd_scores(row_at_each_centre: bool, runs: int = 30) -> tuple[Scores, float]:
+def lloyd_scores(row_at_each_centre: bool, runs: int = 30) -> tuple[Floats, float]:
     """Return one score per centre and run of one round, and the epsilon declared for a round."""
     widths = np.asarray([2**16], dtype=np.int64)
     plan = lloyd.plan_rounds(widths, CENTRES, 10.0, 0)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from ptklib import PrivacyLoss
 from ptklib.accounting import gaussian_multiplier
+from ptklib.arrays import Bools
 from ptklib.checks import epsilon_lower_bound
 from ptklib.mechanisms import AboveThreshold, exponential_mechanism, gaussian, laplace, report_noisy_max
 from ptklib.mechanisms.partition import PartitionSelection, laplace_selection
@@ -17,33 +17,32 @@ from tests.statistical.tools import FALSE_ALARM
 
 pytestmark = pytest.mark.long
 
-Coins = npt.NDArray[np.bool_]
 EPSILON, DELTA, STEP = 2.0, 1e-3, 1000
 
 
-def laplace_scores(inside: Coins, factor: int) -> Any:
+def laplace_scores(inside: Bools, factor: int) -> Any:
     return laplace(inside * STEP, l1_sensitivity=STEP, epsilon=factor * EPSILON)
 
 
-def gaussian_scores(inside: Coins, factor: int) -> Any:
+def gaussian_scores(inside: Bools, factor: int) -> Any:
     return gaussian(inside * STEP, scale=STEP * gaussian_multiplier(EPSILON, DELTA) / factor)
 
 
-def noisy_max_scores(inside: Coins, factor: int) -> Any:
+def noisy_max_scores(inside: Bools, factor: int) -> Any:
     return selection_scores(report_noisy_max, inside, factor)
 
 
-def exponential_scores(inside: Coins, factor: int) -> Any:
+def exponential_scores(inside: Bools, factor: int) -> Any:
     return selection_scores(exponential_mechanism, inside, factor)
 
 
-def selection_scores(select: Callable[..., int], inside: Coins, factor: int) -> Any:
+def selection_scores(select: Callable[..., int], inside: Bools, factor: int) -> Any:
     """Two candidates that are equal, or two sensitivities apart."""
     scores = {False: np.array([0, 0]), True: np.array([-1, 1])}
     return np.array([select(scores[bool(i)], sensitivity=1, epsilon=factor * EPSILON) for i in inside])
 
 
-def partition_scores(inside: Coins, factor: int) -> Any:
+def partition_scores(inside: Bools, factor: int) -> Any:
     """Keys far above the threshold, with one row more or less; test_partition_selection has the others."""
     honest = partition()
     scale = honest.scale / factor
@@ -59,7 +58,7 @@ def partition() -> PartitionSelection:
     return laplace_selection(sensitivity=1, epsilon=EPSILON, delta=DELTA, n_cells=1)
 
 
-def above_scores(inside: Coins, factor: int) -> Any:
+def above_scores(inside: Bools, factor: int) -> Any:
     """Ten values below the threshold, then one above: one row moves the ten up and the last one down."""
     streams = {False: [20] * 10 + [0], True: [0] * 10 + [20]}
     return np.array([first_above(streams[bool(i)], factor) == 10 for i in inside], dtype=np.float64)

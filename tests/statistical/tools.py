@@ -4,10 +4,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from ptklib import PrivacyLoss
+from ptklib.arrays import Floats, Ints
 from ptklib.checks import epsilon_lower_bound
 
 FALSE_ALARM = 1e-8
@@ -18,8 +18,6 @@ What must be rejected lies five standard deviations or more beyond: docs/guide/c
 
 LEAST_EXPECTED = 100
 """Draws in a cell of a chi-squared test: with few, its tail is heavier than it says."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def discrete_laplace_pvalue(noise: Ints, scale: float) -> float:
@@ -33,13 +31,13 @@ def discrete_gaussian_pvalue(noise: Ints, scale: float) -> float:
     mass = np.exp(-(support**2) / (2 * scale * scale))
     cumulative = np.cumsum(mass / mass.sum())
 
-    def cdf(x: npt.NDArray[np.float64]) -> Any:
+    def cdf(x: Floats) -> Any:
         return cumulative[np.clip(np.floor(x).astype(int) - support[0], 0, len(support) - 1)]
 
     return _chi_squared(noise, cdf, scale)
 
 
-def permute_and_flip(scores: Ints, scale: float) -> npt.NDArray[np.float64]:
+def permute_and_flip(scores: Ints, scale: float) -> Floats:
     """Return the law of permute-and-flip: a fair choice among candidates that each passed on their own."""
     chances = np.exp((scores - scores.max()) / scale)
     law = np.zeros(len(scores))
@@ -50,15 +48,13 @@ def permute_and_flip(scores: Ints, scale: float) -> npt.NDArray[np.float64]:
     return law
 
 
-def exponential(scores: Ints, scale: float) -> npt.NDArray[np.float64]:
+def exponential(scores: Ints, scale: float) -> Floats:
     """Return the law of the exponential mechanism."""
     weights = np.exp((scores - scores.max()) / scale)
     return np.asarray(weights / weights.sum())
 
 
-def first_above(
-    values: Ints, threshold: int, threshold_scale: float, value_scale: float
-) -> npt.NDArray[np.float64]:
+def first_above(values: Ints, threshold: int, threshold_scale: float, value_scale: float) -> Floats:
     """Return the law of the first value that AboveThreshold calls above; last, of none."""
     reach = int(40 * threshold_scale) + 5
     noise = np.arange(-reach, reach + 1)
@@ -71,17 +67,17 @@ def first_above(
     return np.asarray([*law, float(left.sum())])
 
 
-def law_pvalue(draws: Ints, law: npt.NDArray[np.float64]) -> float:
+def law_pvalue(draws: Ints, law: Floats) -> float:
     """Chi-squared test that indices follow a law."""
     return float(stats.chisquare(np.bincount(draws, minlength=len(law)), law * len(draws)).pvalue)
 
 
-def fine_laplace_pvalue(noise: npt.NDArray[np.float64], scale: float) -> float:
+def fine_laplace_pvalue(noise: Floats, scale: float) -> float:
     """Kolmogorov-Smirnov test against continuous Laplace, for noise on a fine grid."""
     return float(stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue)
 
 
-def empirical_epsilon(with_row: npt.NDArray[np.float64], without: npt.NDArray[np.float64]) -> float:
+def empirical_epsilon(with_row: Floats, without: Floats) -> float:
     """Return a lower bound of epsilon at delta 0 from independent outputs on neighbouring datasets.
 
     A coin chooses one of each two outputs; the bound is wrong with probability FALSE_ALARM at most, stricter than
@@ -93,7 +89,7 @@ def empirical_epsilon(with_row: npt.NDArray[np.float64], without: npt.NDArray[np
     return epsilon_lower_bound(scores, inside, claim, confidence=1 - FALSE_ALARM).epsilon
 
 
-def _laplace_cdf(x: npt.NDArray[np.float64], scale: float) -> Any:
+def _laplace_cdf(x: Floats, scale: float) -> Any:
     q, k = np.exp(-1 / scale), np.floor(x)
     return np.where(k < 0, q ** np.abs(k) / (1 + q), 1 - q ** (np.abs(k) + 1) / (1 + q))
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from _common.models import predicted
+from ptklib.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
 Featurizer = Callable[[pd.DataFrame], pd.DataFrame]
 """Rows to the PTK's features, one row each, numbered columns of the PTK's own names."""
 
@@ -101,7 +100,7 @@ class Curves:
         return float(by_row.mean() * scale), float(np.sqrt(variance) * scale)
 
 
-def nested_rows(n_train: int, n_rows: Sequence[int], seed: int) -> list[npt.NDArray[np.int64]]:
+def nested_rows(n_train: int, n_rows: Sequence[int], seed: int) -> list[Ints]:
     """Draw which rows each share has: the same for all lines, smaller shares within larger ones."""
     order = np.random.default_rng(seed).permutation(n_train)
     return [order[:n] for n in n_rows]

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
@@ -20,8 +19,8 @@ from _common import losses
 from _common.curves import Featurizer
 from _common.models import Encoder, splits
 from ptklib import TreeFeaturizer
+from ptklib.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
 DELTA = 1e-6
 LABEL = "destination"
 TIMES = {"hour": (0.0, 24.0), "weekday": (0.0, 7.0)}
@@ -33,7 +32,7 @@ PENALTIES = (1.0, 5.0, 25.0)
 class Stations:
     """The service's list of stations, which is public: an id and a place each."""
 
-    ids: npt.NDArray[np.int64]
+    ids: Ints
     x: Floats
     y: Floats
 
@@ -139,9 +138,7 @@ class DestinationModel(ClassifierMixin, BaseEstimator):
             return np.zeros((len(X), self.n_stations))
         return X[list(self.features)].to_numpy(dtype=np.float64)
 
-    def _weights(
-        self, rows: Any, logs: Floats, y: npt.NDArray[np.int64], penalty: float
-    ) -> tuple[Floats, Floats, float]:
+    def _weights(self, rows: Any, logs: Floats, y: Ints, penalty: float) -> tuple[Floats, Floats, float]:
         """Minimise the penalised log loss over weights, a level per station, and the weight of `logs`."""
         n, k = rows.shape[0], self.n_stations
         at, size = (np.arange(n), y), rows.shape[1] * k

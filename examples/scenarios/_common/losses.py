@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats
 
 
 def log_loss(y: Floats, probability: Floats) -> Floats:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import hstack
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
@@ -19,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from _common import losses
+from ptklib.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 FEW_ROWS = 1000
 
 

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from _common import losses
 from _common.models import Chosen
-
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Bools, Floats, Ints
 
 
 def tastes(item: str, factors: Sequence[str]) -> Any:
@@ -61,7 +59,7 @@ class TasteModel(ClassifierMixin, BaseEstimator):
     def _standard(self, vectors: Floats) -> Floats:
         return np.asarray((vectors - self.centre_) / self.scale_)
 
-    def _features(self, vectors: Floats, at: npt.NDArray[np.int64], own: npt.NDArray[np.bool_]) -> Floats:
+    def _features(self, vectors: Floats, at: Ints, own: Bools) -> Floats:
         count, sums = (
             np.append(self.count_, 0.0)[at],
             np.vstack([self.sums_, np.zeros(self.sums_.shape[1])])[at],

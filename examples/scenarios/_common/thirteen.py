@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn import decomposition
 from sklearn.cluster import KMeans
@@ -26,9 +25,8 @@ from _common.cab_ptks import PLACES, clamped, exact_mean, expected_duration
 from _common.curves import Featurizer
 from _common.trips import CELLS, PACE_BOUNDS, ZONES
 from ptklib import Clustering, CovarianceMatrix, HistoricalStatistics, as_ptk
+from ptklib.arrays import Bools, Floats
 from ptklib.profiling import TeamPtk
-
-Floats = npt.NDArray[np.float64]
 
 LOOSE, TIGHT = "loose", "tight"
 LEVELS = (LOOSE, TIGHT)
@@ -122,7 +120,7 @@ class NearCentres:
         self._columns = list(columns)
         self._miles = [_MILES[column[-1]] for column in columns]
 
-    def examples(self, table: Any) -> npt.NDArray[np.bool_]:
+    def examples(self, table: Any) -> Bools:
         """Every trip that was loaded has places."""
         return np.isfinite(table[self._columns].to_numpy(dtype=np.float64)).all(axis=1)
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
 from scipy.spatial import cKDTree
 
-Floats = npt.NDArray[np.float64]
+from ptklib.arrays import Floats, Ints
 
 # Public parameters: the city's box, and paces from 60 miles an hour to walking, 3 miles an hour.
 X_BOUNDS, Y_BOUNDS = (-74.05, -73.75), (40.6, 40.9)
@@ -40,7 +39,7 @@ _FARES = ("fare", "fare_amount")
 class Zones:
     """TLC's taxi zones by centroid: column ``zone_id`` and a place for each."""
 
-    ids: npt.NDArray[np.int64]
+    ids: Ints
     x: Floats
     y: Floats
 
@@ -60,13 +59,13 @@ class Zones:
         rng = np.random.default_rng(1811)
         return cls(np.arange(1, 264), rng.uniform(-74.02, -73.78, 263), rng.uniform(40.63, 40.87, 263))
 
-    def nearest(self, x: Floats, y: Floats) -> npt.NDArray[np.int64]:
+    def nearest(self, x: Floats, y: Floats) -> Ints:
         """Name the zone whose centroid is nearest."""
         places = cKDTree(np.column_stack([self.x * _WEST_EAST, self.y]))
-        found: npt.NDArray[np.int64] = self.ids[places.query(np.column_stack([x * _WEST_EAST, y]))[1]]
+        found: Ints = self.ids[places.query(np.column_stack([x * _WEST_EAST, y]))[1]]
         return found
 
-    def places(self, ids: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    def places(self, ids: Ints) -> tuple[Floats, Floats]:
         """Return the centroids of zones, NaN for those without."""
         x, y = np.full(ZONES[-1] + 1, np.nan), np.full(ZONES[-1] + 1, np.nan)
         x[self.ids], y[self.ids] = self.x, self.y
@@ -193,7 +192,7 @@ def _miles(trips: pd.DataFrame) -> Floats:
     return distance * _MILES_PER_DEGREE
 
 
-def cell_of(x: Floats, y: Floats) -> npt.NDArray[np.int64]:
+def cell_of(x: Floats, y: Floats) -> Ints:
     """Name the cell of the public grid that a place lies in, or is nearest to."""
     steps = [
         np.clip(np.nan_to_num((v - low) / (high - low)) * CELLS, 0, CELLS - 1).astype(np.int64)

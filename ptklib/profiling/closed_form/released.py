@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
@@ -16,8 +16,6 @@ from ptklib.profiling.closed_form.facts import Facts, facts_of
 from ptklib.state import ReleasedState
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.layout import COUNT, lay_out
-
-Floats = npt.NDArray[np.float64]
 
 MARGIN = 2.0
 """Expected errors by which the shape of a covariance may be missed."""
@@ -134,7 +132,7 @@ def _told_apart(counts: Floats, noise_variance: float) -> Floats | None:
     return seen
 
 
-def _hidden(counts: Floats, noise_variance: float) -> npt.NDArray[np.bool_]:
+def _hidden(counts: Floats, noise_variance: float) -> Bools:
     return np.asarray(counts <= SPREADS * np.sqrt(noise_variance + np.maximum(counts, 0.0)))
 
 

@@ -4,15 +4,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.closed_form.facts import Facts
 from ptklib.release import plan_release
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.layout import COUNT, lay_out
-
-Floats = npt.NDArray[np.float64]
 
 NORMAL = math.sqrt(2 / math.pi)
 """Mean distance from 0 in standard deviations of a normal; that of Laplace noise is less."""

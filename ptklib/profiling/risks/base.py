@@ -2,11 +2,7 @@
 
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from ptklib.arrays import Bools, Floats
 
 
 class RowRisk(Protocol):

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.arrays import Bools, Floats
 from ptklib.clustering import Clustering
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
-from ptklib.profiling.risks.base import Bools, Floats
 
 
 class ClusteringRisk:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.counts import CountFeaturizer
 from ptklib.counts.features import feature_names, read_features
@@ -11,7 +12,6 @@ from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
-from ptklib.profiling.risks.base import Bools, Floats
 from ptklib.profiling.risks.sums import sums_by
 
 

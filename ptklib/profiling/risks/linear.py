@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.arrays import Bools, Floats
 from ptklib.exceptions import InvalidParameterError
 from ptklib.gram import block_of
 from ptklib.inputs import InputTable
 from ptklib.linear import AdaSSPRegressor
 from ptklib.privacy import finite_number
-from ptklib.profiling.risks.base import Bools, Floats
 from ptklib.profiling.risks.sums import products_of
 
 _TINY = 1e-300

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.arrays import Bools, Floats
 from ptklib.domains import OUTSIDE
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
-from ptklib.profiling.risks.base import Bools, Floats
 from ptklib.profiling.risks.sums import sums_by
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.collecting import table_codes

@@ -1,16 +1,15 @@
 """Sums of many floating-point numbers that are nearly exact; docs/proofs/profiling.md bounds their rounding."""
 
 import numpy as np
-import numpy.typing as npt
 
-from ptklib.profiling.risks.base import Floats
+from ptklib.arrays import Floats, Ints
 
 _FINE = 2.0**26
 _CHUNK = 1024
 """Rows whose products are added in any order. Up to 2**24 rows, a public assumption, least sums err below 1.5e-6."""
 
 
-def sums_by(codes: npt.NDArray[np.int64], values: Floats, size: int) -> Floats:
+def sums_by(codes: Ints, values: Floats, size: int) -> Floats:
     """Add values in [-1, 1] by their codes: their leading bits exactly, what is left of them in floating point."""
     leading = np.rint(values * _FINE)
     rest = values - leading / _FINE

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
-from ptklib.profiling.risks.base import Bools, Floats
 from ptklib.trees import TreeFeaturizer
 
 

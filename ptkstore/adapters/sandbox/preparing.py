@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Ints
 from ptkstore.application.tables import empty_table, filled
 from ptkstore.application.units import kept_rows, units_of
 from ptkstore.domain.columns import HASH, ROW_ID
@@ -55,7 +56,7 @@ def prepare(request: PrepareRequest, raw: RawZone, split_hash: SplitHash) -> Non
 class _Ordered:
     """Rows in another order, of which a piece at a time is made."""
 
-    def __init__(self, rows: pa.Table, order: npt.NDArray[np.int64]) -> None:
+    def __init__(self, rows: pa.Table, order: Ints) -> None:
         self._schema, self._order = rows.schema, order
         wide = [pa.field(f.name, _WIDE.get(f.type, f.type), f.nullable) for f in rows.schema]
         self._rows = rows.cast(pa.schema(wide)).combine_chunks()  # the offsets of text columns end at 2 GiB
@@ -69,7 +70,7 @@ class _Ordered:
         return pa.concat_tables(pieces)
 
 
-def _groups(rows: pa.Table, request: PrepareRequest) -> npt.NDArray[np.int64]:
+def _groups(rows: pa.Table, request: PrepareRequest) -> Ints:
     """The place of each row's value in the attribute's domain, outside of which no row was accepted."""
     if request.attribute is None:
         return np.zeros(rows.num_rows, dtype=np.int64)

@@ -7,9 +7,9 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Floats, Ints
 from ptkstore.errors import InvalidRequest
 
 TIME_COLUMN: Final = "pickup_time"
@@ -42,11 +42,11 @@ SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS.items(
 
 
 def assemble(
-    pickup_us: npt.NDArray[np.int64],
-    pickup_zone: npt.NDArray[np.int64],
-    dropoff_zone: npt.NDArray[np.int64],
-    distance_miles: npt.NDArray[np.float64],
-    duration_seconds: npt.NDArray[np.float64],
+    pickup_us: Ints,
+    pickup_zone: Ints,
+    dropoff_zone: Ints,
+    distance_miles: Floats,
+    duration_seconds: Floats,
 ) -> pa.Table:
     """Build a table of the stream from what was measured; hour, speed and length class are derived.
 

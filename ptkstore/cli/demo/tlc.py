@@ -23,15 +23,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ptklib.arrays import Floats, Ints
 from ptkstore.cli.demo.columns import OUTSIDE_ZONE, UNKNOWN_ZONE, assemble
 from ptkstore.errors import InvalidRequest
-
-Floats = npt.NDArray[np.float64]
 
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
     "pickup time": ("tpep_pickup_datetime", "lpep_pickup_datetime", "pickup_datetime"),
@@ -95,7 +93,7 @@ def load(path: str | Path) -> pa.Table:
     )
 
 
-def grid_cell(longitude: Floats, latitude: Floats) -> npt.NDArray[np.int64]:
+def grid_cell(longitude: Floats, latitude: Floats) -> Ints:
     """Name places by a grid of 16 by 16 cells over the city's bounding box.
 
     The box is public: longitude -74.26 to -73.70, latitude 40.49 to 40.92. Cells are numbered 1 to 256, from
@@ -161,7 +159,7 @@ def _floats(column: pa.ChunkedArray, name: str) -> Floats:
     return values
 
 
-def _zone(values: Floats) -> npt.NDArray[np.int64]:
+def _zone(values: Floats) -> Ints:
     usable = np.isfinite(values) & (np.abs(values) < 2**53)
     return np.where(usable, values, UNKNOWN_ZONE).astype(np.int64)
 

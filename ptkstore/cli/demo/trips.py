@@ -18,9 +18,9 @@ from datetime import date
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ptklib.arrays import Bools, Floats, Ints
 from ptkstore.cli.demo.columns import COLUMNS, TIME_COLUMN, assemble, period
 from ptkstore.cli.demo.tlc import load
 from ptkstore.errors import InvalidRequest
@@ -60,10 +60,10 @@ _CITY_SEED: Final = 1811  # the map is the same for every seed of trips
 class _City:
     """Where zones lie, and how often each is left and reached. Row and column `i` stand for zone `i + 1`."""
 
-    pickups: npt.NDArray[np.float64]  # (regime, zone), rows sum to 1
-    reach: npt.NDArray[np.float64]  # (zone, zone), rows are cumulative probabilities
-    miles: npt.NDArray[np.float64]  # (zone, zone), median way
-    pace: npt.NDArray[np.float64]  # (zone,), factor on speed
+    pickups: Floats  # (regime, zone), rows sum to 1
+    reach: Floats  # (zone, zone), rows are cumulative probabilities
+    miles: Floats  # (zone, zone), median way
+    pace: Floats  # (zone,), factor on speed
 
 
 _BY_DAY, _MORNING, _NIGHT = range(3)
@@ -130,9 +130,7 @@ def _city(rng: np.random.Generator) -> _City:
     )
 
 
-def _pickups(
-    rng: np.random.Generator, city: _City, hour: npt.NDArray[np.int64], weekend: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.int64]:
+def _pickups(rng: np.random.Generator, city: _City, hour: Ints, weekend: Bools) -> Ints:
     """Draw the zone of each pickup from the habits of its time of day."""
     regime = np.full(hour.size, _BY_DAY)
     regime[~weekend & (hour >= 6) & (hour < 10)] = _MORNING
@@ -144,9 +142,7 @@ def _pickups(
     return zones
 
 
-def _dirty(
-    rng: np.random.Generator, distance: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _dirty(rng: np.random.Generator, distance: Floats, duration: Floats) -> tuple[Floats, Floats]:
     """Spoil about 1 % of the rows."""
     fate = rng.random(distance.size)
     distance = np.where(fate < 0.005, 0.0, distance)

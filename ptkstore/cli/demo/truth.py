@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ptklib import HistoricalStatistics
+from ptklib.arrays import Floats
 from ptkstore.cli.demo.columns import OUTSIDE_ZONE, TIME_COLUMN
 from ptkstore.cli.demo.records import ErrorPoint, Lookup
 from ptkstore.errors import InvalidRequest
@@ -159,9 +160,7 @@ def _statistics(key: str, domain: range, epsilon: float) -> Any:
     )
 
 
-def _exact(
-    table: pa.Table, key: str, domain: range
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _exact(table: pa.Table, key: str, domain: range) -> tuple[Floats, Floats]:
     codes = table.column(key).to_numpy() - domain.start
     known = (codes >= 0) & (codes < len(domain))
     speeds = np.clip(table.column(_SPEED).to_numpy()[known], *_SPEED_BOUNDS)
@@ -170,15 +169,13 @@ def _exact(
     return counts, sums / np.maximum(counts, 1.0)
 
 
-def _released(
-    state: Any, counts: npt.NDArray[np.float64], means: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _released(state: Any, counts: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Absolute error per group of mean speed and count."""
     (released,) = state.to_state().tables.values()
     mean, count = released.column(f"{_SPEED}_mean").to_numpy(), released.column("count").to_numpy()
     return np.abs(mean - means), np.abs(count - counts)
 
 
-def _point(epsilon: float, statistic: str, unit: str, errors: npt.NDArray[np.float64]) -> ErrorPoint:
+def _point(epsilon: float, statistic: str, unit: str, errors: Floats) -> ErrorPoint:
     low, high = np.quantile(errors, (0.1, 0.9))
     return ErrorPoint(epsilon, statistic, unit, float(errors.mean()), float(low), float(high))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from ptklib.arrays import Floats
 from ptkstore.domain.allocation.exact import Placement
 from ptkstore.domain.allocation.program import Program
-
-Floats = npt.NDArray[np.float64]
 
 COARSE, FINE = 128, 2048
 """Groups of caps while prices climb, and at the end."""

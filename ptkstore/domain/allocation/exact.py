@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptklib.arrays import Ints
 from ptkstore.domain.allocation.halves import PROVE, Effort, Pair, Verdict, split
-from ptkstore.domain.allocation.program import Integers, Program
+from ptkstore.domain.allocation.program import Program
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A partition for each PTK, and the caps of the partitions."""
 
-    parts: Integers
+    parts: Ints
     caps: tuple[int, ...]
 
     @property
@@ -44,11 +45,11 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.caps = self.program.thresholds(self.below - 1)
-        self.known: dict[int, Integers] = {}
+        self.known: dict[int, Ints] = {}
         self.apart = bool((self.program.pins >= 0).any())
         self.deltas = self.program.deltas if self.program.delta_binds else None
 
-    def costs(self, cap: int, barred: int) -> Integers:
+    def costs(self, cap: int, barred: int) -> Ints:
         """What each PTK costs under the cap with this place; those pinned to the other partition more than fits."""
         if cap not in self.known:
             self.known[cap] = self.program.weights(int(self.caps[cap]))
@@ -56,7 +57,7 @@ class _Search:
             return self.known[cap]
         return np.where(self.program.pins == barred, self.program.capacity + 1, self.known[cap])
 
-    def fits(self, first: int, second: int) -> Integers | None:
+    def fits(self, first: int, second: int) -> Ints | None:
         """The partition of each PTK for caps with these places, if there is one."""
         pair = Pair(
             self.costs(first, 1),
@@ -87,7 +88,7 @@ class _Search:
         if parts is not None:
             self.remember(parts)
 
-    def remember(self, parts: Integers) -> None:
+    def remember(self, parts: Ints) -> None:
         """Keep a placement if it is the best so far; its own caps may be lower than those that were asked about."""
         caps = [self.program.cap_of(np.flatnonzero(parts == part)) for part in (0, 1)]
         if caps[0] is None or caps[1] is None or caps[0] + caps[1] >= self.below:

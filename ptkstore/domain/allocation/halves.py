@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
-from ptkstore.domain.allocation.program import Integers
-
-Mask = npt.NDArray[np.bool_]
+from ptklib.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +38,14 @@ class Pair:
     A cost above `capacity` forbids the place. `deltas` may be None where all of them fit one partition.
     """
 
-    first: Integers
-    second: Integers
+    first: Ints
+    second: Ints
     capacity: int
-    deltas: Integers | None = None
+    deltas: Ints | None = None
     delta_capacity: int = 0
 
 
-def split(pair: Pair, effort: Effort = PROVE) -> Mask | Verdict:
+def split(pair: Pair, effort: Effort = PROVE) -> Bools | Verdict:
     """Who goes to the second partition so that both hold their PTKs; NONE if nobody can tell them apart.
 
     The first partition holds its PTKs exactly if those sent to the second take away at least what is too much: a
@@ -79,7 +76,7 @@ def split(pair: Pair, effort: Effort = PROVE) -> Mask | Verdict:
     elif got < need:
         return Verdict.NONE
     result = to_second.copy()
-    chosen: Mask | Verdict | None
+    chosen: Bools | Verdict | None
     if pair.deltas is None:
         chosen = _greedily(worth, size, room_second, need, taken)
         if chosen is None:
@@ -98,7 +95,7 @@ def split(pair: Pair, effort: Effort = PROVE) -> Mask | Verdict:
     return result
 
 
-def _greedily(worth: Integers, size: Integers, room: int, need: int, taken: int) -> Mask | None:
+def _greedily(worth: Ints, size: Ints, room: int, need: int, taken: int) -> Bools | None:
     """The best first PTKs, then whatever still fits."""
     chosen = np.zeros(len(worth), dtype=np.bool_)
     if need <= 0:
@@ -119,15 +116,15 @@ def _greedily(worth: Integers, size: Integers, room: int, need: int, taken: int)
 class _Knapsack:
     """PTKs by falling worth / size: choose some of size at most `room`, worth at least `need`, delta in a range."""
 
-    worth: Integers
-    size: Integers
+    worth: Ints
+    size: Ints
     room: int
     need: int
-    deltas: Integers | None = None
+    deltas: Ints | None = None
     least_delta: int = 0
     most_delta: int = 0
 
-    def solved_by(self, worth: Integers, size: Integers, delta: Integers | None) -> int | None:
+    def solved_by(self, worth: Ints, size: Ints, delta: Ints | None) -> int | None:
         """The first state that is a solution."""
         good = (size <= self.room) & (worth >= self.need)
         if delta is not None:
@@ -136,7 +133,7 @@ class _Knapsack:
         return place if len(good) and good[place] else None
 
 
-def _search(knapsack: _Knapsack, taken: int, effort: Effort) -> Mask | Verdict:
+def _search(knapsack: _Knapsack, taken: int, effort: Effort) -> Bools | Verdict:
     """Start with the first `taken`, then decide one PTK after the other, outwards from there."""
     worth, size, deltas = knapsack.worth, knapsack.size, knapsack.deltas
     count = len(worth)
@@ -144,7 +141,7 @@ def _search(knapsack: _Knapsack, taken: int, effort: Effort) -> Mask | Verdict:
     w = np.array([worth[:taken].sum()], dtype=np.int64)
     s = np.array([size[:taken].sum()], dtype=np.int64)
     d = None if deltas is None else np.array([deltas[:taken].sum()], dtype=np.int64)
-    history: list[tuple[int, Integers, Mask]] = []
+    history: list[tuple[int, Ints, Bools]] = []
     complete = True
     left, right = taken - 1, taken
     while True:
@@ -178,9 +175,7 @@ def _search(knapsack: _Knapsack, taken: int, effort: Effort) -> Mask | Verdict:
             return Verdict.NONE if complete else Verdict.UNKNOWN
 
 
-def _promising(
-    knapsack: _Knapsack, w: Integers, s: Integers, ratio: npt.NDArray[np.float64], left: int, right: int
-) -> Integers:
+def _promising(knapsack: _Knapsack, w: Ints, s: Ints, ratio: Floats, left: int, right: int) -> Ints:
     """States whose linear relaxation over the undecided PTKs can still reach the need."""
     gain = ratio[right] if right < len(ratio) else 0.0
     loss = ratio[left] if left >= 0 else np.inf
@@ -190,7 +185,7 @@ def _promising(
     return np.flatnonzero(reach >= knapsack.need - _SAFE * max(abs(knapsack.need), 1))
 
 
-def _undominated(w: Integers, s: Integers, d: Integers | None) -> Integers:
+def _undominated(w: Ints, s: Ints, d: Ints | None) -> Ints:
     """States that no other one beats: smaller and worth more, with the same delta."""
     if d is None:
         order = np.lexsort((-w, s))
@@ -202,7 +197,7 @@ def _undominated(w: Integers, s: Integers, d: Integers | None) -> Integers:
     return np.concatenate([group[_undominated(w[group], s[group], None)] for group in kept] or [np.arange(0)])
 
 
-def _traced(history: list[tuple[int, Integers, Mask]], place: int, taken: int, count: int) -> Mask:
+def _traced(history: list[tuple[int, Ints, Bools]], place: int, taken: int, count: int) -> Bools:
     """The choice that leads to a state: what was turned over on its way."""
     chosen = np.arange(count) < taken
     for item, parents, turned in reversed(history):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ptklib.arrays import Ints
 from ptkstore.domain.allocation.bound import lower_bound
 from ptkstore.domain.allocation.exact import Placement, in_one, in_two
 from ptkstore.domain.allocation.halves import GLANCE
@@ -21,7 +22,7 @@ from ptkstore.domain.allocation.model import (
     Reason,
     Status,
 )
-from ptkstore.domain.allocation.program import LARGEST, Integers, Program, program_of
+from ptkstore.domain.allocation.program import LARGEST, Program, program_of
 from ptkstore.domain.allocation.refusals import Menus, fits, infeasible, refused_at_once
 from ptkstore.domain.allocation.search import Stop, in_many, never
 from ptkstore.domain.losses import Loss
@@ -197,7 +198,7 @@ def _plan(
     """Each PTK's cheapest choice within its partition's cap; partitions by falling cap where none is pinned."""
     caps = np.array([*placement.caps, *[0] * (partitions - len(placement.caps))], dtype=np.int64)
     order = np.argsort(-caps, kind="stable") if relabel else np.arange(partitions)
-    label: Integers = np.empty(partitions, dtype=np.int64)
+    label: Ints = np.empty(partitions, dtype=np.int64)
     label[order] = np.arange(partitions)
     grants = []
     for demand, menu, part in zip(demands, menus, placement.parts.tolist(), strict=True):

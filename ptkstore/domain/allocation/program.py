@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from ptklib.arrays import Ints
 
 LARGEST = 2**62
 
@@ -27,10 +26,10 @@ class Program:
         The partition a PTK must be in, or -1.
     """
 
-    rows: Integers
-    costs: Integers
-    deltas: Integers
-    pins: Integers
+    rows: Ints
+    costs: Ints
+    deltas: Ints
+    pins: Ints
     capacity: int
     delta_capacity: int
     partitions: int
@@ -50,18 +49,18 @@ class Program:
         """Rows that the largest partition has at least: some PTK needs them at any loss."""
         return int(self.rows[:, 0].max(initial=0))
 
-    def thresholds(self, most: int | None = None) -> Integers:
+    def thresholds(self, most: int | None = None) -> Ints:
         """The row counts that a partition's largest n can have, up to `most`, ascending, 0 (unused) first."""
         counts = np.unique(self.rows)
         return np.concatenate([[0], counts if most is None else counts[counts <= most]])
 
-    def weights(self, cap: int) -> Integers:
+    def weights(self, cap: int) -> Ints:
         """The least cost of each PTK with at most `cap` rows; more than the capacity where there is none."""
         places = (self.rows <= cap).sum(axis=1)
         found = self.costs[np.arange(self.size), np.maximum(places - 1, 0)]
         return np.where(places > 0, found, self.capacity + 1)
 
-    def table(self, caps: Integers) -> Integers:
+    def table(self, caps: Ints) -> Ints:
         """`weights` for each of ascending `caps`, an array of shape (n_caps, n_ptks)."""
         result = np.empty((len(caps), self.size), dtype=np.int64)
         for ptk in range(self.size):
@@ -71,7 +70,7 @@ class Program:
             )
         return result
 
-    def of(self, members: Integers, partitions: int | None = None) -> Program:
+    def of(self, members: Ints, partitions: int | None = None) -> Program:
         """The program of some of the PTKs."""
         return Program(
             self.rows[members],
@@ -83,7 +82,7 @@ class Program:
             self.partitions if partitions is None else partitions,
         )
 
-    def cap_of(self, members: Integers) -> int | None:
+    def cap_of(self, members: Ints) -> int | None:
         """The fewest rows with which `members` fit one partition; None if no number of rows is enough.
 
         Exact: with at most n rows each PTK takes its least cost, so what they need together falls with n.

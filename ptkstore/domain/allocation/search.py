@@ -8,9 +8,10 @@ from itertools import combinations
 
 import numpy as np
 
+from ptklib.arrays import Ints
 from ptkstore.domain.allocation.exact import Placement, in_two
 from ptkstore.domain.allocation.halves import GLANCE
-from ptkstore.domain.allocation.program import Integers, Program
+from ptkstore.domain.allocation.program import Program
 from ptkstore.domain.allocation.starts import placement_of, starts
 
 STARTS = 2
@@ -92,7 +93,7 @@ class _Descent:
                     again |= self.exchange(pair, parts, caps, saving)
         return Placement(parts, tuple(caps))
 
-    def exchange(self, pair: tuple[int, int], parts: Integers, caps: list[int], saving: int) -> bool:
+    def exchange(self, pair: tuple[int, int], parts: Ints, caps: list[int], saving: int) -> bool:
         """Re-split two partitions in place; whether that saved so many rows."""
         first, second = pair
         one, other = parts == first, parts == second

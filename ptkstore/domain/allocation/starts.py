@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ptklib.arrays import Ints
 from ptkstore.domain.allocation.exact import Placement
-from ptkstore.domain.allocation.program import Integers, Program
+from ptkstore.domain.allocation.program import Program
 
 ORDERS = 5
 CAPS = 256
 _NEVER = np.int64(2**61)
 
 
-def placement_of(program: Program, parts: Integers) -> Placement | None:
+def placement_of(program: Program, parts: Ints) -> Placement | None:
     """The placement with the least caps for these parts, if each can hold its PTKs."""
     caps = []
     for part in range(program.partitions):
@@ -40,12 +41,12 @@ def starts(program: Program) -> Iterator[Placement]:
         yield from _placed(program, _inserted(program, by_rows=False))
 
 
-def _placed(program: Program, parts: Integers | None) -> list[Placement]:
+def _placed(program: Program, parts: Ints | None) -> list[Placement]:
     placement = None if parts is None else placement_of(program, parts)
     return [] if placement is None else [placement]
 
 
-def _segmented(program: Program, order: Integers) -> Integers | None:
+def _segmented(program: Program, order: Ints) -> Ints | None:
     """The best cut of PTKs in this order into runs, one for each partition, by dynamic programming."""
     size = program.size
     caps = program.thresholds()
@@ -76,7 +77,7 @@ def _segmented(program: Program, order: Integers) -> Integers | None:
     return parts
 
 
-def _inserted(program: Program, *, by_rows: bool) -> Integers | None:
+def _inserted(program: Program, *, by_rows: bool) -> Ints | None:
     """One PTK after the other where it adds the fewest rows, or where it leaves the least capacity over."""
     parts = program.pins.copy()
     least = program.costs[:, -1]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ptklib.arrays import Ints
 from ptklib.arrow_types import without_views
 
 PART_BYTES = 32 * 2**20
@@ -49,7 +49,7 @@ def _starts(table: pa.Table) -> list[int]:
     return starts
 
 
-def _row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
+def _row_bytes(table: pa.Table) -> Ints:
     """A size of each row in which types and memory have no part; a body takes hardly more for it."""
     held = sum(not _is_empty(column) for column in table.columns)
     sizes = np.full(table.num_rows, _CELL_BYTES * held, dtype=np.int64)
@@ -61,7 +61,7 @@ def _row_bytes(table: pa.Table) -> npt.NDArray[np.int64]:
     return sizes
 
 
-def _text_bytes(chunk: pa.Array) -> npt.NDArray[np.int64] | int:
+def _text_bytes(chunk: pa.Array) -> Ints | int:
     """The length of each text in UTF-8; none where there is none."""
     if pa.types.is_dictionary(chunk.type):
         lengths = _text_bytes(chunk.dictionary)
