@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,6 @@ from ptkstore.cli.output import (
     Home,
     HomeOrUrl,
     answers,
-    behind_url,
     console,
     opened,
     print_json,
@@ -33,7 +32,8 @@ from ptkstore.domain.near_names import near
 from ptkstore.errors import InvalidRequest, UnknownName
 
 if TYPE_CHECKING:
-    from ptkstore.sdk.remote import RemoteService
+    from ptkstore.sdk.service import IdentityReads
+    from ptkstore.wiring.identity import Identity
 
 ADMINISTRATORS = "administrators"
 
@@ -48,12 +48,10 @@ TeamOrAll = Annotated[str, typer.Argument(help="The team, or * for all, who can 
 
 
 @contextmanager
-def _acting(home: Path | None, action: Action, subject: str, *, make: bool = False) -> Iterator[Any]:
+def _acting(home: Path | None, action: Action, subject: str, *, make: bool = False) -> Iterator[Identity]:
     """The use cases of identity, with the action recorded; a home that is not there is made only on request."""
-    from ptkstore.wiring.identity import Identity
-
     with opened(home, make=make) as store:
-        identity = Identity(store.service)
+        identity = store.service.identity
         with identity.recorded(action, subject, secrets.token_hex(8), None):
             try:
                 yield identity
@@ -65,15 +63,9 @@ def _acting(home: Path | None, action: Action, subject: str, *, make: bool = Fal
 
 
 @contextmanager
-def _reading(home: Path | None) -> Iterator[Any]:
-    if behind_url(home):
-        with reading(home) as store:
-            yield cast("RemoteService", store.service).identity
-        return
-    from ptkstore.wiring.identity import Identity
-
-    with opened(home) as store:
-        yield Identity(store.service)
+def _reading(home: Path | None) -> Iterator[IdentityReads]:
+    with reading(home) as store:
+        yield store.service.identity
 
 
 @team_app.command("create")

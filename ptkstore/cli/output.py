@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ptkstore.cli.counting import counted as counted
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError
-from ptkstore.sdk import Store, connect
+from ptkstore.sdk.store import HomeStore, Store, connect, open_home
 from ptkstore.settings import CATALOG, Settings, load_settings
 
 Home = Annotated[
@@ -72,7 +72,7 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
     return run
 
 
-def opened(home: Path | None, *, make: bool = False) -> Store:
+def opened(home: Path | None, *, make: bool = False) -> HomeStore:
     """The store in `home`; a home that is not there is made only on request, so that a mistyped one is told of.
 
     Raises
@@ -83,7 +83,7 @@ def opened(home: Path | None, *, make: bool = False) -> Store:
     if not make:
         check_home(home)
     _check_is_meant(home)
-    return connect(home)
+    return open_home(home)
 
 
 def reading(home: Path | None) -> Store:

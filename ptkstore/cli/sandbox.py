@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.cli.output import AsJson, Home, answers, console, print_json
-from ptkstore.sdk import connect
+from ptkstore.sdk.store import open_home
 
 
 @answers
@@ -13,7 +13,7 @@ def sandbox(home: Home = None, as_json: AsJson = False) -> None:
     It starts the sandbox and tries the network, other processes, the store's files, more room and more rights from
     inside. Workers do the same before every training of team code. A store need not be there.
     """
-    with connect(home) as store:
+    with open_home(home) as store:
         store.service.check_sandbox()
     if as_json:
         print_json({"sandbox": "works"})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import assured, assured_in, assured_of
@@ -22,7 +22,6 @@ from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.reports import loss_json, shares_json
 from ptkstore.domain.sharing import sharing_json, sharing_of
-from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import (
     Added,
     Assurance,
@@ -35,6 +34,9 @@ from ptkstore.domain.streams import (
     Stream,
 )
 from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ptkstore.sdk.service import Published
 
 Document = dict[str, Any]
 
@@ -169,7 +171,7 @@ def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
     )
 
 
-def version_document(version: Version) -> Document:
+def version_document(version: Published) -> Document:
     """One version in a list; its manifest has the rest."""
     content = version.content
     return {

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ptkstore.domain.losses import Loss
     from ptkstore.domain.odometers import Odometers, Spent
     from ptkstore.domain.streams import Policy
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 
-def budget_rows(service: Service, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
+def budget_rows(service: StoreService, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
     """The ledger of a stream, one row per block, or per line of it where the policy keeps several.
 
     `tight` adds the figure of the list of releases, at the capacity's delta; it takes the whole journal to be read.
@@ -68,7 +68,7 @@ def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, 
     return _with_sums(rows, [b.spent for b in blocks]) if several else rows
 
 
-def contexts_of(service: Service, stream: str) -> str:
+def contexts_of(service: StoreService, stream: str) -> str:
     """What a stream's contexts rest on, and its summed loss; empty for a stream without contexts."""
     policy = _policy(service, stream)
     if not policy.sharing.contexts:
@@ -135,7 +135,7 @@ def _has_lines(policy: Policy) -> bool:
     return len(policy.sharing.lines(policy.capacity)) > 1
 
 
-def _policy(service: Service, stream: str) -> Policy:
+def _policy(service: StoreService, stream: str) -> Policy:
     for known in service.streams():
         if known.name == stream:
             return known.policy

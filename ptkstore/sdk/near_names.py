@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,29 +10,17 @@ from ptkstore.domain.near_names import Names, names_of, suggest
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 _Client = TypeVar("_Client")
 
 
-def names_in(service: Service) -> Mapping[str, Names]:
+def names_in(service: StoreService) -> Mapping[str, Names]:
     """The names of a store by kind; behind HTTP those that the token may see."""
-
-    def at_home(read: Callable[[Any], Iterable[str]]) -> Names:
-        def names(_: str) -> Iterable[str]:
-            begin = getattr(service, "read", None)
-            if begin is None:  # behind HTTP
-                return ()
-            with begin() as view:
-                return list(read(view.identities))
-
-        return names
-
     return {
         **names_of(lambda: [one.name for one in service.streams()], service.ptks, service.versions),
         "subscription": lambda _: [one.subscription.id for one in service.subscriptions()],
-        "team": at_home(lambda identities: identities.teams()),
-        "token": at_home(lambda identities: (token.id for token in identities.tokens())),
+        **service.unlisted_names(),
     }
 
 

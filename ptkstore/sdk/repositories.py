@@ -20,7 +20,7 @@ from ptkstore.sdk.plan_checks import FamilyChecks
 
 if TYPE_CHECKING:
     from ptkstore.ports.team_code import Examined
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Change:
 
 
 def planned(
-    service: Service,
+    service: StoreService,
     repository: Repository,
     *,
     prune: bool = False,
@@ -116,7 +116,7 @@ def planned(
     )
 
 
-def undeclared(service: Service, repository: Repository) -> tuple[Change, ...]:
+def undeclared(service: StoreService, repository: Repository) -> tuple[Change, ...]:
     """The team's PTKs that are registered though its repository does not declare them: without `prune` they `stay`."""
     known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
     return tuple(
@@ -128,7 +128,7 @@ def undeclared(service: Service, repository: Repository) -> tuple[Change, ...]:
 
 
 def applied(
-    service: Service, repository: Repository, *, prune: bool | Collection[str] = False
+    service: StoreService, repository: Repository, *, prune: bool | Collection[str] = False
 ) -> tuple[Change, ...]:
     """Make the store's PTKs of a team what its repository declares; repeatable.
 
@@ -179,7 +179,9 @@ def applied(
 class _Step:
     """What lies between a store and what a repository declares."""
 
-    def __init__(self, service: Service, repository: Repository, *, prune: bool | Collection[str]) -> None:
+    def __init__(
+        self, service: StoreService, repository: Repository, *, prune: bool | Collection[str]
+    ) -> None:
         self._service, self._repository, self._prune = service, repository, bool(prune)
         self._policies = {stream.name: stream.policy for stream in service.streams()}
         self.known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
@@ -335,7 +337,7 @@ def _changed_fields(
     return field_changes(registered, declared)
 
 
-def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -> None:
+def _apply(service: StoreService, change: Change, repository: Repository, ptk: PTK) -> None:
     spec = repository.spec(ptk)
     if change.action == "register":
         service.register_ptk(
@@ -355,7 +357,13 @@ def _apply(service: Service, change: Change, repository: Repository, ptk: PTK) -
 
 
 def _checked(
-    service: Service, change: Change, repository: Repository, ptk: PTK, checks: FamilyChecks, *, audit: bool
+    service: StoreService,
+    change: Change,
+    repository: Repository,
+    ptk: PTK,
+    checks: FamilyChecks,
+    *,
+    audit: bool,
 ) -> Change:
     """The change with what became of its checks on synthetic rows."""
     spec, bundle = repository.described(ptk)

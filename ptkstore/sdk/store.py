@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ptkstore.sdk.declarations import Repository
     from ptkstore.sdk.own_code import FunctionFacts
     from ptkstore.sdk.repositories import Change, Tell
+    from ptkstore.sdk.service import StoreService
     from ptkstore.wiring import Service
 
 
@@ -63,24 +64,25 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
         The URL is none that a token may be sent to, or there is no token.
     """
     try:
-        return _connected(target, token)
+        if isinstance(target, str) and "://" in target:
+            from ptkstore.sdk.remote import RemoteService
+
+            return Store(RemoteService(target, token or os.environ.get("PTK_TOKEN", "")))
+        if token is not None:
+            raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
+        return open_home(target)
     except ModuleNotFoundError as error:
         if (told := missing_package(error)) is None:
             raise
         raise ModuleNotFoundError(told, name=error.name) from None
 
 
-def _connected(target: str | Path | None, token: str | None) -> Store:
-    if isinstance(target, str) and "://" in target:
-        from ptkstore.sdk.remote import RemoteService
-
-        return Store(cast("Service", RemoteService(target, token or os.environ.get("PTK_TOKEN", ""))))
-    if token is not None:
-        raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
+def open_home(home: str | Path | None) -> HomeStore:
+    """The store in a home; what is changed there is recorded as done in the home."""
     from ptkstore.settings import load_settings
     from ptkstore.wiring.local import LocalService
 
-    return Store(LocalService(load_settings(target)))
+    return HomeStore(LocalService(load_settings(home)))
 
 
 @suggesting
@@ -90,11 +92,11 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
     Use as a context manager, or call `close`.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: StoreService) -> None:
         self._service = service
 
     @property
-    def service(self) -> Service:
+    def service(self) -> StoreService:
         """The use cases behind this client."""
         return self._service
 
@@ -292,7 +294,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             A training of the PTK is under way.
         """
         split_ptk_id(ptk_id)
-        return self._service.rollback_ptk(ptk_id, to).number
+        return self._service.rollback_ptk(ptk_id, to)
 
     def materialize(self, ptk_id: str) -> int:
         """Have workers write the rows of the newest version online again; returns its number, costs no budget.
@@ -400,7 +402,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
 
     def report_key(self) -> str:
         """The public key of this store's reports, in hexadecimal."""
-        return self._service.signer.public_key().hex()
+        return self._service.report_key()
 
     def close(self) -> None:
         """Give connections back."""
@@ -421,3 +423,17 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             if known.name == stream:
                 return known
         raise UnknownName("stream", stream)
+
+
+class HomeStore(Store):
+    """The store in a home on this machine, whose service has all use cases."""
+
+    _service: Service
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+
+    @property
+    def service(self) -> Service:
+        """The use cases of this home."""
+        return self._service

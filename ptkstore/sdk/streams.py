@@ -17,13 +17,13 @@ from ptkstore.sdk.policies import choice, policy_of, share_of, utc
 
 if TYPE_CHECKING:
     from ptkstore.application.ingest_records import IngestReply
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 
 class StreamMethods:
     """What `Store` says of streams; the same here and over HTTP."""
 
-    _service: Service
+    _service: StoreService
 
     def create_stream(
         self,

@@ -14,7 +14,7 @@ from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 Document = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Subscribed:
 class SubscriptionMethods:
     """What `Store` says of subscriptions; the same here and over HTTP."""
 
-    _service: Service
+    _service: StoreService
 
     def subscribe_to_ptk(self, ptk_id: str, rpc_endpoint: str) -> Subscribed:
         """Have every new version told to `rpc_endpoint`.

@@ -13,7 +13,7 @@ from ptkstore.ports.catalog import Notice
 from ptkstore.sdk.policies import utc
 
 if TYPE_CHECKING:
-    from ptkstore.wiring import Service
+    from ptkstore.sdk.service import StoreService
 
 Document = dict[str, Any]
 
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 class TellingMethods:
     """What `Store` says to owners; the same here and over HTTP."""
 
-    _service: Service
+    _service: StoreService
 
     def notices(self, team: str | None = None, since: datetime | str | None = None) -> list[Document]:
         """Word left for owners, oldest first: `at`, `team`, `subject` and a fixed `code`.

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
-from ptkstore.domain.assurances import Assurance
-from ptkstore.domain.block_ledgers import BlockLedger
-from ptkstore.domain.evaluations import Evaluation
-from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, job_id
-from ptkstore.domain.odometers import Odometers
+from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Closing, ColumnType, Stream
-from ptkstore.domain.windows import Window, WindowId
-from ptkstore.errors import LeaseLost, UnknownName
+from ptkstore.domain.streams import ColumnType, Stream
+from ptkstore.domain.windows import WindowId
+from ptkstore.errors import LeaseLost
 from ptkstore.ports.schema import Upgraded
+from ptkstore.wiring.reading import Reading
 from ptkstore.wiring.subscribing import Subscribing
 from ptkstore.wiring.team_code import TeamCoding
 from ptkstore.wiring.telling import Telling
@@ -28,15 +24,15 @@ from ptkstore.wiring.telling import Telling
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ptkstore.application.recommend_rows import StreamAdvice
-    from ptkstore.ports.features import Answers
+    from ptkstore.domain.near_names import Names
+    from ptkstore.wiring.identity import Identity
 
 
 _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT)
 """Jobs that mostly wait: rows are read in a process of their own."""
 
 
-class Service(Subscribing, Telling, TeamCoding):
+class Service(Reading, Subscribing, Telling, TeamCoding):
     """Every use case, bound to the adapters that the settings name."""
 
     # use cases for people
@@ -44,10 +40,6 @@ class Service(Subscribing, Telling, TeamCoding):
     def create_stream(self, stream: Stream) -> None:
         """See `application.create_stream`."""
         application.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
-
-    def origin_for(self, stream: str, window: timedelta) -> datetime:
-        """See `application.create_stream.origin_for`."""
-        return application.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
@@ -116,16 +108,6 @@ class Service(Subscribing, Telling, TeamCoding):
             ticks=application.ticks.Ticks(self.clock, self.settings.tick, time.sleep),
         )
 
-    def exposure(self, stream: str) -> application.read_exposure.Exposure:
-        """See `application.read_exposure`."""
-        return application.read_exposure.exposure_of(
-            stream, begin=self.read, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
-        )
-
-    def streams_by_clock(self) -> tuple[str, ...]:
-        """The streams whose windows the clock closes."""
-        return tuple(s.name for s in self.streams() if s.policy.closing is Closing.CLOCK)
-
     def register_ptk(
         self,
         *,
@@ -182,36 +164,6 @@ class Service(Subscribing, Telling, TeamCoding):
         """See `application.register_ptk.deregister_ptk`."""
         application.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
-    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """Read the online store through Feast."""
-        return self.features.look_up(features, entities)
-
-    def budget(
-        self, stream: str, *, after: int | None = None, limit: int | None = None
-    ) -> tuple[BlockLedger, ...]:
-        """See `application.read_ledger`."""
-        return application.read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
-
-    def verify_ledger(self, stream: str) -> application.read_ledger.LedgerCheck:
-        """See `application.read_ledger`."""
-        return application.read_ledger.verify_ledger(
-            stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
-        )
-
-    def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
-        """See `application.recommend_rows`."""
-        from ptkstore.application.recommend_rows import recommend_rows
-
-        return recommend_rows(stream, partitions=partitions, begin=self.read)
-
-    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
-        """See `application.read_ledger`."""
-        return application.read_ledger.asserted_on(stream, begin=self.read)
-
-    def odometers(self, stream: str) -> Odometers:
-        """See `application.odometers`."""
-        return application.odometers.read_odometers(stream, begin=self.read_one_moment)
-
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> application.export_ledger.Export:
@@ -229,85 +181,13 @@ class Service(Subscribing, Telling, TeamCoding):
             staging=self.staging,
         )
 
-    def streams(self) -> tuple[Stream, ...]:
-        """All streams."""
-        with self.read() as uow:
-            return uow.streams.all()
-
-    def stream(self, name: str) -> Stream:
-        """One stream; `UnknownName` if there is none."""
-        with self.read() as uow:
-            return uow.streams.get(name)
-
-    def windows(self, stream: str) -> tuple[Window, ...]:
-        """The windows of a stream that ever closed; `UnknownName` if there is no such stream."""
-        with self.read() as uow:
-            uow.streams.get(stream)
-            return uow.windows.of(stream)
-
-    def newest_versions(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake; 0 where none is."""
-        with self.read() as uow:
-            return uow.jobs.placed()
-
-    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs."""
-        with self.read() as uow:
-            return uow.ptks.find(stream=stream, team=team)
-
-    def ptk(self, ptk_id: str) -> PtkSpec:
-        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
-        with self.read() as uow:
-            return uow.ptks.get(ptk_id)
-
-    def profile(self, ptk_id: str) -> application.read_profile.ProfileView:
-        """See `application.read_profile`."""
-        return application.read_profile.read_profile(ptk_id, begin=self.read)
-
-    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """The paid estimates of the losses of a PTK's versions."""
-        with self.read() as uow:
-            return uow.evaluations.of(ptk_id)
-
-    def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
-        """The elected versions of a PTK that are in the lake: all, or so many after a number."""
-        with self.read() as uow:
-            try:
-                placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
-            except UnknownName:  # never registered
-                return ()
-            return uow.versions.of(ptk_id, after=after, until=placed, limit=limit)
-
-    def trace_window(
-        self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
-    ) -> tuple[application.trace_window.Descendant, ...]:
-        """See `application.trace_window`."""
-        return application.trace_window.trace_window(
-            stream, window, after=after, limit=limit, begin=self.read
-        )
-
-    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Manifest and files of a published version, verified against what was elected."""
-        with self.read() as uow:
-            version = uow.versions.get(ptk_id, number)
-        return version.content, application.versions.files_of(version, self.lake)
-
-    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
-        """The manifest of a version, as it was elected."""
-        with self.read() as uow:
-            return uow.versions.get(ptk_id, number).content
-
-    def rollback_ptk(self, ptk_id: str, to: int) -> Version:
-        """See `application.rollback_ptk`."""
-        return application.rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock)
+    def rollback_ptk(self, ptk_id: str, to: int) -> int:
+        """See `application.rollback_ptk`; the number of the new version."""
+        return application.rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock).number
 
     def materialize_ptk(self, ptk_id: str) -> int:
         """See `application.materialize_ptk`."""
         return application.materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
-
-    def lost_online(self) -> frozenset[str]:
-        """See `application.materialize_ptk`."""
-        return application.materialize_ptk.lost_online(read=self.read, features=self.features)
 
     def repair_online(self) -> tuple[str, ...]:
         """See `application.materialize_ptk`."""
@@ -315,21 +195,9 @@ class Service(Subscribing, Telling, TeamCoding):
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
-    def diff_versions(self, ptk_id: str, one: int, other: int) -> application.diff_versions.VersionDiff:
-        """See `application.diff_versions`."""
-        return application.diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
-
     def show_life(self, role: application.signs_of_life.ProcessRole, instance: str) -> None:
         """See `application.signs_of_life`."""
         application.signs_of_life.show_life(role, instance, begin=self.begin, clock=self.clock)
-
-    def life(self) -> Mapping[application.signs_of_life.ProcessRole, application.signs_of_life.Life]:
-        """See `application.signs_of_life`."""
-        return application.signs_of_life.read_life(begin=self.read, clock=self.clock)
-
-    def numbers(self) -> application.read_numbers.StoreNumbers:
-        """See `application.read_numbers`."""
-        return application.read_numbers.read_numbers(begin=self.read, clock=self.clock)
 
     def garbage(
         self, older_than: timedelta, *, delete: bool = False
@@ -342,6 +210,20 @@ class Service(Subscribing, Telling, TeamCoding):
         return application.collect_garbage.collect_garbage(
             older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
         )
+
+    @property
+    def identity(self) -> Identity:
+        """Who may do what, and who did."""
+        from ptkstore.wiring.identity import Identity  # whose use cases few commands need
+
+        return Identity(self)
+
+    def unlisted_names(self) -> Mapping[str, Names]:
+        """The names of teams and tokens."""
+        return {
+            "team": lambda _: self.identity.teams(),
+            "token": lambda _: [token.id for token in self.identity.tokens()],
+        }
 
     # work
 

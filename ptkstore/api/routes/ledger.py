@@ -93,6 +93,6 @@ def show_ledger_key(caller: WhoAsks) -> dict[str, Any]:
     """Show the public key that reports are signed with."""
     return {
         "algorithm": ALGORITHM,
-        "public_key": caller.service.signer.public_key().hex(),
+        "public_key": caller.service.report_key(),
         "ledger_id": caller.service.catalog.journal_view().ledger_id,
     }

@@ -218,4 +218,4 @@ def roll_back(ptk_id: PtkName, body: RollbackIn, caller: WhoAsks) -> dict[str, A
 
     It costs no budget; repeating the request changes nothing.
     """
-    return {"version": caller.service.rollback_ptk(ptk_id, body.to).number}
+    return {"version": caller.service.rollback_ptk(ptk_id, body.to)}

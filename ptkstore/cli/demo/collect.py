@@ -23,7 +23,7 @@ from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.windows import start_of
 from ptkstore.errors import Unavailable, UnknownName
-from ptkstore.sdk import Store
+from ptkstore.sdk.store import HomeStore
 from ptkstore.settings import Settings
 
 STREAM = "taxi"
@@ -50,7 +50,7 @@ def example(name: str) -> Path:
     raise UnknownName("example", name)
 
 
-def lookups(store: Store, given: Input) -> tuple[Lookup, ...]:
+def lookups(store: HomeStore, given: Input) -> tuple[Lookup, ...]:
     """A few features as a consumer who knows only Feast reads them, beside their true values."""
     hours, zones = [0, 4, 8, 12, 18], [79, 132, 161, 237]
     asks = [
@@ -98,7 +98,7 @@ def _ask_feast(repo: Path, asks: list[dict[str, Any]]) -> list[dict[str, list[An
     return answers
 
 
-def _with_truth(store: Store, given: Input, ptk_id: str, rows: list[Lookup]) -> list[Lookup]:
+def _with_truth(store: HomeStore, given: Input, ptk_id: str, rows: list[Lookup]) -> list[Lookup]:
     ptk = store.ptk(ptk_id)
     oldest = datetime.fromisoformat(ptk.oldest_contributing_window["start"])
     if oldest < given.start:  # days of an earlier run count too, and their rows are gone
@@ -115,7 +115,7 @@ def _with_truth(store: Store, given: Input, ptk_id: str, rows: list[Lookup]) -> 
 
 
 def report_of(
-    store: Store,
+    store: HomeStore,
     given: Input,
     ptk_ids: Sequence[str],
     deliveries: Deliveries,

@@ -22,7 +22,8 @@ from ptkstore.cli.output import said
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.windows import start_of
 from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
-from ptkstore.sdk import Store, load_repository
+from ptkstore.sdk import load_repository
+from ptkstore.sdk.store import HomeStore
 from ptkstore.settings import Settings, load_settings
 from ptkstore.wiring import Service
 
@@ -68,7 +69,7 @@ def run_demo(
     report.check_target(target, settings.root)
     if data is not None and not data.is_file():
         raise UnknownName("file", str(data))
-    with running(settings), Store(Service(settings)) as store, _progress(days) as step:
+    with running(settings), HomeStore(Service(settings)) as store, _progress(days) as step:
         step("reading trips")
         next_day = _next_day(store)
         given = _input(data, next_day, days)
@@ -108,7 +109,7 @@ def _settings(home: Path | None) -> Settings:
     return settings.model_copy(update={"webhook_networks": networks})
 
 
-def _next_day(store: Store) -> datetime | None:
+def _next_day(store: HomeStore) -> datetime | None:
     with store.service.read() as uow:
         for stream in uow.streams.all():
             if stream.name == STREAM:
@@ -143,7 +144,7 @@ def _between(table: pa.Table, start: datetime, end: datetime) -> pa.Table:
     return table.filter(inside)
 
 
-def _create_stream(store: Store, given: collect.Input) -> None:
+def _create_stream(store: HomeStore, given: collect.Input) -> None:
     store.create_stream(
         STREAM,
         team=TEAM,
@@ -162,7 +163,7 @@ def _create_stream(store: Store, given: collect.Input) -> None:
 
 
 def _one_day(
-    store: Store,
+    store: HomeStore,
     given: collect.Input,
     number: int,
     ptk_ids: Sequence[str],
@@ -181,7 +182,7 @@ def _one_day(
     )
 
 
-def _settled(store: Store) -> bool:
+def _settled(store: HomeStore) -> bool:
     """Whether no window of an earlier run still waits for its trainings."""
     with store.service.read() as uow:
         return all(
@@ -191,7 +192,7 @@ def _settled(store: Store) -> bool:
         )
 
 
-def _told(store: Store, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
+def _told(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
     with store.service.read() as uow:
         policy = uow.streams.get(STREAM).policy
@@ -222,7 +223,7 @@ def _wait(ready: Any, what: str, settings: Settings) -> None:
 
 @contextmanager
 def _receiver(
-    store: Store, settings: Settings, ptk_ids: Sequence[str]
+    store: HomeStore, settings: Settings, ptk_ids: Sequence[str]
 ) -> Iterator[tuple[WebhookReceiver, dict[str, str]]]:
     """A subscriber of every PTK; what an interrupted run left subscribed is ended first."""
     folder = settings.root / "demo"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from ptkstore.application.read_ledger import LedgerCheck
 from ptkstore.domain.assurances import Assurance, assured_of
 from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.names import ptk_id_of
+from ptkstore.domain.near_names import Names
 from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream, present_origin
@@ -39,7 +39,7 @@ from ptkstore.sdk.documents import (
 )
 from ptkstore.sdk.remote.identity import RemoteIdentity
 from ptkstore.sdk.remote.parts import Parts
-from ptkstore.sdk.remote.reading import PublishedVersion, RemoteReading
+from ptkstore.sdk.remote.reading import RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.telling import RemoteTelling
@@ -50,32 +50,11 @@ ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
 
 
-class _Clock:
-    """The clock of the client's machine."""
-
-    def now(self) -> datetime:
-        """The present in UTC."""
-        return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class _Signer:
-    """Knows the key that the server signs reports with."""
-
-    transport: Transport
-
-    def public_key(self) -> bytes:
-        """32 bytes."""
-        return self.transport.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]))
-
-
 class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, RemoteTelling):
-    """The part of `wiring.Service` that a client uses, over HTTP."""
+    """`StoreService` over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:
         self._http = Transport(url, token)
-        self.clock = _Clock()
-        self.signer = _Signer(self._http)
         self.identity = RemoteIdentity(self._http)
 
     # streams
@@ -87,7 +66,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """The origin of a stream created without one: that which it has already, or the present window's start."""
         known = next((one.policy.origin for one in self.streams() if one.name == stream), None)
-        return present_origin(self.clock.now(), window) if known is None else known
+        return present_origin(datetime.now(UTC), window) if known is None else known
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
@@ -195,9 +174,18 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         }
         return self._http.create(path_of("ptks"), plain(asked), lambda made: str(made["ptk_id"]))
 
-    def update_ptk(self, ptk_id: str, **changes: Any) -> PtkSpec:
+    def update_ptk(
+        self,
+        ptk_id: str,
+        *,
+        estimator: Mapping[str, Any] | None = None,
+        target: float | None = None,
+        config: Mapping[str, Any] | None = None,
+        description: str | None = None,
+    ) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
-        asked = {name: value for name, value in changes.items() if value is not None}
+        given = {"estimator": estimator, "target": target, "config": config, "description": description}
+        asked = {name: value for name, value in given.items() if value is not None}
         changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(asked), repeatable=True)
         return read(changed, ptk_of)
 
@@ -219,12 +207,12 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
             files[name] = content
         return manifest, files
 
-    def rollback_ptk(self, ptk_id: str, to: int) -> PublishedVersion:
+    def rollback_ptk(self, ptk_id: str, to: int) -> int:
         """Publish the state of an older version again; repeatable."""
         if not isinstance(to, int) or isinstance(to, bool):
             raise InvalidRequest("a version is a whole number")
         made = self._http.send("POST", path_of("ptks", ptk_id, "rollback"), json={"to": to}, repeatable=True)
-        return PublishedVersion(ptk_id, read(made, lambda one: int(one["version"])), "", {})
+        return read(made, lambda one: int(one["version"]))
 
     def materialize_ptk(self, ptk_id: str) -> int:
         """Have the newest version's rows written online again; repeatable."""
@@ -285,9 +273,17 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         sent = self._http.send("GET", path, params=params, repeatable=True)
         return read(sent, lambda one: Export(sent.content, tuple(one["report"]["verification"]["faults"])))
 
+    def report_key(self) -> str:
+        """The key that the server signs reports with."""
+        return self._http.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]).hex())
+
     def work_until_idle(self, at_once: int = 1) -> int:
         """Nothing a client can do: the workers of a remote store do its work."""
         raise InvalidRequest("a remote store is worked on by its own workers")
+
+    def unlisted_names(self) -> Mapping[str, Names]:
+        """None: the server says which names are near one that it does not know."""
+        return {}
 
     def close(self) -> None:
         """Give connections back."""

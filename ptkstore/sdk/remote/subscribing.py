@@ -8,7 +8,7 @@ from typing import Any
 
 from ptkstore.application.read_deliveries import Followed
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 from ptkstore.sdk.subscriptions import followed_of
 
@@ -29,7 +29,7 @@ class RemoteSubscribing:
         """End a subscription."""
         self._http.send("DELETE", path_of("subscriptions", subscription_id), repeatable=False)
 
-    def rotate_secret(self, subscription_id: str, overlap: timedelta) -> str:
+    def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
         """A new signing secret. Not sent again when the answer is lost: the secret would be lost with it."""
         asked = {"overlap_hours": overlap.total_seconds() / 3600}
         path = path_of("subscriptions", subscription_id, "rotate")

@@ -63,7 +63,17 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
-    *("stream", "ptk", "windows", "manifest", "newest_versions", "asserted_on", "lost_online"),
+    *(
+        "stream",
+        "ptk",
+        "windows",
+        "report_key",
+        "unlisted_names",
+        "manifest",
+        "newest_versions",
+        "asserted_on",
+        "lost_online",
+    ),
     *(
         "profile",
         "evaluations",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import socket
@@ -13,7 +12,6 @@ from contextlib import closing, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -38,7 +36,7 @@ from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.sdk import Repository, Store
 from ptkstore.sdk.documents import asked_document, stream_document, stream_of
 from ptkstore.sdk.profiles import profile_document, profile_of
-from ptkstore.sdk.remote import RemoteService, transport
+from ptkstore.sdk.remote import transport
 from ptkstore.sdk.remote.errors import BY_CODE, error_of
 from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
@@ -549,18 +547,6 @@ def test_a_stream_created_without_an_origin_begins_now_and_keeps_it(remote: Stor
         remote.create_stream("fresh", window="1h", **base)
         (made,) = (stream for stream in remote.service.streams() if stream.name == "fresh")
         assert before - timedelta(hours=1) < made.policy.origin <= datetime.now(UTC)
-
-
-def test_whatever_the_client_asks_of_a_service_a_remote_one_has() -> None:
-    folder = Path(inspect.getfile(Store)).parent
-    asked = {
-        name
-        for file in folder.glob("*.py")
-        for name in re.findall(r"\b_?service\.([a-z_]+)", file.read_text())
-    }
-    assert {"create_stream", "ptks", "budget"} <= asked
-    there = {*dir(RemoteService), "clock", "signer"}
-    assert asked - there == set()
 
 
 def test_lists_are_read_to_their_end(remote: Store, world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,328 @@
+"""What a client asks of a store, on this machine or behind HTTP: each of the two satisfies this Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    import pyarrow as pa
+
+    from ptkstore.application.diff_versions import VersionDiff
+    from ptkstore.application.exchange_ptks import Admission, WantedPtk
+    from ptkstore.application.export_ledger import Export
+    from ptkstore.application.ingest_records import IngestReply
+    from ptkstore.application.read_deliveries import Followed
+    from ptkstore.application.read_exposure import Exposure
+    from ptkstore.application.read_ledger import LedgerCheck
+    from ptkstore.application.read_profile import ProfileView
+    from ptkstore.application.read_trainings import Training
+    from ptkstore.application.recommend_rows import StreamAdvice
+    from ptkstore.application.trace_window import Descendant
+    from ptkstore.domain.assurances import Assurance
+    from ptkstore.domain.audit import AuditEntry
+    from ptkstore.domain.block_ledgers import BlockLedger
+    from ptkstore.domain.evaluations import Evaluation
+    from ptkstore.domain.identity import Grant, Token
+    from ptkstore.domain.near_names import Names
+    from ptkstore.domain.odometers import Odometers
+    from ptkstore.domain.ptks import PtkSpec
+    from ptkstore.domain.streams import ColumnType, Stream
+    from ptkstore.domain.subscriptions import Subscription
+    from ptkstore.domain.windows import Window, WindowId
+    from ptkstore.ports.catalog import Notice
+    from ptkstore.ports.features import Answers
+    from ptkstore.ports.team_code import Examined
+
+
+class Published(Protocol):
+    """A published version; in a list over HTTP, `content` is what lists tell of the manifest."""
+
+    @property
+    def ptk_id(self) -> str: ...  # noqa: D102
+    @property
+    def number(self) -> int: ...  # noqa: D102
+    @property
+    def sha256(self) -> str: ...  # noqa: D102
+    @property
+    def content(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+
+class IdentityReads(Protocol):
+    """Teams, tokens, grants and the audit trail, for reading; no secret is among them."""
+
+    def teams(self) -> tuple[str, ...]:
+        """All teams, by name."""
+        ...
+
+    def tokens(self, team: str | None = None) -> tuple[Token, ...]:
+        """Tokens, by age."""
+        ...
+
+    def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
+        """Roles that teams were given on streams."""
+        ...
+
+    def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
+        """The next lines after the one of number `after`, oldest first."""
+        ...
+
+
+class StoreService(Protocol):
+    """The use cases of a client. Each is named as in `Store`, whose documentation says what it does.
+
+    Over HTTP a caller sees what its token may see, and is refused the rest; in a home there is no such limit.
+    """
+
+    @property
+    def identity(self) -> IdentityReads: ...  # noqa: D102
+    def close(self) -> None:
+        """Give connections back."""
+        ...
+
+    def unlisted_names(self) -> Mapping[str, Names]:
+        """Names by kind, of things that no list of the client tells; a server suggests those itself."""
+        ...
+
+    # streams
+
+    def create_stream(self, stream: Stream) -> None:
+        """Create it; repeating that with equal content changes nothing."""
+        ...
+
+    def origin_for(self, stream: str, window: timedelta) -> datetime:
+        """The origin of a stream created without one: that which it has already, or the present window's start."""
+        ...
+
+    def evolve_stream(
+        self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
+    ) -> Stream:
+        """Add a column; the stream as it is then."""
+        ...
+
+    def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
+        """Store rows of a batch, once."""
+        ...
+
+    def close_windows(
+        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+    ) -> tuple[WindowId, ...]:
+        """Close the windows that have ended; those that were closed."""
+        ...
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """Erase a user's rows."""
+        ...
+
+    def streams(self) -> tuple[Stream, ...]:
+        """All that the caller may see, by name."""
+        ...
+
+    def stream(self, name: str) -> Stream:
+        """One stream; `UnknownName` if there is none."""
+        ...
+
+    def windows(self, stream: str) -> tuple[Window, ...]:
+        """Those of a stream that ever closed."""
+        ...
+
+    def exposure(self, stream: str) -> Exposure:
+        """What is kept of a stream that is no DP output."""
+        ...
+
+    def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
+        """What the registered PTKs of a stream need."""
+        ...
+
+    # PTKs
+
+    def register_ptk(
+        self,
+        *,
+        team: str,
+        name: str,
+        stream: str,
+        estimator: Mapping[str, Any],
+        target: float,
+        train_frequency: str,
+        config: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> str:
+        """The id of the new PTK."""
+        ...
+
+    def update_ptk(
+        self,
+        ptk_id: str,
+        *,
+        estimator: Mapping[str, Any] | None = None,
+        target: float | None = None,
+        config: Mapping[str, Any] | None = None,
+        description: str | None = None,
+    ) -> PtkSpec:
+        """Change what is given, from the next window on."""
+        ...
+
+    def deregister_ptk(self, ptk_id: str) -> None:
+        """Stop training it."""
+        ...
+
+    def admit_ptks(
+        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+    ) -> Admission:
+        """What would be refused of a team's PTKs; nothing is changed."""
+        ...
+
+    def exchange_ptks(
+        self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
+    ) -> None:
+        """Change all of it or nothing."""
+        ...
+
+    def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
+        """Upload a team's code; its name."""
+        ...
+
+    def examine_team_code(self, estimator: Mapping[str, Any], bundle: bytes, runs: int = ...) -> Examined:
+        """Check and audit a team's code in a sandbox."""
+        ...
+
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """The registered ones that the caller may see, by id."""
+        ...
+
+    def ptk(self, ptk_id: str) -> PtkSpec:
+        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
+        ...
+
+    def profile(self, ptk_id: str) -> ProfileView:
+        """What is known of how many rows it needs."""
+        ...
+
+    def trainings(self, ptk_id: str) -> tuple[Training, ...]:
+        """What became of them, by window."""
+        ...
+
+    # versions
+
+    def versions(self, ptk_id: str) -> tuple[Published, ...]:
+        """The published ones of a PTK, oldest first."""
+        ...
+
+    def newest_versions(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
+        ...
+
+    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
+        """The manifest of a version, as it was elected."""
+        ...
+
+    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Manifest and files of a published version, verified against what was elected."""
+        ...
+
+    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """Paid estimates of the losses of published versions."""
+        ...
+
+    def rollback_ptk(self, ptk_id: str, to: int) -> int:
+        """Publish the state of version `to` again; its new number."""
+        ...
+
+    def materialize_ptk(self, ptk_id: str) -> int:
+        """Have the newest version written online again; its number."""
+        ...
+
+    def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
+        """What differs between two of them."""
+        ...
+
+    def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
+        """The published versions that a window's rows went into."""
+        ...
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
+        """Features of entities, from the online store."""
+        ...
+
+    def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
+        """Wait for one after this to be online; None when the time is over."""
+        ...
+
+    def work_until_idle(self, at_once: int = 1) -> int:
+        """Do due work here; how many jobs."""
+        ...
+
+    # subscriptions and notices
+
+    def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
+        """A new subscription and its secret, which nobody shows again."""
+        ...
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """End a subscription."""
+        ...
+
+    def rotate_secret(self, subscription_id: str, overlap: timedelta = ...) -> str:
+        """A new signing secret; the old one signs beside it for a while."""
+        ...
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """Tell of the newest version again; how many will hear."""
+        ...
+
+    def redeliver(
+        self, subscription_id: str, number: int | None = None, since: datetime | None = None
+    ) -> int:
+        """Send dead letters again; how many wait for it."""
+        ...
+
+    def disable_subscription(self, subscription_id: str) -> None:
+        """Send nothing until it is enabled again."""
+        ...
+
+    def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
+        """Send to it again."""
+        ...
+
+    def subscriptions(self, ptk_id: str | None = None) -> tuple[Followed, ...]:
+        """Those of one PTK, or all that the caller may see."""
+        ...
+
+    def deliveries(self, subscription_id: str) -> Followed:
+        """One subscription with its dead letters."""
+        ...
+
+    def notices(self, team: str | None = None, *, since: datetime | None = None) -> Sequence[Notice]:
+        """Those to a team or to all, oldest first."""
+        ...
+
+    # the ledger
+
+    def budget(self, stream: str) -> tuple[BlockLedger, ...]:
+        """The ledger of every block of a stream."""
+        ...
+
+    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+        """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
+        ...
+
+    def odometers(self, stream: str) -> Odometers:
+        """What was spent so far on a stream."""
+        ...
+
+    def verify_ledger(self, stream: str) -> LedgerCheck:
+        """The journal of a stream, recomputed."""
+        ...
+
+    def export_ledger(
+        self, stream: str, since: datetime | None = None, until: datetime | None = None
+    ) -> Export:
+        """A signed report on some windows."""
+        ...
+
+    def report_key(self) -> str:
+        """The public key that reports are signed with, in hexadecimal."""
+        ...

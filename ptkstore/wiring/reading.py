@@ -1,0 +1,160 @@
+"""Use cases that only read, bound to the adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ptkstore import application
+from ptkstore.domain.assurances import Assurance
+from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.evaluations import Evaluation
+from ptkstore.domain.jobs import JobKind, job_id
+from ptkstore.domain.odometers import Odometers
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.streams import Closing, Stream
+from ptkstore.domain.windows import Window
+from ptkstore.errors import UnknownName
+from ptkstore.wiring.adapters import Adapters
+
+if TYPE_CHECKING:
+    from ptkstore.application.recommend_rows import StreamAdvice
+    from ptkstore.ports.features import Answers
+
+
+class Reading(Adapters):
+    """What a store says of streams, PTKs, versions and the ledger; no writer is waited for."""
+
+    def exposure(self, stream: str) -> application.read_exposure.Exposure:
+        """See `application.read_exposure`."""
+        return application.read_exposure.exposure_of(
+            stream, begin=self.read, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
+        )
+
+    def streams_by_clock(self) -> tuple[str, ...]:
+        """The streams whose windows the clock closes."""
+        return tuple(s.name for s in self.streams() if s.policy.closing is Closing.CLOCK)
+
+    def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
+        """Read the online store through Feast."""
+        return self.features.look_up(features, entities)
+
+    def budget(
+        self, stream: str, *, after: int | None = None, limit: int | None = None
+    ) -> tuple[BlockLedger, ...]:
+        """See `application.read_ledger`."""
+        return application.read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
+
+    def verify_ledger(self, stream: str) -> application.read_ledger.LedgerCheck:
+        """See `application.read_ledger`."""
+        return application.read_ledger.verify_ledger(
+            stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
+        )
+
+    def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
+        """See `application.recommend_rows`."""
+        from ptkstore.application.recommend_rows import recommend_rows
+
+        return recommend_rows(stream, partitions=partitions, begin=self.read)
+
+    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+        """See `application.read_ledger`."""
+        return application.read_ledger.asserted_on(stream, begin=self.read)
+
+    def odometers(self, stream: str) -> Odometers:
+        """See `application.odometers`."""
+        return application.odometers.read_odometers(stream, begin=self.read_one_moment)
+
+    def streams(self) -> tuple[Stream, ...]:
+        """All streams."""
+        with self.read() as uow:
+            return uow.streams.all()
+
+    def stream(self, name: str) -> Stream:
+        """One stream; `UnknownName` if there is none."""
+        with self.read() as uow:
+            return uow.streams.get(name)
+
+    def windows(self, stream: str) -> tuple[Window, ...]:
+        """The windows of a stream that ever closed; `UnknownName` if there is no such stream."""
+        with self.read() as uow:
+            uow.streams.get(stream)
+            return uow.windows.of(stream)
+
+    def newest_versions(self) -> Mapping[str, int]:
+        """The newest version of each PTK that is in the lake; 0 where none is."""
+        with self.read() as uow:
+            return uow.jobs.placed()
+
+    def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
+        """Registered PTKs."""
+        with self.read() as uow:
+            return uow.ptks.find(stream=stream, team=team)
+
+    def ptk(self, ptk_id: str) -> PtkSpec:
+        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
+        with self.read() as uow:
+            return uow.ptks.get(ptk_id)
+
+    def profile(self, ptk_id: str) -> application.read_profile.ProfileView:
+        """See `application.read_profile`."""
+        return application.read_profile.read_profile(ptk_id, begin=self.read)
+
+    def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """The paid estimates of the losses of a PTK's versions."""
+        with self.read() as uow:
+            return uow.evaluations.of(ptk_id)
+
+    def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
+        """The elected versions of a PTK that are in the lake: all, or so many after a number."""
+        with self.read() as uow:
+            try:
+                placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
+            except UnknownName:  # never registered
+                return ()
+            return uow.versions.of(ptk_id, after=after, until=placed, limit=limit)
+
+    def trace_window(
+        self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
+    ) -> tuple[application.trace_window.Descendant, ...]:
+        """See `application.trace_window`."""
+        return application.trace_window.trace_window(
+            stream, window, after=after, limit=limit, begin=self.read
+        )
+
+    def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Manifest and files of a published version, verified against what was elected."""
+        with self.read() as uow:
+            version = uow.versions.get(ptk_id, number)
+        return version.content, application.versions.files_of(version, self.lake)
+
+    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
+        """The manifest of a version, as it was elected."""
+        with self.read() as uow:
+            return uow.versions.get(ptk_id, number).content
+
+    def diff_versions(self, ptk_id: str, one: int, other: int) -> application.diff_versions.VersionDiff:
+        """See `application.diff_versions`."""
+        return application.diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
+
+    def life(self) -> Mapping[application.signs_of_life.ProcessRole, application.signs_of_life.Life]:
+        """See `application.signs_of_life`."""
+        return application.signs_of_life.read_life(begin=self.read, clock=self.clock)
+
+    def numbers(self) -> application.read_numbers.StoreNumbers:
+        """See `application.read_numbers`."""
+        return application.read_numbers.read_numbers(begin=self.read, clock=self.clock)
+
+    def report_key(self) -> str:
+        """The public key that reports are signed with, in hexadecimal."""
+        return self.signer.public_key().hex()
+
+    def origin_for(self, stream: str, window: timedelta) -> datetime:
+        """See `application.create_stream.origin_for`."""
+        return application.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
+
+    def lost_online(self) -> frozenset[str]:
+        """See `application.materialize_ptk`."""
+        return application.materialize_ptk.lost_online(read=self.read, features=self.features)
