@@ -2,78 +2,191 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import wraps
-from typing import Any
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import ColumnType, Stream
+from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
+from ptkstore.domain.windows import WindowId
 from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring.service import Service
 
-_Subject = Callable[[Mapping[str, Any]], str]
-
-
-def _named(kind: str, argument: str) -> _Subject:
-    return lambda given: subject_of(kind, given[argument])
-
-
-_STREAM, _PTK, _SUBSCRIPTION = (
-    _named("stream", "stream"),
-    _named("ptk", "ptk_id"),
-    _named("subscription", "subscription_id"),
-)
-
-RECORDED: Mapping[str, tuple[Action, _Subject]] = {
-    "create_stream": (Action.STREAM_CREATE, lambda given: subject_of("stream", given["stream"].name)),
-    "evolve_stream": (Action.STREAM_EVOLVE, _STREAM),
-    "ingest": (Action.STREAM_INGEST, _STREAM),
-    "close_windows": (Action.STREAM_CLOSE, _STREAM),
-    "prepare_again": (Action.STREAM_PREPARE, _STREAM),
-    "forget": (Action.STREAM_FORGET, _STREAM),
-    "recover_ledger": (Action.LEDGER_RECOVER, lambda _: "store"),
-    "export_ledger": (Action.LEDGER_EXPORT, _STREAM),
-    "put_bundle": (Action.BUNDLE_UPLOAD, lambda given: subject_of("team", given["team"])),
-    "register_ptk": (
-        Action.PTK_REGISTER,
-        lambda given: subject_of("ptk", f"{given['team']}.{given['name']}"),
-    ),
-    "update_ptk": (Action.PTK_UPDATE, _PTK),
-    "deregister_ptk": (Action.PTK_DEREGISTER, _PTK),
-    "notify_new_ptk_state": (Action.PTK_NOTIFY, _PTK),
-    "rollback_ptk": (Action.PTK_ROLL_BACK, _PTK),
-    "materialize_ptk": (Action.PTK_MATERIALIZE, _PTK),
-    "subscribe_to_ptk": (Action.SUBSCRIPTION_CREATE, _PTK),
-    "unsubscribe": (Action.SUBSCRIPTION_DELETE, _SUBSCRIPTION),
-    "rotate_secret": (Action.SUBSCRIPTION_ROTATE, _SUBSCRIPTION),
-    "redeliver": (Action.SUBSCRIPTION_REDELIVER, _SUBSCRIPTION),
-    "disable_subscription": (Action.SUBSCRIPTION_DISABLE, _SUBSCRIPTION),
-    "enable_subscription": (Action.SUBSCRIPTION_ENABLE, _SUBSCRIPTION),
-    "garbage": (Action.LAKE_CLEAN, lambda _: "store"),
-}
-"""What changes anything, or takes a signed report along, and what it is about."""
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class LocalService(Service):
-    """Every use case, those in `RECORDED` with lines in the trail: whom the file system lets in is `local` there."""
+    """Every use case; those below, which change anything or take a signed report along, with lines in the trail.
+
+    Whom the file system lets in is `local` there.
+    """
+
+    def create_stream(self, stream: Stream) -> None:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_CREATE, "stream", stream.name):
+            super().create_stream(stream)
+
+    def evolve_stream(
+        self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
+    ) -> Stream:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_EVOLVE, "stream", stream):
+            return super().evolve_stream(stream, column, kind, default)
+
+    def ingest(
+        self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
+    ) -> application.ingest_records.IngestReply:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_INGEST, "stream", stream):
+            return super().ingest(stream, table, batch_id, part)
+
+    def close_windows(
+        self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
+    ) -> tuple[WindowId, ...]:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_CLOSE, "stream", stream):
+            return super().close_windows(stream, until, expire_unfinished=expire_unfinished)
+
+    def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_PREPARE, "stream", stream):
+            super().prepare_again(stream, window, without_lost=without_lost)
+
+    def forget(self, stream: str, unit: str | int) -> None:
+        """See `Service`."""
+        with self._recorded(Action.STREAM_FORGET, "stream", stream):
+            super().forget(stream, unit)
+
+    def recover_ledger(self) -> tuple[application.recover_ledger.Recovered, ...]:
+        """See `Service`."""
+        with self._recorded(Action.LEDGER_RECOVER, "store"):
+            return super().recover_ledger()
+
+    def export_ledger(
+        self, stream: str, since: datetime | None = None, until: datetime | None = None
+    ) -> application.export_ledger.Export:
+        """See `Service`."""
+        with self._recorded(Action.LEDGER_EXPORT, "stream", stream):
+            return super().export_ledger(stream, since, until)
+
+    def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
+        """See `Service`."""
+        with self._recorded(Action.BUNDLE_UPLOAD, "team", team):
+            return super().put_bundle(content, sha256, team=team)
+
+    def register_ptk(
+        self,
+        *,
+        team: str,
+        name: str,
+        stream: str,
+        estimator: Mapping[str, Any],
+        target: float,
+        train_frequency: str,
+        config: Mapping[str, Any] | None = None,
+        description: str = "",
+    ) -> str:
+        """See `Service`."""
+        with self._recorded(Action.PTK_REGISTER, "ptk", f"{team}.{name}"):
+            return super().register_ptk(
+                team=team,
+                name=name,
+                stream=stream,
+                estimator=estimator,
+                target=target,
+                train_frequency=train_frequency,
+                config=config,
+                description=description,
+            )
+
+    def update_ptk(
+        self,
+        ptk_id: str,
+        *,
+        estimator: Mapping[str, Any] | None = None,
+        target: float | None = None,
+        config: Mapping[str, Any] | None = None,
+        description: str | None = None,
+    ) -> PtkSpec:
+        """See `Service`."""
+        with self._recorded(Action.PTK_UPDATE, "ptk", ptk_id):
+            return super().update_ptk(
+                ptk_id, estimator=estimator, target=target, config=config, description=description
+            )
+
+    def deregister_ptk(self, ptk_id: str) -> None:
+        """See `Service`."""
+        with self._recorded(Action.PTK_DEREGISTER, "ptk", ptk_id):
+            super().deregister_ptk(ptk_id)
+
+    def notify_new_ptk_state(self, ptk_id: str) -> int:
+        """See `Service`."""
+        with self._recorded(Action.PTK_NOTIFY, "ptk", ptk_id):
+            return super().notify_new_ptk_state(ptk_id)
+
+    def rollback_ptk(self, ptk_id: str, to: int) -> int:
+        """See `Service`."""
+        with self._recorded(Action.PTK_ROLL_BACK, "ptk", ptk_id):
+            return super().rollback_ptk(ptk_id, to)
+
+    def materialize_ptk(self, ptk_id: str) -> int:
+        """See `Service`."""
+        with self._recorded(Action.PTK_MATERIALIZE, "ptk", ptk_id):
+            return super().materialize_ptk(ptk_id)
+
+    def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_CREATE, "ptk", ptk_id):
+            return super().subscribe_to_ptk(ptk_id, endpoint, team=team)
+
+    def unsubscribe(self, subscription_id: str) -> None:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_DELETE, "subscription", subscription_id):
+            super().unsubscribe(subscription_id)
+
+    def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_ROTATE, "subscription", subscription_id):
+            return super().rotate_secret(subscription_id, overlap)
+
+    def redeliver(
+        self, subscription_id: str, number: int | None = None, since: datetime | None = None
+    ) -> int:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_REDELIVER, "subscription", subscription_id):
+            return super().redeliver(subscription_id, number, since)
+
+    def disable_subscription(self, subscription_id: str) -> None:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_DISABLE, "subscription", subscription_id):
+            super().disable_subscription(subscription_id)
+
+    def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
+        """See `Service`."""
+        with self._recorded(Action.SUBSCRIPTION_ENABLE, "subscription", subscription_id):
+            return super().enable_subscription(subscription_id, redelivering=redelivering)
+
+    def garbage(
+        self, older_than: timedelta, *, delete: bool = False
+    ) -> tuple[application.collect_garbage.Garbage, ...]:
+        """See `Service`."""
+        if not delete:  # a mere look
+            return super().garbage(older_than)
+        with self._recorded(Action.LAKE_CLEAN, "store"):
+            return super().garbage(older_than, delete=True)
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
         """See `application.upgrade_catalog`; recorded afterwards, as the trail is part of what is upgraded."""
         done = super().upgrade_catalog(backed_up=backed_up)
         if not done.before.up_to_date:
-            application.record_action.record(
-                Action.CATALOG_UPGRADE,
-                "store",
-                secrets.token_hex(8),
-                None,
-                DONE,
-                begin=self.begin,
-                clock=self.clock,
-            )
+            self.identity.record(Action.CATALOG_UPGRADE, "store", secrets.token_hex(8), None, DONE)
         return done
 
     def exchange_ptks(
@@ -86,33 +199,14 @@ class LocalService(Service):
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
         """See `application.exchange_ptks`; each PTK has a line of its own."""
-        with self.recorded(Action.PTK_EXCHANGE, subject_of("stream", stream)) as about:
+        with self._recorded(Action.PTK_EXCHANGE, "stream", stream) as about:
             about.parts = application.exchange_ptks.exchanged(team, wanted, leaving)
             super().exchange_ptks(
                 team=team, stream=stream, wanted=wanted, leaving=leaving, before_code=before_code
             )
 
-    def recorded(
-        self, action: Action, subject: str
+    def _recorded(
+        self, action: Action, kind: str, name: str | None = None
     ) -> AbstractContextManager[application.record_action.Recorded]:
-        """See `application.record_action`."""
-        return application.record_action.recorded(
-            action, subject, secrets.token_hex(8), None, begin=self.begin, clock=self.clock
-        )
-
-
-def _recording(method: Callable[..., Any], action: Action, subject: _Subject) -> Callable[..., Any]:
-    signature = inspect.signature(method)
-
-    @wraps(method)
-    def act(self: LocalService, *args: Any, **more: Any) -> Any:
-        given = signature.bind(self, *args, **more).arguments
-        looks_only = action is Action.LAKE_CLEAN and not given.get("delete")
-        with nullcontext() if looks_only else self.recorded(action, subject(given)):
-            return method(self, *args, **more)
-
-    return act
-
-
-for _name, (_action, _subject) in RECORDED.items():
-    setattr(LocalService, _name, _recording(getattr(Service, _name), _action, _subject))
+        subject, request_id = subject_of(kind, name), secrets.token_hex(8)
+        return self.identity.recorded(action, subject, request_id, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +18,7 @@ from ptkstore.cli.lazily import load
 from ptkstore.domain.audit import LOCAL, AuditEntry
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
-from ptkstore.wiring.local import RECORDED, LocalService
+from ptkstore.wiring.local import LocalService
 from tests.ptkstore.adapters.sql.older import write_schema_3
 from tests.ptkstore.application.world import World, trips
 from tests.ptkstore.cli.test_commands import CREATE, Line, repository
@@ -60,6 +62,12 @@ READING = {
 RUNNING = {"up", "api", "work", "demo", "init"}
 """Processes, which do what others asked for; and what writes a team's own files."""
 
+BY_ITSELF = {
+    *("show_life", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
+    *("claim_fairest", "do", "close_some_windows"),
+}
+"""What the service does by itself."""
+
 NO_ACTS = {
     # reads
     *("exposure", "streams_by_clock", "look_up", "budget", "verify_ledger", "odometers", "streams", "ptks"),
@@ -98,9 +106,7 @@ NO_ACTS = {
         "examine_team_code",
         "check_sandbox",
     ),
-    # what the service does by itself
-    *("show_life", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
-    *("claim_fairest", "do", "close_some_windows"),
+    *BY_ITSELF,
 }
 
 
@@ -133,11 +139,23 @@ def test_of_every_use_case_it_is_known_whether_it_is_recorded() -> None:
         for name, value in vars(base).items()
         if callable(value) and not name.startswith("_")
     }
-    assert acts - NO_ACTS == {*RECORDED, "upgrade_catalog", "exchange_ptks"}
     assert not NO_ACTS - acts
-    assert {
-        name for name in acts if getattr(LocalService, name) is not getattr(Service, name)
-    } == acts - NO_ACTS
+    assert {name for name in vars(LocalService) if not name.startswith("_")} == acts - NO_ACTS
+
+
+def test_what_reads_begins_no_transaction_that_writes() -> None:
+    writing = {name for name in NO_ACTS if "self.begin" in inspect.getsource(getattr(Service, name))}
+    assert writing <= BY_ITSELF
+    assert "repair_online" in writing
+
+
+def test_whatever_is_recorded_has_a_line_and_then_is_done() -> None:
+    for name, method in vars(LocalService).items():
+        if not name.startswith("_"):
+            text = inspect.getsource(method)
+            assert re.search(rf"_recorded\(Action\.[A-Z_]+, .*super\(\)\.{name}\(", text, re.DOTALL) or (
+                name == "upgrade_catalog"
+            ), name
 
 
 @pytest.fixture
