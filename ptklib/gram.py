@@ -12,7 +12,8 @@ from scipy.linalg.blas import dgemm
 from ptklib.arrays import Bools, Floats, Ints
 from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
 from ptklib.inputs import InputTable
-from ptklib.privacy import SQUARES_MOST, Bounds, finite_number
+from ptklib.privacy import SQUARES_MOST, Bounds
+from ptklib.scalars import finite_number
 
 RADIUS = 2**15
 """Largest Euclidean norm of a quantised row, in units; so its products have Frobenius norm 2**30 at most."""

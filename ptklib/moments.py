@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import fsum, sqrt
 from typing import Any
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.arrays import Floats, Ints
 from ptklib.domains import stand_out
+from ptklib.events import Composed, DiscreteGaussian
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.gram import KEPT_SIZE, RADIUS, Block, RowTable, columns_of, exact_gram, upper_triangle
 from ptklib.once import once
@@ -163,13 +164,15 @@ class MomentSums(NoisySums):
             sensitivity = group.sensitivity * self._rows_per_unit()
             noise = sensitivity * multiplier * sqrt(total / sqrt(group.weight)) * _ROUND_UP
             scale = discrete_scale(noise)
-            event = {"name": "DiscreteGaussian", "scale": scale, "l2_sensitivity": sensitivity}
+            event = DiscreteGaussian(
+                scale=scale, l2_sensitivity=sensitivity, shape=(group.diagonal + group.beside,)
+            )
             scales[group.name] = scale
             if group.beside:
                 scales[beside(group.name)] = discrete_scale(noise / sqrt(2) * _ROUND_UP)
-                event |= {"scale_beside_diagonal": scales[beside(group.name)]}
-            events.append(event | {"shape": [group.diagonal + group.beside]})
-        loss = PrivacyLoss(epsilon, delta, {"name": "Composed", "events": events})
+                event = replace(event, scale_beside_diagonal=scales[beside(group.name)])
+            events.append(event)
+        loss = PrivacyLoss(epsilon, delta, Composed(events=tuple(events)))
         return ReleasePlan(tuple(self._components()), loss, scales, None)
 
     def _table(self, X: Any) -> RowTable:

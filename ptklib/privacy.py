@@ -1,6 +1,5 @@
 """Value types of privacy: units, relations, bounds and losses."""
 
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -10,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from ptklib.events import Event
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, UnboundedSensitivityError
-from ptklib.scalars import is_integer
+from ptklib.scalars import finite_number
 
 EPSILON_MIN = 1e-6
 EPSILON_MAX = 10.0
@@ -33,19 +33,6 @@ class Relation(StrEnum):
     """How neighbouring datasets differ; parallel composition over blocks needs add/remove."""
 
     ADD_REMOVE = "add_remove"
-
-
-def finite_number(value: object, name: str) -> float:
-    """Return `value` as a float, refusing booleans, strings, NaN and infinities."""
-    if not (is_integer(value) or isinstance(value, float | np.floating)):
-        raise PrivacyParameterError(f"{name} must be a number, not {type(value).__name__}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise PrivacyParameterError(f"{name} must be finite")
-    return number
 
 
 def check_epsilon(value: object) -> float:
@@ -142,32 +129,30 @@ class PrivacyLoss:
     ----------
     epsilon, delta : float
         The guarantee towards one privacy unit under add/remove neighbours.
-    event : mapping
-        JSON description of the mechanism that ``ptklib.accounting`` composes, for example
+    event : Event
+        The mechanism, which ``ptklib.accounting`` composes, or its JSON form, for example
         ``{"name": "DiscreteLaplace", "scale": 20.0, "l1_sensitivity": 1, "shape": [24]}``.
     """
 
     epsilon: float
     delta: float
-    event: Mapping[str, Any]
+    event: Event
 
     def __post_init__(self) -> None:
         epsilon, delta = finite_number(self.epsilon, "epsilon"), finite_number(self.delta, "delta")
         if epsilon < 0 or not 0 <= delta < 1:
             raise PrivacyParameterError("a loss needs epsilon >= 0 and delta in [0, 1)")
-        if not isinstance(self.event, Mapping):
-            raise PrivacyParameterError("the event of a loss must be a mapping")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "event", json.loads(json.dumps(dict(self.event), allow_nan=False)))
+        object.__setattr__(self, "event", Event.of(self.event))
 
     def to_json(self) -> dict[str, Any]:
         """Return the loss as plain JSON values."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "event": json.loads(json.dumps(self.event))}
+        return {"epsilon": self.epsilon, "delta": self.delta, "event": self.event.to_json()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote."""
         if not isinstance(document, Mapping) or set(document) != {"epsilon", "delta", "event"}:
             raise PrivacyParameterError("a loss has exactly the fields epsilon, delta and event")
-        return cls(document["epsilon"], document["delta"], document["event"])
+        return cls(document["epsilon"], document["delta"], Event.of(document["event"]))

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from ptklib.accounting import discrete_scale, gaussian_multiplier, gaussian_sigma
 from ptklib.arrays import Ints
+from ptklib.events import DiscreteGaussian, DiscreteLaplace, composed
 from ptklib.mechanisms import additive
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
@@ -148,8 +148,11 @@ def _laplace_plan(
         c.name: additive.laplace_scale(l1_sensitivity=c.sensitivity, epsilon=epsilons[c.name])
         for c in components
     }
-    event = _event("DiscreteLaplace", "l1_sensitivity", components, scales)
-    return ReleasePlan(components, PrivacyLoss(epsilon, 0.0, event), scales, epsilons)
+    events = [
+        DiscreteLaplace(scale=scales[c.name], l1_sensitivity=c.sensitivity, shape=(c.size,))
+        for c in components
+    ]
+    return ReleasePlan(components, PrivacyLoss(epsilon, 0.0, composed(events)), scales, epsilons)
 
 
 def _gaussian_plan(
@@ -162,22 +165,15 @@ def _gaussian_plan(
             c.name: rounded(c.sensitivity * multiplier / math.sqrt(share) * (1 + 1e-12))
             for c, share in zip(components, shares, strict=True)
         }
-        event = _event("DiscreteGaussian", "l2_sensitivity", components, scales)
-        return ReleasePlan(components, PrivacyLoss(epsilon, delta, event), scales, None)
+        events = [
+            DiscreteGaussian(scale=scales[c.name], l2_sensitivity=c.sensitivity, shape=(c.size,))
+            for c in components
+        ]
+        return ReleasePlan(components, PrivacyLoss(epsilon, delta, composed(events)), scales, None)
 
     by_profile = plan(gaussian_multiplier(epsilon, delta), discrete_scale)
     by_curve = plan(gaussian_sigma(epsilon, delta, 1.0), float)
     return min(by_profile, by_curve, key=_weighted_variance)
-
-
-def _event(
-    name: str, sensitivity: str, components: tuple[Component, ...], scales: Mapping[str, float]
-) -> dict[str, Any]:
-    events = [
-        {"name": name, "scale": scales[c.name], sensitivity: c.sensitivity, "shape": [c.size]}
-        for c in components
-    ]
-    return events[0] if len(events) == 1 else {"name": "Composed", "events": events}
 
 
 def _weighted_variance(plan: ReleasePlan) -> float:

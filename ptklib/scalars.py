@@ -1,9 +1,12 @@
 """Single Python and numpy objects: which of them are numbers."""
 
+import math
 from decimal import Decimal
 from typing import Any, TypeGuard
 
 import numpy as np
+
+from ptklib.exceptions import PrivacyParameterError
 
 
 def is_integer(value: object) -> TypeGuard[int | np.integer[Any]]:
@@ -27,6 +30,19 @@ def number_of(value: object) -> int | float | None:
         return None
     whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
     return int(value) if whole else float(value)
+
+
+def finite_number(value: object, name: str) -> float:
+    """Return `value` as a float, refusing booleans, strings, NaN and infinities."""
+    if not (is_integer(value) or isinstance(value, float | np.floating)):
+        raise PrivacyParameterError(f"{name} must be a number, not {type(value).__name__}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise PrivacyParameterError(f"{name} must be finite")
+    return number
 
 
 _DIGITS = 20

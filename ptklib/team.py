@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.declared import DeclaredValues
+from ptklib.events import EpsilonDelta
 from ptklib.exceptions import CorruptStateError, InvalidParameterError
 from ptklib.families import TEAM_CODE, trust_family
 from ptklib.inputs import InputTable
@@ -106,7 +107,7 @@ class TeamCode(DPEstimator):
         """Return what the owner asserts; it is charged as a loss known by (epsilon, delta) alone."""
         self._check()
         epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
-        return PrivacyLoss(epsilon, delta, {"name": "EpsilonDelta", "epsilon": epsilon, "delta": delta})
+        return PrivacyLoss(epsilon, delta, EpsilonDelta(epsilon=epsilon, delta=delta))
 
     def required_columns(self) -> tuple[str, ...]:
         """Return the columns that the code is given."""

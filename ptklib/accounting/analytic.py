@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ptklib.events import Composed, DiscreteGaussian, Event
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.privacy import check_delta, check_epsilon, finite_number
+from ptklib.privacy import check_delta, check_epsilon
+from ptklib.scalars import finite_number
 
 SMOOTHING = 3.0
 """Variance by which discrete noise must exceed continuous noise to hide as much as it."""
@@ -79,31 +81,31 @@ def discrete_scale(scale: float) -> float:
     return math.sqrt(scale * scale + SMOOTHING) * (1 + _RELATIVE)
 
 
-def joint_multiplier(events: Sequence[Mapping[str, Any]]) -> float | None:
+def joint_multiplier(events: Sequence[Event | Mapping[str, Any]]) -> float | None:
     """Return the noise of several discrete Gaussian releases together, in sensitivities, or None for others.
 
     It is that of continuous noise which hides no more than they do: each shrinks as `discrete_scale` says.
     """
     total = 0.0
     for event in events:
-        part = _inverse_square(event)
+        part = _inverse_square(Event.of(event))
         if part is None:
             return None
         total += part
     return 1 / math.sqrt(total * (1 + _RELATIVE)) if 0 < total < math.inf else None
 
 
-def _inverse_square(event: Mapping[str, Any]) -> float | None:
-    if event["name"] == "Composed":
-        parts = [_inverse_square(part) for part in event["events"]]
+def _inverse_square(event: Event) -> float | None:
+    if isinstance(event, Composed):
+        parts = [_inverse_square(part) for part in event.events]
         if any(part is None for part in parts):
             return None
-        return math.fsum(part for part in parts if part is not None) * int(event.get("count", 1))
-    if event["name"] != "DiscreteGaussian":
+        return math.fsum(part for part in parts if part is not None) * event.times
+    if not isinstance(event, DiscreteGaussian):
         return None
-    variance = float(event["scale"]) ** 2 - SMOOTHING
-    if "scale_beside_diagonal" in event:  # twice the variance of an entry that stands for two
-        variance = min(variance, 2 * (float(event["scale_beside_diagonal"]) ** 2 - SMOOTHING))
+    variance = float(event.scale) ** 2 - SMOOTHING
+    if event.scale_beside_diagonal is not None:  # twice the variance of an entry that stands for two
+        variance = min(variance, 2 * (float(event.scale_beside_diagonal) ** 2 - SMOOTHING))
     if variance <= 0:
         return None
-    return float(event["l2_sensitivity"]) ** 2 / variance * int(event.get("count", 1))
+    return float(event.l2_sensitivity) ** 2 / variance * event.times

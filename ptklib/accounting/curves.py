@@ -50,8 +50,24 @@ import numpy as np
 
 from ptklib.accounting.sampled import sampled_gaussian_curve
 from ptklib.arrays import Floats
+from ptklib.events import (
+    AboveThreshold,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    Event,
+    ExponentialMechanism,
+    OneOf,
+    Parallel,
+    PermuteAndFlip,
+    PoissonSampled,
+    Selection,
+    ThresholdedGaussian,
+    ThresholdedLaplace,
+    Unknown,
+)
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.privacy import finite_number
 
 ORDERS: tuple[float, ...] = (
     *(1 + x / 20 for x in range(1, 100)),
@@ -61,91 +77,79 @@ ORDERS: tuple[float, ...] = (
 )
 """Finite orders only: dp-accounting raises for Laplace, or returns 0 for a Gaussian, at infinity."""
 
-_NAMES = (
-    "Composed",
-    "DiscreteLaplace",
-    "DiscreteGaussian",
-    "PermuteAndFlip",
-    "ExponentialMechanism",
-    "AboveThreshold",
-    "ThresholdedLaplace",
-    "ThresholdedGaussian",
-    "EpsilonDelta",
-    "PoissonSampled",
-    "Parallel",
-    "OneOf",
-)
-
 ROUND_UP = 1.0 + 1e-11
 """float64 evaluates these formulas to about 1e-13 from below."""
 
 
-def renyi_curve(event: Mapping[str, Any], orders: Sequence[float] = ORDERS) -> Floats:
+def renyi_curve(event: Event | Mapping[str, Any], orders: Sequence[float] = ORDERS) -> Floats:
     """Return an upper bound of the Rényi divergence of `event` at each order (finite, above 1)."""
     alphas = np.asarray(orders, dtype=np.float64)
     if alphas.ndim != 1 or not np.all(np.isfinite(alphas)) or not np.all(alphas > 1):
         raise PrivacyParameterError("orders must be finite and above 1")
-    match _name(event):
-        case "Composed":
-            total = np.zeros_like(alphas)
-            for part in event_parts(event):
-                total += renyi_curve(part, orders)
-            return total * count_of(event)
-        case "DiscreteLaplace":
-            return _laplace(alphas, _positive(event, "l1_sensitivity"), _positive(event, "scale")) * count_of(
-                event
-            )
-        case "ThresholdedLaplace":
-            return _randomised_response(alphas, _l1_epsilon(event)) * count_of(event)
-        case "DiscreteGaussian" | "ThresholdedGaussian":
-            ratio = l2_ratio(event)
-            return alphas * (ratio * ratio / 2 * ROUND_UP) * count_of(event)
-        case "PermuteAndFlip" | "AboveThreshold":
-            return _randomised_response(alphas, _selection_epsilon(event)) * count_of(event)
-        case "ExponentialMechanism":
-            return _bounded_range(alphas, _selection_epsilon(event)) * count_of(event)
-        case "Parallel" | "OneOf":
-            most = np.zeros_like(alphas)
-            for part in event_parts(event):
-                most = np.maximum(most, renyi_curve(part, orders))
-            return most * count_of(event)
-        case "PoissonSampled":
-            ratio = _positive(noise := noise_of(event), "l2_sensitivity") / _positive(noise, "scale")
-            # a count inside is on one and the same sample
-            rho = ratio * ratio / 2 * ROUND_UP * count_of(noise)
-            return sampled_gaussian_curve(alphas, rho, _rate(event)) * count_of(event)
-        case _:  # EpsilonDelta; its delta is charged by event_delta
-            return _pure(alphas, _not_negative(event, "epsilon")) * count_of(event)
+    return _curve(Event.of(event), alphas)
 
 
-def pure_epsilon(event: Mapping[str, Any]) -> float:
-    """Return the epsilon of `event` at delta 0 by basic composition, or infinity."""
-    match _name(event):
-        case "Composed":
-            return math.fsum(pure_epsilon(part) for part in event_parts(event)) * count_of(event) * ROUND_UP
-        case "Parallel" | "OneOf":
-            return max((pure_epsilon(part) for part in event_parts(event)), default=0.0) * count_of(event)
-        case "DiscreteLaplace":
-            return _l1_epsilon(event) * count_of(event) * ROUND_UP
-        case "DiscreteGaussian" | "ThresholdedLaplace" | "ThresholdedGaussian" | "PoissonSampled":
-            return math.inf
-        case "PermuteAndFlip" | "ExponentialMechanism" | "AboveThreshold":
-            return _selection_epsilon(event) * count_of(event) * ROUND_UP
+def _curve(event: Event, alphas: Floats) -> Floats:
+    match event:
+        case Composed():
+            once = np.zeros_like(alphas)
+            for part in event.events:
+                once += _curve(part, alphas)
+        case Parallel() | OneOf():
+            once = np.zeros_like(alphas)
+            for part in event.events:
+                once = np.maximum(once, _curve(part, alphas))
+        case DiscreteLaplace():
+            once = _laplace(alphas, event.l1_sensitivity, event.scale)
+        case ThresholdedLaplace():
+            once = _randomised_response(alphas, event.epsilon)
+        case DiscreteGaussian() | ThresholdedGaussian():
+            once = alphas * (event.ratio * event.ratio / 2 * ROUND_UP)
+        case PermuteAndFlip() | AboveThreshold():
+            once = _randomised_response(alphas, _selection_epsilon(event))
+        case ExponentialMechanism():
+            once = _bounded_range(alphas, _selection_epsilon(event))
+        case PoissonSampled():
+            noise = event.event
+            rho = noise.ratio * noise.ratio / 2 * ROUND_UP * noise.times
+            once = sampled_gaussian_curve(alphas, rho, event.sampling_rate)
+        case EpsilonDelta():  # event_delta charges its delta
+            once = _pure(alphas, event.epsilon)
         case _:
-            if _not_negative(event, "delta") > 0:
-                return math.inf
-            return _not_negative(event, "epsilon") * count_of(event) * ROUND_UP
+            raise _unknown(event)
+    return once * event.times
 
 
-def event_delta(event: Mapping[str, Any]) -> float:
+def pure_epsilon(event: Event | Mapping[str, Any]) -> float:
+    """Return the epsilon of `event` at delta 0 by basic composition, or infinity."""
+    match event := Event.of(event):
+        case Composed():
+            return math.fsum(map(pure_epsilon, event.events)) * event.times * ROUND_UP
+        case Parallel() | OneOf():
+            return max(map(pure_epsilon, event.events), default=0.0) * event.times
+        case DiscreteLaplace():
+            return event.epsilon * event.times * ROUND_UP
+        case DiscreteGaussian() | ThresholdedLaplace() | ThresholdedGaussian() | PoissonSampled():
+            return math.inf
+        case Selection() | AboveThreshold():
+            return _selection_epsilon(event) * event.times * ROUND_UP
+        case EpsilonDelta():
+            return math.inf if event.delta > 0 else event.epsilon * event.times * ROUND_UP
+        case _:
+            raise _unknown(event)
+
+
+def event_delta(event: Event | Mapping[str, Any]) -> float:
     """Return the part of delta that a Rényi curve of `event` does not cover."""
-    match _name(event):
-        case "Composed":
-            return math.fsum(event_delta(part) for part in event_parts(event)) * count_of(event)
-        case "Parallel" | "OneOf":
-            return max((event_delta(part) for part in event_parts(event)), default=0.0) * count_of(event)
-        case "EpsilonDelta" | "ThresholdedLaplace" | "ThresholdedGaussian":
-            return _not_negative(event, "delta") * count_of(event)
+    match event := Event.of(event):
+        case Composed():
+            return math.fsum(map(event_delta, event.events)) * event.times
+        case Parallel() | OneOf():
+            return max(map(event_delta, event.events), default=0.0) * event.times
+        case EpsilonDelta() | ThresholdedLaplace() | ThresholdedGaussian():
+            return event.delta * event.times
+        case Unknown():
+            raise _unknown(event)
         case _:
             return 0.0
 
@@ -177,78 +181,19 @@ def _bounded_range(alphas: Floats, epsilon: float) -> Floats:
     return np.minimum(np.minimum(exact, alphas * (epsilon * epsilon / 8) * ROUND_UP), _pure(alphas, epsilon))
 
 
-def l2_ratio(event: Mapping[str, Any]) -> float:
-    """Return how many noise scales one unit moves a Gaussian event."""
-    return _positive(event, "l2_sensitivity") / _positive(event, "scale")
-
-
-def _l1_epsilon(event: Mapping[str, Any]) -> float:
-    return _positive(event, "l1_sensitivity") / _positive(event, "scale")
-
-
-def _selection_epsilon(event: Mapping[str, Any]) -> float:
+def _selection_epsilon(event: Selection | AboveThreshold) -> float:
     """Return the epsilon at delta 0 of one selection, from the scales that are drawn."""
-    moved = _positive(event, "sensitivity")
-    monotonic = event.get("monotonic")
-    if not isinstance(monotonic, bool):
-        raise PrivacyParameterError("monotonic of an event must be a boolean")
-    twice = moved if monotonic else 2 * moved
-    if _name(event) == "AboveThreshold":
-        return moved / _positive(event, "threshold_scale") + twice / _positive(event, "value_scale")
-    return twice / _positive(event, "scale")
+    twice = event.sensitivity if event.monotonic else 2 * event.sensitivity
+    if isinstance(event, AboveThreshold):
+        return event.sensitivity / event.threshold_scale + twice / event.value_scale
+    return twice / event.scale
 
 
 def _pure(alphas: Floats, epsilon: float) -> Floats:
     return np.minimum(epsilon, alphas * (epsilon * epsilon / 2)) * ROUND_UP
 
 
-def _name(event: Mapping[str, Any]) -> str:
-    name = event.get("name")
-    if name not in _NAMES:
-        raise PrivacyParameterError("the event of a loss has an unknown mechanism name")
-    return str(name)
-
-
-def event_parts(event: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the events that a composed, parallel or chosen event consists of."""
-    parts = event.get("events")
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, Mapping) for part in parts):
-        raise PrivacyParameterError("a composed event needs a list of events")
-    return list(parts)
-
-
-def noise_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the noise that a sampled event adds."""
-    noise = event.get("event")
-    if not isinstance(noise, Mapping) or noise.get("name") != "DiscreteGaussian":
-        raise PrivacyParameterError("a Poisson-sampled event needs an event of discrete Gaussian noise")
-    return noise
-
-
-def _rate(event: Mapping[str, Any]) -> float:
-    rate = _positive(event, "sampling_rate")
-    if rate > 1:
-        raise PrivacyParameterError("a sampling_rate is at most 1")
-    return rate
-
-
-def count_of(event: Mapping[str, Any]) -> int:
-    """Return how often an event happens."""
-    count = event.get("count", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise PrivacyParameterError("the count of an event must be a positive integer")
-    return count
-
-
-def _not_negative(event: Mapping[str, Any], field: str) -> float:
-    value = finite_number(event.get(field), field)
-    if value < 0:
-        raise PrivacyParameterError(f"{field} of an event must not be negative")
-    return value
-
-
-def _positive(event: Mapping[str, Any], field: str) -> float:
-    value = _not_negative(event, field)
-    if value == 0:
-        raise PrivacyParameterError(f"{field} of an event must be positive")
-    return value
+def _unknown(event: Event) -> PrivacyParameterError:
+    return PrivacyParameterError(
+        f"the event of a loss has an unknown mechanism: {event.to_json().get('name')!r}"
+    )

@@ -5,8 +5,10 @@ from functools import lru_cache
 
 from ptklib.accounting.conversion import renyi_epsilon
 from ptklib.accounting.curves import renyi_curve
+from ptklib.events import DiscreteGaussian
 from ptklib.exceptions import PrivacyParameterError
-from ptklib.privacy import check_delta, check_epsilon, finite_number
+from ptklib.privacy import check_delta, check_epsilon
+from ptklib.scalars import finite_number
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
@@ -25,7 +27,7 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     orders = [
         1 + near * 2 ** (step / 64) for step in range(-192, 65) if 0.02 < near * 2 ** (step / 64) < 1e12
     ]
-    event = {"name": "DiscreteGaussian", "scale": multiplier, "l2_sensitivity": 1.0}
+    event = DiscreteGaussian(scale=multiplier, l2_sensitivity=1.0)
     return renyi_epsilon(orders, renyi_curve(event, orders), delta)
 
 

@@ -12,20 +12,20 @@ References
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ptklib.accounting.composition import epsilon_of
-from ptklib.accounting.curves import count_of, event_delta
+from ptklib.accounting.curves import event_delta
 from ptklib.accounting.profiles import Gaussian, Laplace, Leaf, Parallel, Parts, Pure, lawful, parts_of
 from ptklib.arrays import Floats, Ints
+from ptklib.events import EpsilonDelta
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.privacy import DELTA_LIMIT, PrivacyLoss
 
@@ -115,21 +115,21 @@ def pld_advantage(loss: PrivacyLoss) -> float:
 def _known(loss: PrivacyLoss) -> PrivacyLoss:
     try:
         parts_of(loss.event)
-    except (PrivacyParameterError, KeyError):
-        event = {"name": "EpsilonDelta", "epsilon": loss.epsilon, "delta": loss.delta}
-        return PrivacyLoss(loss.epsilon, loss.delta, event)
+    except PrivacyParameterError:
+        return replace(loss, event=EpsilonDelta(epsilon=loss.epsilon, delta=loss.delta))
     return loss
 
 
 def _counted(losses: Sequence[PrivacyLoss]) -> list[PrivacyLoss]:
     """Equal losses as one with a count."""
-    texts = Counter((loss.epsilon, loss.delta, json.dumps(loss.event, sort_keys=True)) for loss in losses)
-    counted = []
-    for (epsilon, delta, text), count in texts.items():
-        event = json.loads(text)
-        event["count"] = count_of(event) * count
-        counted.append(PrivacyLoss(count * epsilon, min(count * delta, 1 - 1e-9), event))
-    return counted
+    return [
+        PrivacyLoss(
+            count * loss.epsilon,
+            min(count * loss.delta, 1 - 1e-9),
+            replace(loss.event, count=loss.event.times * count),
+        )
+        for loss, count in Counter(losses).items()
+    ]
 
 
 def _together(losses: Sequence[PrivacyLoss], delta: float) -> tuple[Parts, int]:

@@ -19,9 +19,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ptklib import events
 from ptklib.accounting.analytic import joint_multiplier
-from ptklib.accounting.curves import count_of, event_delta, event_parts, noise_of, pure_epsilon
+from ptklib.accounting.curves import event_delta, pure_epsilon
 from ptklib.arrays import Floats
+from ptklib.events import Event
 
 KNOTS_MAX = 400
 """A profile with fewer kinks than this is written down at its kinks alone."""
@@ -185,7 +187,7 @@ class Parts:
     delta: float
 
 
-def parts_of(event: Mapping[str, Any]) -> Parts | None:
+def parts_of(event: Event | Mapping[str, Any]) -> Parts | None:
     """The mechanisms of `event`, or None when one of them has no profile here.
 
     Raises
@@ -193,55 +195,56 @@ def parts_of(event: Mapping[str, Any]) -> Parts | None:
     PrivacyParameterError
         The event is malformed or unknown.
     """
-    delta = event_delta(event)  # checks names and fields
-    pure_epsilon(event)
+    event = Event.of(event)
+    delta = event_delta(event)  # refuses what is unknown
     leaves = _leaves(event)
     return None if leaves is None else Parts(leaves, delta)
 
 
-def _leaves(event: Mapping[str, Any]) -> tuple[tuple[Leaf, int], ...] | None:
-    count = count_of(event)
+def _leaves(event: Event) -> tuple[tuple[Leaf, int], ...] | None:
     leaf: Leaf | None
-    match event["name"]:
-        case "Composed":
-            return _all_leaves(event, count)
-        case "Parallel" | "OneOf":
-            lists = [_leaves(part) for part in event_parts(event)]
+    match event:
+        case events.Composed():
+            return _all_leaves(event)
+        case events.Parallel() | events.OneOf():
+            lists = [_leaves(part) for part in event.events]
             known = tuple(some for some in lists if some)
             if any(some is None for some in lists):
                 return None
-            return ((Parallel(known), count),) if known else ()
-        case "DiscreteLaplace":
-            leaf = Laplace(math.ceil(event["l1_sensitivity"]), float(event["scale"]))
-        case "ThresholdedLaplace":
-            leaf = Pure(float(event["l1_sensitivity"]) / float(event["scale"]))
-        case "DiscreteGaussian" | "ThresholdedGaussian":
-            leaf = _gaussian({**event, "count": 1})
-        case "PoissonSampled":
-            leaf = _gaussian(noise_of(event), float(event["sampling_rate"]))
-        case "ExponentialMechanism":
-            leaf = BoundedRange(pure_epsilon({**event, "count": 1}))
-        case "EpsilonDelta":
-            leaf = Pure(float(event["epsilon"])) if event["epsilon"] else None
-            if leaf is None:
-                return ()
+            return ((Parallel(known), event.times),) if known else ()
+        case events.DiscreteLaplace():
+            leaf = Laplace(math.ceil(event.l1_sensitivity), float(event.scale))
+        case events.ThresholdedLaplace():
+            leaf = Pure(event.epsilon)
+        case events.DiscreteGaussian() | events.ThresholdedGaussian():
+            leaf = _gaussian(event.once())
+        case events.PoissonSampled():
+            leaf = _gaussian(event.event, event.sampling_rate)
+        case events.ExponentialMechanism():
+            leaf = BoundedRange(pure_epsilon(event.once()))
+        case events.EpsilonDelta() if event.epsilon == 0:
+            return ()
+        case events.EpsilonDelta():
+            leaf = Pure(float(event.epsilon))
         case _:
-            leaf = Pure(pure_epsilon({**event, "count": 1}))
-    return None if leaf is None else ((leaf, count),)
+            leaf = Pure(pure_epsilon(event.once()))
+    return None if leaf is None else ((leaf, event.times),)
 
 
-def _all_leaves(event: Mapping[str, Any], count: int) -> tuple[tuple[Leaf, int], ...] | None:
+def _all_leaves(event: events.Composed) -> tuple[tuple[Leaf, int], ...] | None:
     found: list[tuple[Leaf, int]] = []
-    for part in event_parts(event):
+    for part in event.events:
         leaves = _leaves(part)
         if leaves is None:
             return None
-        found += [(leaf, times * count) for leaf, times in leaves]
+        found += [(leaf, times * event.times) for leaf, times in leaves]
     return tuple(found)
 
 
-def _gaussian(noise: Mapping[str, Any], rate: float = 1.0) -> Gaussian | None:
-    multiplier = joint_multiplier([{**noise, "name": "DiscreteGaussian"}])
+def _gaussian(noise: events.GaussianNoise, rate: float = 1.0) -> Gaussian | None:
+    if isinstance(noise, events.ThresholdedGaussian):
+        noise = events.DiscreteGaussian(scale=noise.scale, l2_sensitivity=noise.l2_sensitivity)
+    multiplier = joint_multiplier([noise])
     return None if multiplier is None else Gaussian(multiplier, rate)
 
 

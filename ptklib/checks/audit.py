@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from ptklib.accounting import joint_multiplier, profile_epsilon
 from ptklib.checks.bounds import ApproximateTest, PureTest, choose_test, epsilon_lower_bound
-from ptklib.checks.events import leaves
 from ptklib.checks.rows import Neighbours, Synthetic, neighbours
 from ptklib.checks.scores import Score, scores_of
 from ptklib.exceptions import InvalidParameterError
@@ -190,7 +189,7 @@ def _scales(loss: PrivacyLoss) -> list[tuple[Any, ...]]:
     """Return name, size and scale of each draw of an event."""
     return [
         (part["name"], tuple(part.get("shape", ())), float(part[key]))
-        for part, _ in leaves(loss.event)
+        for part in (leaf.to_json() for leaf, _ in loss.event.leaves())
         for key in sorted(part)
         if key.endswith("scale") or key.startswith("scale")
     ]

@@ -16,7 +16,6 @@ from ptklib.accounting import (
     renyi_epsilon,
 )
 from ptklib.arrays import Bools, Floats
-from ptklib.checks.events import leaves
 from ptklib.checks.profile import Bound, ProfileTest
 from ptklib.checks.rules import (
     Chances,
@@ -29,6 +28,7 @@ from ptklib.checks.rules import (
     tallies,
     two_sided,
 )
+from ptklib.events import EpsilonDelta
 from ptklib.privacy import PrivacyLoss
 
 _LEAST_RENYI = 1e-7
@@ -56,7 +56,7 @@ class LossTest(Protocol):
 def tests_of(loss: PrivacyLoss) -> list[LossTest]:
     """Return the tests there are here against a declared loss; which one shows most depends on what leaks."""
     tests: list[LossTest] = [choose_test(loss)]
-    if loss.event["name"] != "EpsilonDelta":
+    if not isinstance(loss.event, EpsilonDelta):
         tests.append(ProfileTest(loss))
     return tests
 
@@ -233,7 +233,7 @@ class RenyiTest:
 
 def _many_parts(loss: PrivacyLoss) -> bool:
     """Whether the loss of an event at delta 0 is divided over three parts or so, as their squares count them."""
-    parts = [(float(renyi_curve(part, (_HIGH_ORDER,))[0]), n) for part, n in leaves(loss.event)]
+    parts = [(float(renyi_curve(part, (_HIGH_ORDER,))[0]), n) for part, n in loss.event.leaves()]
     return sum(n * e for e, n in parts) ** 2 > _FEW_PARTS * sum(n * e * e for e, n in parts)
 
 

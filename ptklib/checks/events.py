@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
 
+from ptklib.events import AboveThreshold, DiscreteGaussian, Event, Noise, OneOf, Selection, Several
 from ptklib.mechanisms.recording import Draw
 
 Expected = Counter[tuple[str, str]]
@@ -16,7 +18,7 @@ def drawn(draws: Iterable[Draw]) -> Counter[tuple[str, str]]:
     return _counted((draw.mechanism, draw.scale, draw.size) for draw in draws)
 
 
-def differences(event: Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
+def differences(event: Event | Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
     """Return what an event declares and was not drawn, or was drawn and is not declared; empty when they agree.
 
     Notes
@@ -26,33 +28,36 @@ def differences(event: Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
     `OneOf`, the event that agrees best is compared.
     """
     made = drawn(draws)
-    return min((_differences(one, made) for one in _ways(event)), key=len)
+    return min((_differences(one, made) for one in _ways(Event.of(event))), key=len)
 
 
-def _ways(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _ways(event: Event) -> Iterator[Event]:
     """Yield the event once for each way in which the choices inside it may fall."""
-    parts = event.get("events", [])
-    if event.get("name") == "OneOf":
-        for part in parts:
+    if isinstance(event, OneOf):
+        for part in event.events:
             yield from _ways(part)
-    elif parts:
-        for chosen in product(*map(_ways, parts)):
-            yield {**event, "events": list(chosen)}
+    elif isinstance(event, Several):
+        for chosen in product(*map(_ways, event.events)):
+            yield replace(event, events=chosen)
     else:
         yield event
 
 
-def _differences(event: Mapping[str, Any], made: Counter[tuple[str, str]]) -> list[str]:
+def _differences(event: Event, made: Counter[tuple[str, str]]) -> list[str]:
     promised: Counter[tuple[str, str]] = Counter()
     free: set[tuple[str, str]] = set()
     said = []
-    for part, count in leaves(event):
-        if not _known(part):
-            said.append(f"the event declares {part.get('name')!r}, which is no draw of ptklib.mechanisms")
-            continue
-        promised.update(_promised(part, count))
-        if part["name"] == "AboveThreshold":
-            free.add(("DiscreteLaplace", _digits(part["value_scale"])))
+    for part, count in event.leaves():
+        match part:
+            case AboveThreshold():
+                promised.update(_counted([("DiscreteLaplace", part.threshold_scale, count)]))
+                free.add(("DiscreteLaplace", _digits(part.value_scale)))
+            case Noise(shape=tuple()) | Selection(shape=tuple()):
+                promised.update(_promised(part, count))
+            case _:
+                said.append(
+                    f"the event declares {part.to_json()['name']!r}, which is no draw of ptklib.mechanisms"
+                )
     for key in sorted((promised.keys() | made.keys()) - (free - promised.keys())):
         enough = made[key] >= promised[key] if key in free else made[key] == promised[key]
         if not enough:
@@ -61,31 +66,13 @@ def _differences(event: Mapping[str, Any], made: Counter[tuple[str, str]]) -> li
     return said
 
 
-def leaves(event: Mapping[str, Any], count: int = 1) -> Iterable[tuple[Mapping[str, Any], int]]:
-    """Yield the parts of an event that are no composition, and how often each is used."""
-    times = count * int(event.get("count", 1))
-    if "events" in event:
-        for part in event["events"]:
-            yield from leaves(part, times)
-    elif isinstance(event.get("event"), Mapping):
-        yield from leaves(event["event"], times)
-    else:
-        yield event, times
-
-
-def _known(event: Mapping[str, Any]) -> bool:
-    return ("scale" in event and "shape" in event) or event.get("name") == "AboveThreshold"
-
-
-def _promised(event: Mapping[str, Any], count: int) -> Counter[tuple[str, str]]:
-    name = event["name"]
-    if name == "AboveThreshold":
-        return _counted([("DiscreteLaplace", event["threshold_scale"], count)])
-    size, beside = prod(event["shape"]), event.get("scale_beside_diagonal")
+def _promised(event: Noise | Selection, count: int) -> Counter[tuple[str, str]]:
+    name, size = type(event).__name__, prod(event.shape or ())
+    beside = event.scale_beside_diagonal if isinstance(event, DiscreteGaussian) else None
     if beside is None:
-        return _counted([(name, event["scale"], size * count)])
+        return _counted([(name, event.scale, size * count)])
     n = int((2 * size) ** 0.5)  # n (n + 1) / 2 entries
-    return _counted([(name, event["scale"], n * count), (name, beside, (size - n) * count)])
+    return _counted([(name, event.scale, n * count), (name, beside, (size - n) * count)])
 
 
 def _counted(draws: Iterable[tuple[str, float, int]]) -> Counter[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """A bound of epsilon from how often an observer who guesses always is right."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,6 +8,7 @@ from typing import Any
 from ptklib.accounting import pld_advantage, pld_epsilon
 from ptklib.arrays import Bools, Floats
 from ptklib.checks.rules import Chances, Rule, even_rule, guesses, share_bounds
+from ptklib.events import Event
 from ptklib.privacy import PrivacyLoss
 
 _DIVISOR, _DIVISORS = 1.02, 150
@@ -72,13 +72,13 @@ class ProfileTest:
 
     def _share(self, step: int) -> float:
         """Return the greatest share of right guesses with the noise of all parts divided by ``_DIVISOR**step``."""
-        return _greatest_share(json.dumps(_with_less_noise(self._loss, _DIVISOR**step).event, sort_keys=True))
+        return _greatest_share(_with_less_noise(self._loss, _DIVISOR**step).event)
 
 
 @lru_cache(maxsize=1024)
-def _greatest_share(event: str) -> float:
+def _greatest_share(event: Event) -> float:
     # Only the event speaks: no epsilon is claimed for it.
-    return (1 + pld_advantage(PrivacyLoss(_UNCLAIMED, 0.0, json.loads(event)))) / 2
+    return (1 + pld_advantage(PrivacyLoss(_UNCLAIMED, 0.0, event))) / 2
 
 
 def _with_less_noise(loss: PrivacyLoss, divisor: float) -> PrivacyLoss:
@@ -103,4 +103,4 @@ def _with_less_noise(loss: PrivacyLoss, divisor: float) -> PrivacyLoss:
             return value * divisor
         return value / divisor if "scale" in key and not gaussian else value
 
-    return loss if divisor == 1 else replace(loss, event=divided(loss.event))
+    return loss if divisor == 1 else replace(loss, event=Event.of(divided(loss.event.to_json())))

@@ -12,6 +12,7 @@ from ptklib.checks.learned import LearnedScore
 from ptklib.checks.rows import Neighbours
 from ptklib.checks.trainings import Trainings
 from ptklib.checks.transcript import DivergedError, Transcript, record, replay
+from ptklib.events import Event, Parallel, PoissonSampled
 from ptklib.sums import NoisySums
 
 _SAMPLED, _DIVIDED = 4, 2
@@ -98,7 +99,7 @@ class TranscriptScore:
         self._trainings = Trainings(estimator, pair)
         event = estimator.declared_loss().event
         self._sampled = _samples(event)
-        self._replays = _SAMPLED if _samples(event, ("PoissonSampled",)) else _DIVIDED
+        self._replays = _SAMPLED if _samples(event, (PoissonSampled,)) else _DIVIDED
         self._nobody = not len(pair.without)
         self._leaks, apart, self._sure = False, [], True
         self.reproducible = True
@@ -173,12 +174,9 @@ def _replayed(estimator: Any, pair: Neighbours) -> TranscriptScore | None:
         return None
 
 
-def _samples(event: Mapping[str, Any], names: tuple[str, ...] = ("PoissonSampled", "Parallel")) -> bool:
+def _samples(event: Event, kinds: tuple[type[Event], ...] = (PoissonSampled, Parallel)) -> bool:
     """Whether a loss counts on a secret sample of units."""
-    if event["name"] in names:
-        return True
-    parts = [*event.get("events", []), *([event["event"]] if isinstance(event.get("event"), Mapping) else [])]
-    return any(_samples(part, names) for part in parts)
+    return isinstance(event, kinds) or any(_samples(part, kinds) for part in event.parts())
 
 
 def _same(tables: Mapping[str, Any], others: Mapping[str, Any]) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ptklib.arrays import Floats, Ints
 from ptklib.clustering import grid
 from ptklib.clustering.grid import LEVELS, OFFSET, OFFSETS
 from ptklib.clustering.narrow import CLUSTERS_MOST, Region, box_of
+from ptklib.events import Composed, Event, OneOf
 from ptklib.mechanisms.selection import report_noisy_max, selection_event
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_shares
@@ -105,17 +105,17 @@ def plan_zoom(dimension: int, k: int, epsilon: object, rows_per_unit: int = 1) -
     intervals = Component(_INTERVALS, k * dimension, _SCORE)
     means = level  # as much as one level of counts has the other way
     narrow = plan([intervals, offsets], [1 - _TOTAL - _FINEST - means, means])
-    ways = [wide.loss.event["events"][len(first) :]]
+    ways: list[Sequence[Event]] = [wide.loss.event.parts()[len(first) :]]
     ways += [
-        [_selections(narrow, dimension, k, shared), narrow.loss.event["events"][-1]]
+        [_selections(narrow, dimension, k, shared), narrow.loss.event.parts()[-1]]
         for shared in range(1, CLUSTERS_MOST + 1)
     ]
-    choice = {"name": "OneOf", "events": [{"name": "Composed", "events": way} for way in ways]}
-    event = {"name": "Composed", "events": [*wide.loss.event["events"][: len(first)], choice]}
+    choice = OneOf(events=tuple(Composed(events=tuple(way)) for way in ways))
+    event = Composed(events=(*wide.loss.event.parts()[: len(first)], choice))
     return ZoomPlan(wide, narrow, PrivacyLoss(wide.loss.epsilon, 0.0, event))
 
 
-def _selections(narrow: ReleasePlan, dimension: int, k: int, shared: int) -> dict[str, Any]:
+def _selections(narrow: ReleasePlan, dimension: int, k: int, shared: int) -> Event:
     """Return the event of all intervals, where no region holds more than `shared` clusters.
 
     There are ``k * dimension`` selections, of which a row meets at most ``shared * dimension``.
@@ -127,7 +127,7 @@ def _selections(narrow: ReleasePlan, dimension: int, k: int, shared: int) -> dic
         epsilon=_selection_epsilon(narrow, dimension, shared),
         monotonic=True,
     )
-    return {**event, "count": shared * dimension}
+    return replace(event, count=shared * dimension)
 
 
 def _sensitivity(narrow: ReleasePlan) -> int:

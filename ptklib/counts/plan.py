@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ptklib.events import composed
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.partition import PartitionSelection, gaussian_selection, laplace_selection
 from ptklib.privacy import PrivacyLoss, check_delta
@@ -62,15 +63,14 @@ def plan_counts(
                 delta=each,
                 n_cells=component.size,
             )
-    declared = plan.loss.event.get("events", [plan.loss.event])
+    declared = plan.loss.event.parts() or (plan.loss.event,)
     events = [
         selections[c.name].event if c.name in selections else event
         for c, event in zip(plan.components, declared, strict=True)
     ]
-    event = events[0] if len(events) == 1 else {"name": "Composed", "events": events}
     return CountPlan(
         tuple(c for c in plan.components if c.name not in selections),
-        PrivacyLoss(plan.loss.epsilon, slack, event),
+        PrivacyLoss(plan.loss.epsilon, slack, composed(events)),
         plan.scales,
         plan.epsilons,
         selections,

@@ -11,7 +11,8 @@ from ptklib.embeddings.layout import COUNT, ITEMS, USERS, factor_names, schema_o
 from ptklib.embeddings.plan import Guarantee, Plan, Shape, plan_rounds
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_name, refuse_duplicates
-from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit, finite_number
+from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit
+from ptklib.scalars import finite_number
 from ptklib.state import TableSchema
 
 CELLS_MAX = 2**24

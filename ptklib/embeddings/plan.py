@@ -1,12 +1,13 @@
 """What is measured, in which order and with how much noise: fixed and paid for before any row is read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, log, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 from ptklib.accounting import ORDERS, gaussian_sigma, renyi_curve, renyi_epsilon
 from ptklib.embeddings.spectrum import rounding
+from ptklib.events import Composed, DiscreteGaussian, Event, Parallel, PoissonSampled
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
@@ -62,22 +63,12 @@ class Measurement:
     count: int = 1
     sampling_rate: float = 1.0
 
-    def event(self) -> dict[str, Any]:
+    def event(self) -> Event:
         """Return the event of all draws."""
-        noise = {
-            "name": "DiscreteGaussian",
-            "scale": self.scale,
-            "l2_sensitivity": self.sensitivity,
-            "shape": [self.size],
-        }
+        noise = DiscreteGaussian(scale=self.scale, l2_sensitivity=self.sensitivity, shape=(self.size,))
         if self.sampling_rate == 1:
-            return {**noise, "count": self.count}
-        return {
-            "name": "PoissonSampled",
-            "sampling_rate": self.sampling_rate,
-            "event": noise,
-            "count": self.count,
-        }
+            return replace(noise, count=self.count)
+        return PoissonSampled(sampling_rate=self.sampling_rate, event=noise, count=self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +152,11 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
     def sampled(multiplier: float) -> Measurement:
         return Measurement(matrix, multiplier * sensitivity, sensitivity, shape.rounds, shape.batch_rate)
 
-    def event(rounds: Measurement) -> dict[str, Any]:
-        training = _composed([directions.event(), rounds.event()])
-        apart = {"name": "Parallel", "events": [training, gain.event()]}
+    def event(rounds: Measurement) -> Event:
+        training = Composed(events=(directions.event(), rounds.event()))
+        apart = Parallel(events=(training, gain.event()))
         before = [part.event() for part in (counts, usual, spectrum)]
-        return _composed([*before, apart, *([] if vectors is None else [vectors.event()])])
+        return Composed(events=(*before, apart, *(() if vectors is None else (vectors.event(),))))
 
     def fits(multiplier: float) -> bool:
         curve = renyi_curve(event(sampled(multiplier)), orders)
@@ -182,10 +173,6 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
     rounds = sampled(high)
     loss = PrivacyLoss(epsilon, delta, event(rounds))
     return Plan(counts, usual, spectrum, directions, rounds, gain, vectors, loss)
-
-
-def _composed(events: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"name": "Composed", "events": events}
 
 
 def _orders(whole: float, delta: float) -> tuple[float, ...]:

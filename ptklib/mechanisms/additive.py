@@ -13,8 +13,7 @@ from ptklib.arrays import Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.recording import note
-from ptklib.privacy import finite_number
-from ptklib.scalars import is_integer
+from ptklib.scalars import finite_number, is_integer
 
 SCALE_MIN = 0.05
 """OpenDP accepts scale 0 and 1e-9 and then returns its input; epsilon <= 10 never needs a smaller scale."""

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ptklib.arrays import Ints
+from ptklib.events import Event
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.additive import SCALE_MIN, laplace_scale, positive_integer
 from ptklib.mechanisms.recording import note
-from ptklib.privacy import finite_number
+from ptklib.scalars import finite_number
 
 CELLS_MAX = 2**12
 """Cells of one key; the tail of their sum is computed term by term."""
@@ -52,17 +53,19 @@ class PartitionSelection:
     delta: float
 
     @property
-    def event(self) -> dict[str, Any]:
+    def event(self) -> Event:
         """The event of one use, for any number of keys."""
         norm = "l1_sensitivity" if self.mechanism == "ThresholdedLaplace" else "l2_sensitivity"
-        return {
-            "name": self.mechanism,
-            "scale": self.scale,
-            norm: self.sensitivity,
-            "threshold": self.threshold,
-            "delta": self.delta,
-            "shape": [self.n_cells],
-        }
+        return Event.of(
+            {
+                "name": self.mechanism,
+                "scale": self.scale,
+                norm: self.sensitivity,
+                "threshold": self.threshold,
+                "delta": self.delta,
+                "shape": [self.n_cells],
+            }
+        )
 
     def draw(self, known: Ints, found: Ints) -> tuple[Ints, Ints, Ints]:
         """Return noisy counts of keys known before, and of those among the found ones that pass.

@@ -8,12 +8,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ptklib import events
 from ptklib.arrays import Ints
+from ptklib.events import ExponentialMechanism, PermuteAndFlip, Selection
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale, opendp, positive_integer
 from ptklib.mechanisms.recording import note
-from ptklib.privacy import PrivacyLoss, finite_number
-from ptklib.scalars import is_integer
+from ptklib.privacy import PrivacyLoss
+from ptklib.scalars import finite_number, is_integer
 
 _VALUE_MAX = 2**62
 """Clamping to it moves no two values apart, so it is free; noise cannot overflow above it."""
@@ -82,7 +84,7 @@ def exponential_mechanism(
 
 def selection_event(
     name: str, *, n_candidates: int, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
-) -> dict[str, Any]:
+) -> Selection:
     """Return the event of one selection, before any score is known.
 
     Parameters
@@ -93,15 +95,15 @@ def selection_event(
     sensitivity, epsilon, monotonic
         As for `report_noisy_max`.
     """
-    if name not in ("PermuteAndFlip", "ExponentialMechanism"):
+    kind = {"PermuteAndFlip": PermuteAndFlip, "ExponentialMechanism": ExponentialMechanism}.get(name)
+    if kind is None:
         raise PrivacyParameterError("a selection is PermuteAndFlip or ExponentialMechanism")
-    return {
-        "name": name,
-        "scale": _selection_scale(sensitivity, epsilon, monotonic),
-        "sensitivity": positive_integer(sensitivity, "sensitivity"),
-        "monotonic": bool(monotonic),
-        "shape": [positive_integer(n_candidates, "n_candidates")],
-    }
+    return kind(
+        scale=_selection_scale(sensitivity, epsilon, monotonic),
+        sensitivity=positive_integer(sensitivity, "sensitivity"),
+        monotonic=bool(monotonic),
+        shape=(positive_integer(n_candidates, "n_candidates"),),
+    )
 
 
 class AboveThreshold:
@@ -210,17 +212,16 @@ class AboveThreshold:
 
 def above_threshold_event(
     *, sensitivity: int, epsilon: float | Fraction, monotonic: bool = False
-) -> dict[str, Any]:
+) -> events.AboveThreshold:
     """Return the event of one noisy threshold of `AboveThreshold`."""
     moved = positive_integer(sensitivity, "sensitivity")
     for_threshold, for_values = _parts(epsilon, monotonic)
-    return {
-        "name": "AboveThreshold",
-        "threshold_scale": laplace_scale(l1_sensitivity=moved, epsilon=for_threshold),
-        "value_scale": laplace_scale(l1_sensitivity=moved if monotonic else 2 * moved, epsilon=for_values),
-        "sensitivity": moved,
-        "monotonic": bool(monotonic),
-    }
+    return events.AboveThreshold(
+        threshold_scale=laplace_scale(l1_sensitivity=moved, epsilon=for_threshold),
+        value_scale=laplace_scale(l1_sensitivity=moved if monotonic else 2 * moved, epsilon=for_values),
+        sensitivity=moved,
+        monotonic=bool(monotonic),
+    )
 
 
 def _select(

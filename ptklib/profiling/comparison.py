@@ -6,11 +6,12 @@ Losses become integers, 2**20 to a loss of 1, before they are added, so that one
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
+from ptklib import events
 from ptklib.arrays import Floats
+from ptklib.events import DiscreteLaplace
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import additive
 from ptklib.mechanisms.selection import AboveThreshold, above_threshold_event
@@ -70,7 +71,7 @@ class UpperTest:
     epsilon: Fraction
     n_rounds: int
     failure: float
-    event: dict[str, Any] = field(init=False)
+    event: events.AboveThreshold = field(init=False)
 
     def __post_init__(self) -> None:
         event = above_threshold_event(sensitivity=self.centre.sensitivity, epsilon=self.epsilon)
@@ -84,8 +85,8 @@ class UpperTest:
     @property
     def noise(self) -> int:
         """Units that the noise of threshold and value exceed in any round with probability `failure`."""
-        return laplace_quantile(self.event["threshold_scale"], self.failure / 2) + laplace_quantile(
-            self.event["value_scale"], self.failure / (2 * self.n_rounds)
+        return laplace_quantile(self.event.threshold_scale, self.failure / 2) + laplace_quantile(
+            self.event.value_scale, self.failure / (2 * self.n_rounds)
         )
 
     @property
@@ -154,14 +155,9 @@ class HighTest:
         return additive.laplace_scale(l1_sensitivity=self.sensitivity, epsilon=self.epsilon)
 
     @property
-    def event(self) -> dict[str, Any]:
+    def event(self) -> DiscreteLaplace:
         """The event of the comparison."""
-        return {
-            "name": "DiscreteLaplace",
-            "scale": self.scale,
-            "l1_sensitivity": self.sensitivity,
-            "shape": [1],
-        }
+        return DiscreteLaplace(scale=self.scale, l1_sensitivity=self.sensitivity, shape=(1,))
 
     @property
     def threshold(self) -> int:

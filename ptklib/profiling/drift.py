@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from ptklib.exceptions import InvalidParameterError
-from ptklib.privacy import PrivacyLoss, check_epsilon, finite_number
+from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.bounds import bernoulli_divergence, high_line, laplace_quantile
 from ptklib.profiling.comparison import RESOLUTION, HighTest
 from ptklib.profiling.evaluation import validation_of
@@ -14,6 +14,7 @@ from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.profiling.profile import Profile
 from ptklib.profiling.samples import ProfileSet
 from ptklib.profiling.subjects import Subject, subject_of
+from ptklib.scalars import finite_number
 
 
 class DriftTest:

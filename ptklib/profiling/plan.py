@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
+from ptklib.events import Parallel, composed
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import EPSILON_MIN, PrivacyLoss
 from ptklib.profiling.bounds import (
@@ -151,16 +151,15 @@ class Plan:
         A later round may depend on earlier answers: they are outputs already, or of other units.
         """
         n_points = len(self.settings.epsilons)
-        events = [dict(loss.event) for loss in trainings]
+        events = [loss.event for loss in trainings]
         epsilons = sum((Fraction(loss.epsilon) for loss in trainings), Fraction(0))
         epsilon = max(self.upper.epsilon * n_points, epsilons)
-        parts: list[dict[str, Any]] = [_composed([self.upper.event] * n_points)]
+        parts = [composed([self.upper.event] * n_points)]
         for lower in self.lower:
-            parts.append(_composed(events + ([] if lower is None else [lower.event])))
+            parts.append(composed(events + ([] if lower is None else [lower.event])))
             epsilon = max(epsilon, epsilons + (0 if lower is None else lower.epsilon))
         delta = sum((Fraction(loss.delta) for loss in trainings), Fraction(0))
-        event = {"name": "Parallel", "events": parts}
-        return PrivacyLoss(_rounded_up(epsilon), _rounded_up(delta), event)
+        return PrivacyLoss(_rounded_up(epsilon), _rounded_up(delta), Parallel(events=tuple(parts)))
 
 
 def make_plan(settings: Settings) -> Plan:
@@ -205,10 +204,6 @@ def _lower_tests(s: Settings, epsilon: Fraction) -> tuple[HighTest | None, ...]:
             test = HighTest(line, epsilon, failure, loss_max=s.loss_max, exact=True)
         found.append(test if test is not None and test.can_answer(size) else None)
     return tuple(found)
-
-
-def _composed(events: list[Any]) -> dict[str, Any]:
-    return events[0] if len(events) == 1 else {"name": "Composed", "events": events}
 
 
 def _rounded_up(exact: Fraction) -> float:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from ptklib.exceptions import CorruptStateError, InvalidParameterError, PtklibError
-from ptklib.privacy import PrivacyLoss, check_epsilon, finite_number
+from ptklib.privacy import PrivacyLoss, check_epsilon
 from ptklib.profiling.answers import (
     Answer,
     Found,
@@ -17,6 +17,7 @@ from ptklib.profiling.answers import (
     answer_to_json,
 )
 from ptklib.profiling.fingerprint import fingerprint_of
+from ptklib.scalars import finite_number
 
 FORMAT_VERSION = 1
 

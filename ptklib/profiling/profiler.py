@@ -9,7 +9,7 @@ import numpy as np
 from ptklib.arrays import Floats
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms.selection import AboveThreshold
-from ptklib.privacy import Bounds, PrivacyLoss, finite_number
+from ptklib.privacy import Bounds, PrivacyLoss
 from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.profiling.comparison import HighTest
 from ptklib.profiling.evaluation import Validation, examples_of, validation_of
@@ -19,7 +19,7 @@ from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.risks import ExactRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject, check_epsilons, subject_of
-from ptklib.scalars import is_integer
+from ptklib.scalars import finite_number, is_integer
 
 MODELS_MAX = 1000
 

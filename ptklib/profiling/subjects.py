@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ptklib.base import DPEstimator
+from ptklib.events import EpsilonDelta
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.profiling.risks import RowRisk, risk_of
@@ -123,7 +124,7 @@ class TeamPtk:
 
     def training_loss(self, epsilon: float) -> PrivacyLoss:
         """Return (epsilon, delta) as the team asserts it."""
-        event = {"name": "EpsilonDelta", "epsilon": check_epsilon(epsilon), "delta": self.delta}
+        event = EpsilonDelta(epsilon=check_epsilon(epsilon), delta=self.delta)
         return PrivacyLoss(float(epsilon), self.delta, event)
 
     def train(self, table: Any, epsilon: float) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidParameterError
-from ptklib.privacy import Bounds, finite_number
-from ptklib.scalars import is_integer
+from ptklib.privacy import Bounds
+from ptklib.scalars import finite_number, is_integer
 
 BINS_MAX = 1024
 

@@ -12,8 +12,9 @@ from ptklib.domains import Domain, product_size
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.mechanisms.grid import Grid
 from ptklib.names import check_columns, refuse_duplicates
-from ptklib.privacy import SQUARES_MOST, SUMS_MOST, Bounds, finite_number
+from ptklib.privacy import SQUARES_MOST, SUMS_MOST, Bounds
 from ptklib.release import Component
+from ptklib.scalars import finite_number
 from ptklib.state import TableSchema
 from ptklib.statistics.binning import Binning, binnings
 

@@ -9,8 +9,8 @@ import numpy as np
 from ptklib.domains import CELLS_MAX, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_columns
-from ptklib.privacy import SUMS_MOST, Bounds, finite_number
-from ptklib.scalars import is_integer
+from ptklib.privacy import SUMS_MOST, Bounds
+from ptklib.scalars import finite_number, is_integer
 from ptklib.trees.binning import BINS_MAX, Feature
 from ptklib.trees.targets import Target
 

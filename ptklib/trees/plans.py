@@ -1,13 +1,13 @@
 """What the rounds of a release draw and what that costs; known before any data are read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
-from typing import Any
 
 from ptklib.accounting import gaussian_sigma
 from ptklib.arrays import Ints
+from ptklib.events import Composed, DiscreteGaussian, DiscreteLaplace, Event
 from ptklib.mechanisms import additive, selection
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import laplace_variance
@@ -124,7 +124,7 @@ def plan_rounds(
     multiplier = gaussian_sigma(budget, slack, 1.0) if slack else 0.0
     epsilons: dict[str, Fraction] = {}
     scales: dict[str, float] = {}
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     for part in parts:
         name, fraction = part.name, fractions[part.name]
         if slack and isinstance(part, Choice):
@@ -132,7 +132,7 @@ def plan_rounds(
         else:
             epsilons[name] = Fraction(budget) * fraction
         if isinstance(part, Choice):
-            event = selection.selection_event(
+            event: Event = selection.selection_event(
                 "ExponentialMechanism" if slack else "PermuteAndFlip",
                 n_candidates=part.n_candidates,
                 sensitivity=factor * part.sensitivity,
@@ -141,13 +141,11 @@ def plan_rounds(
         elif slack:
             moved = factor * part.l2
             scales[name] = additive.check_scale(moved * multiplier / sqrt(fraction) * (1 + 1e-12))
-            event = {"name": "DiscreteGaussian", "scale": scales[name], "l2_sensitivity": moved}
+            event = DiscreteGaussian(scale=scales[name], l2_sensitivity=moved, shape=(part.size,))
         else:
             moved = factor * part.l1
             scales[name] = additive.laplace_scale(l1_sensitivity=moved, epsilon=epsilons[name])
-            event = {"name": "DiscreteLaplace", "scale": scales[name], "l1_sensitivity": moved}
-        if isinstance(part, Measure):
-            event["shape"] = [part.size]
-        events.append({**event, "count": part.count} if part.count > 1 else event)
-    loss = PrivacyLoss(budget, slack, {"name": "Composed", "events": events})
+            event = DiscreteLaplace(scale=scales[name], l1_sensitivity=moved, shape=(part.size,))
+        events.append(replace(event, count=part.count) if part.count > 1 else event)
+    loss = PrivacyLoss(budget, slack, Composed(events=tuple(events)))
     return RoundsPlan(parts, loss, epsilons, scales, bool(slack), factor)

@@ -98,7 +98,7 @@ def spec_of(
         stream=stream,
         estimator=estimator,
         loss=Loss.charge(declared.epsilon, declared.delta),
-        event=declared.event,
+        event=declared.event.to_json(),
         tables=released,
         target=float(target),
         every=every,
@@ -199,6 +199,7 @@ def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:
     """The mechanisms that one training of `estimator` will use when it is granted `loss`."""
     try:
         trainer = estimator_from_spec(granted(estimator, loss.spendable_epsilon, loss.spendable_delta))
-        return dict(trainer.declared_loss().event)
+        event: dict[str, object] = trainer.declared_loss().event.to_json()
+        return event
     except PtklibError as error:
         raise InvalidRequest(f"the estimator cannot be trained with {loss}") from error

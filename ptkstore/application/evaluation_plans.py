@@ -44,7 +44,7 @@ def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[
 def price_of(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> EvaluationPrice:
     """The price of an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
     loss = Loss.charge(epsilon)
-    event = _declared(estimator, loss.spendable_epsilon).event
+    event = _declared(estimator, loss.spendable_epsilon).event.to_json()
     return EvaluationPrice(loss, charge_of(event, policy.accountant, loss), event)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ptklib.accounting import pld_epsilon
+from ptklib.events import Event
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.books import Books, assurances_on, books_of
 from ptkstore.domain.assurances import Assured
@@ -39,7 +40,7 @@ def odometers_on(books: Books, blocks: Sequence[BlockRecord], known: Mapping[str
 def tight_epsilon(releases: Releases, delta: float) -> float:
     """The figure of privacy loss distributions for a list of releases (differences.md F1: for reports alone)."""
     losses = [
-        PrivacyLoss(loss.epsilon, loss.delta, json.loads(event))
+        PrivacyLoss(loss.epsilon, loss.delta, Event.of(json.loads(event)))
         for (event, loss), count in releases.items()
         for _ in range(count)
     ]

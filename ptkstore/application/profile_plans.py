@@ -243,7 +243,8 @@ def drift_test_of(estimator: Mapping[str, Any], ask: ProfileAsk, epsilon: float)
 
 def _priced(loss: PrivacyLoss, policy: Policy) -> tuple[Loss, Charge, Event]:
     charged = Loss.charge(loss.epsilon, loss.delta)
-    return charged, charge_of(loss.event, policy.accountant, charged), loss.event
+    event = loss.event.to_json()
+    return charged, charge_of(event, policy.accountant, charged), event
 
 
 def _evaluation(estimator: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from ptklib.covariance import CovarianceMatrix
+from ptklib.events import DiscreteGaussian, Noise
 from ptklib.exceptions import InvalidParameterError
 from ptklib.gram import Block, block_of
 from ptklib.profiling.closed_form.facts import Facts
@@ -57,7 +58,7 @@ def matrix_error(
 def mean_error(estimator: CovarianceMatrix, trace: float, rows: float, releases: float = 1.0) -> float:
     """Return the expected error of the mean of standardised rows, of the sum of so many releases of like noise."""
     block = standard_block(estimator)
-    count, sums, _ = _scales(estimator)
+    count, sums, _ = scales(estimator)
     noise = len(block.names) * (sums * block.unit) ** 2 + (block.limit * count) ** 2
     return math.sqrt(trace / rows + releases * noise / (rows * rows))
 
@@ -66,19 +67,26 @@ def _squares(estimator: CovarianceMatrix, trace: float, mean: float) -> tuple[fl
     """Return the squared errors of sampling, times rows, and of noise, times their square."""
     block = standard_block(estimator)
     size, reach, square = len(block.names), block.limit, block.unit**2
-    count, sums, products = _scales(estimator)
-    beside = float(estimator.declared_loss().event["events"][2].get("scale_beside_diagonal", 0.0))
+    count, sums, products = scales(estimator)
     noise = (
         size * (products * square) ** 2
-        + size * (size - 1) * (beside * square) ** 2
+        + size * (size - 1) * (_beside(estimator) * square) ** 2
         + 2 * (size + 1) * mean**2 * (sums * block.unit) ** 2
         + reach**4 * count**2
     )
     return (reach + mean) ** 2 * trace, noise
 
 
-def _scales(estimator: CovarianceMatrix) -> tuple[float, float, float]:
-    count, sums, products = (float(event["scale"]) for event in estimator.declared_loss().event["events"])
+def _beside(estimator: CovarianceMatrix) -> float:
+    products = estimator.declared_loss().event.parts()[2]
+    return products.scale_beside_diagonal or 0.0 if isinstance(products, DiscreteGaussian) else 0.0
+
+
+def scales(estimator: CovarianceMatrix) -> tuple[float, float, float]:
+    """Return the scales of the noise in the count, the sums and the products."""
+    count, sums, products = (
+        noise.scale for noise in estimator.declared_loss().event.parts() if isinstance(noise, Noise)
+    )
     return count, sums, products
 
 

@@ -10,7 +10,7 @@ from ptklib.base import DPEstimator
 from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
 from ptklib.gram import block_of
-from ptklib.privacy import finite_number
+from ptklib.scalars import finite_number
 from ptklib.state import ReleasedState
 
 

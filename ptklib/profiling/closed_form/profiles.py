@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ptklib.events import Composed, DiscreteLaplace
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms import additive
 from ptklib.privacy import PrivacyLoss, check_epsilon
@@ -18,7 +19,7 @@ from ptklib.profiling.subjects import check_epsilons
 from ptklib.scalars import is_integer
 from ptklib.spec import estimator_from_spec
 
-NO_LOSS = PrivacyLoss(0.0, 0.0, {"name": "Composed", "events": []})
+NO_LOSS = PrivacyLoss(0.0, 0.0, Composed(events=()))
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,7 @@ class RowCount:
         :Sensitivity: `max_rows_per_unit`.
         """
         scale = additive.laplace_scale(l1_sensitivity=max_rows_per_unit, epsilon=check_epsilon(epsilon))
-        event = {
-            "name": "DiscreteLaplace",
-            "scale": scale,
-            "l1_sensitivity": max_rows_per_unit,
-            "shape": [1],
-        }
+        event = DiscreteLaplace(scale=scale, l1_sensitivity=max_rows_per_unit, shape=(1,))
         loss = PrivacyLoss(float(epsilon), 0.0, event)
         if charge is not None:
             charge(loss)

@@ -11,7 +11,7 @@ from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
-from ptklib.profiling.closed_form.covariance import matrix_error, mean_error, standard_block
+from ptklib.profiling.closed_form.covariance import matrix_error, mean_error, scales, standard_block
 from ptklib.profiling.closed_form.facts import Facts, facts_of
 from ptklib.state import ReleasedState
 from ptklib.statistics import HistoricalStatistics
@@ -93,7 +93,7 @@ def _of_covariance(estimator: CovarianceMatrix, state: ReleasedState) -> Facts |
     if rows < 1 or trace <= 0:
         return None
     block = standard_block(estimator)
-    count = float(estimator.declared_loss().event["events"][0]["scale"])
+    count = scales(estimator)[0]
     releases = max(float(state.meta["noise_variance"][COUNT]) / count**2, 1.0)
     missed = MARGIN * matrix_error(estimator, trace, mean, rows, releases)
     if missed >= size:

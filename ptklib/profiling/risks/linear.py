@@ -9,8 +9,8 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.gram import block_of
 from ptklib.inputs import InputTable
 from ptklib.linear import AdaSSPRegressor
-from ptklib.privacy import finite_number
 from ptklib.profiling.risks.sums import products_of
+from ptklib.scalars import finite_number
 
 _TINY = 1e-300
 _HALVINGS = 200
