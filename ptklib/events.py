@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,7 +52,7 @@ class Event:
         try:
             return kind(**given)
         except TypeError:
-            lacking = sorted(one.name for one in fields(kind) if one.name not in given)
+            lacking = [one.name for one in fields(kind) if one.name not in given and one.default is MISSING]
             raise PrivacyParameterError(
                 f"the event {kind.__name__} needs the fields {', '.join(lacking)}"
             ) from None

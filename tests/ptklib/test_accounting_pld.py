@@ -209,20 +209,22 @@ def test_parallel_or_chosen_losses_cost_the_worst_of_them(name: str) -> None:
 
 
 def test_deltas_of_events_are_taken_off_first() -> None:
-    events = [{"name": "ThresholdedLaplace", "l1_sensitivity": 1, "scale": 10.0, "delta": 1e-7}] * 5
+    events = [
+        {"name": "ThresholdedLaplace", "l1_sensitivity": 1, "scale": 10.0, "threshold": 9, "delta": 1e-7}
+    ] * 5
     found = pld_epsilon(losses(*events, delta=1e-7), DELTA)
     keep = 1 / (1 + math.exp(-0.1))
     exact = 0.5 + math.log1p(-5e-7 / keep**5)  # only five times the greatest loss is above it
     assert exact <= found <= exact * (1 + 1e-4)
     assert pld_epsilon(losses(*events, *events, delta=1e-7), DELTA) == math.inf
-    thresholded = [{**gaussian(13.0), "name": "ThresholdedGaussian", "delta": 1e-7}] * 5
+    thresholded = [{**gaussian(13.0), "name": "ThresholdedGaussian", "threshold": 9, "delta": 1e-7}] * 5
     exact = profile_epsilon(13.0 / math.sqrt(5), 5e-7)
     assert exact * (1 - 1e-7) <= pld_epsilon(losses(*thresholded, delta=1e-6), DELTA) <= exact * 1.001
 
 
-def test_an_unknown_or_broken_event_counts_as_its_promise() -> None:
+def test_an_unknown_event_counts_as_its_promise() -> None:
     promise = losses({"name": "EpsilonDelta", "epsilon": 0.3, "delta": 1e-9}, epsilon=0.3, delta=1e-9) * 4
-    for event in ({"name": "Magic"}, {}, {"name": "DiscreteLaplace"}, {"name": "Parallel", "events": [{}]}):
+    for event in ({"name": "Magic"}, {}, {"name": "Parallel", "events": [{}]}):
         assert pld_epsilon(losses(event, epsilon=0.3, delta=1e-9) * 4, DELTA) == pld_epsilon(promise, DELTA)
 
 

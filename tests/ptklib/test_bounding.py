@@ -102,7 +102,7 @@ def test_noise_and_events_cover_all_rows_of_a_unit(example: Example) -> None:
 
 
 def _events(estimator: DPEstimator) -> list[Any]:
-    event = estimator.declared_loss().event
+    event = estimator.declared_loss().event.to_json()
     return list(event.get("events", [event]))
 
 
@@ -144,7 +144,7 @@ def test_fit_counts_one_row_per_person(form: str) -> None:
     ]
     assert counts[0] == 10
     assert counts[1] == pytest.approx(10, abs=6)  # a false alarm in e**-60
-    assert model.privacy_spent_.event["l1_sensitivity"] == 1
+    assert model.privacy_spent_.event.to_json()["l1_sensitivity"] == 1
 
 
 def test_bounding_parameters_are_checked_before_data() -> None:

@@ -242,10 +242,19 @@ def test_draws_are_recorded_while_a_record_is_kept() -> None:
 
 
 def test_events_are_compared_by_mechanism_scale_and_number() -> None:
-    matrix = {"name": "DiscreteGaussian", "scale": 4.0, "scale_beside_diagonal": 3.0, "shape": [6]}
+    matrix = {
+        "name": "DiscreteGaussian",
+        "l2_sensitivity": 1,
+        "scale": 4.0,
+        "scale_beside_diagonal": 3.0,
+        "shape": [6],
+    }
     event = {
         "name": "Composed",
-        "events": [matrix, {"name": "DiscreteLaplace", "scale": 2.0, "shape": [5], "count": 2}],
+        "events": [
+            matrix,
+            {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 2.0, "shape": [5], "count": 2},
+        ],
     }
     right = [
         Draw("DiscreteGaussian", 4.0, 3),
@@ -266,7 +275,7 @@ def test_events_are_compared_by_mechanism_scale_and_number() -> None:
 
 
 def test_of_one_of_several_events_all_of_one_are_drawn() -> None:
-    one = {"name": "DiscreteLaplace", "scale": 2.0, "shape": [5]}
+    one = {"name": "DiscreteLaplace", "l1_sensitivity": 1, "scale": 2.0, "shape": [5]}
     two = {"name": "Composed", "events": [{**one, "scale": 3.0}, {**one, "scale": 4.0}]}
     event = {"name": "Composed", "events": [one, {"name": "OneOf", "events": [{**one, "scale": 5.0}, two]}]}
     drawn = {scale: Draw("DiscreteLaplace", scale, 5) for scale in (2.0, 3.0, 4.0, 5.0)}

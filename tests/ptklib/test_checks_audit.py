@@ -19,7 +19,6 @@ from ptklib import (
 from ptklib.accounting import discrete_scale, gaussian_multiplier, renyi_curve
 from ptklib.checks import audit, epsilon_lower_bound, examine, twin
 from ptklib.checks.bounds import ApproximateTest, Bound, GaussianTest, PureTest, RenyiTest, Rule, choose_test
-from ptklib.checks.events import leaves
 from ptklib.checks.rows import Column, Synthetic, neighbours
 from ptklib.checks.rules import likely_rule
 from ptklib.exceptions import InvalidParameterError
@@ -34,7 +33,10 @@ GAUSS = PrivacyLoss(
 MIXED = PrivacyLoss(
     1.5,
     1e-3,
-    {"name": "Composed", "events": [{**PURE.event, "scale": 2.0}, {**GAUSS.event, "scale": 2 * SCALE}]},
+    {
+        "name": "Composed",
+        "events": [{**PURE.event.to_json(), "scale": 2.0}, {**GAUSS.event.to_json(), "scale": 2 * SCALE}],
+    },
 )
 MANY = PrivacyLoss(
     2.0,
@@ -97,7 +99,7 @@ def test_nothing_guessed_is_nothing_proved() -> None:
 def test_each_loss_has_its_test() -> None:
     kinds = [(PureTest, PURE), (GaussianTest, GAUSS), (RenyiTest, MIXED), (RenyiTest, MANY)]
     assert all(type(choose_test(loss)) is kind for kind, loss in [*kinds, (ApproximateTest, LOOSE)])
-    two = {**MANY.event, "scale": 1000.0, "count": 2}
+    two = {**MANY.event.to_json(), "scale": 1000.0, "count": 2}
     assert type(choose_test(PrivacyLoss(2.0, 0.0, two))) is PureTest
 
 
@@ -213,7 +215,9 @@ def test_forgotten_noise_is_found_at_once() -> None:
 def test_a_twin_has_half_the_noise() -> None:
     assert twin(counts(0.5)).epsilon == 1.0
     gaussian = CovarianceMatrix(["a"], max_norm=1, epsilon=1.0, delta=1e-6)
-    before, after = (e.declared_loss().event["events"][2]["scale"] for e in (gaussian, twin(gaussian)))
+    before, after = (
+        e.declared_loss().event.to_json()["events"][2]["scale"] for e in (gaussian, twin(gaussian))
+    )
     assert after == pytest.approx(before / 2, rel=1e-6)
     with pytest.raises(InvalidParameterError, match="lower the epsilon"):
         twin(counts(6.0))
@@ -242,7 +246,7 @@ def test_parts_of_a_twin_keep_half_their_noise_or_more() -> None:
     )
 
     def scales(estimator: Any) -> Any:
-        return np.array([part["scale"] for part, _ in leaves(estimator.declared_loss().event)])
+        return np.array([part.scale for part, _ in estimator.declared_loss().event.leaves()])
 
     for divisor in (2.0, 3.0):
         shares = scales(twin(boosted, divisor)) / scales(boosted) * divisor

@@ -461,7 +461,7 @@ def test_declared_events_are_the_measurements_in_order(delta: float, monkeypatch
 
     monkeypatch.setattr(ReleasePlan, "draw", recorded)
     model = estimator(4, method="lloyd", delta=delta).fit(blobs(200, dimension=4)[0])
-    events = model.declared_loss().event["events"]
+    events = model.declared_loss().event.to_json()["events"]
     assert drawn == list(model._plan().components)
     assert [event["shape"] for event in events] == [[part.size] for part in drawn]
     assert len(events) == 4 + 3 * lloyd.ROUNDS + (tree._DEPTH + 1 if delta else 0)
@@ -540,7 +540,7 @@ def test_a_row_is_on_its_side_of_a_plane_however_rows_are_batched(monkeypatch: p
 
 
 def test_gaussian_rounds_compose_to_the_declared_epsilon() -> None:
-    events = estimator(5, epsilon=0.7, delta=1e-6).declared_loss().event["events"]
+    events = estimator(5, epsilon=0.7, delta=1e-6).declared_loss().event.to_json()["events"]
     assert {event["name"] for event in events} == {"DiscreteGaussian"}
     multiplier = joint_multiplier(events)
     assert multiplier is not None

@@ -79,7 +79,7 @@ def test_shrunken_probabilities_beat_ratios_of_clipped_counts() -> None:
 
 
 def test_the_loss_is_joint_over_all_tables() -> None:
-    events = long_trips(epsilon=0.5).declared_loss().event["events"]
+    events = long_trips(epsilon=0.5).declared_loss().event.to_json()["events"]
     assert [e["scale"] for e in events] == [4.0, 4.0]
     assert [e["l1_sensitivity"] for e in events] == [1, 1]
     assert [e["shape"] for e in events] == [[6], [8]]
@@ -89,10 +89,10 @@ def test_many_features_take_gaussian_noise_when_delta_allows() -> None:
     domains = {f"f{i}": range(3) for i in range(39)}
     laplace = long_trips(domains=domains).declared_loss()
     gaussian = long_trips(domains=domains, delta=1e-6).declared_loss()
-    assert laplace.event["events"][0]["scale"] == pytest.approx(39.0)
+    assert laplace.event.to_json()["events"][0]["scale"] == pytest.approx(39.0)
     assert laplace.delta == 0.0
-    assert gaussian.event["events"][0]["name"] == "DiscreteGaussian"
-    assert gaussian.event["events"][0]["scale"] < 29.0
+    assert gaussian.event.to_json()["events"][0]["name"] == "DiscreteGaussian"
+    assert gaussian.event.to_json()["events"][0]["scale"] < 29.0
     assert gaussian.delta == 1e-6
     assert long_trips(delta=1e-6).declared_loss().delta == 0.0
 

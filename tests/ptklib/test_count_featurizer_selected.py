@@ -64,7 +64,7 @@ def pairs(estimator: CountFeaturizer, data: Any, name: str) -> list[tuple[Any, l
 @pytest.mark.usefixtures("without_noise")
 def test_values_above_the_threshold_are_released_in_order_with_their_counts() -> None:
     estimator = selected_trips().fit(zones(often=80, seldom=3, also=40))
-    threshold = estimator.declared_loss().event["events"][0]["threshold"]
+    threshold = estimator.declared_loss().event.to_json()["events"][0]["threshold"]
     assert 3 < threshold < 40
     table = estimator.tables_["zone"]
     assert table.column_names == ["zone", "noise_std", "count_false", "count_true", "p_false", "p_true"]
@@ -83,7 +83,7 @@ def test_three_classes_are_counted_and_the_threshold_is_held_against_their_sum()
     data.loc[:20, "hour"] = 77
     estimator = selected_trips(label="zone", classes=["c", "a", "b"], select={"hour": "int64"}).fit(data)
     true = pd.crosstab(data.hour, data.zone)[["c", "a", "b"]]
-    threshold = estimator.declared_loss().event["threshold"]
+    threshold = estimator.declared_loss().event.to_json()["threshold"]
     assert true.loc[77].sum() == 21 > threshold > true.loc[77].max()
     table = estimator.tables_["hour"].to_pandas().set_index("hour")
     assert table[["count_c", "count_a", "count_b"]].to_numpy().tolist() == true.to_numpy().tolist()
@@ -91,7 +91,7 @@ def test_three_classes_are_counted_and_the_threshold_is_held_against_their_sum()
 
 def test_thresholds_share_delta_and_counts_share_epsilon_with_declared_features() -> None:
     loss = selected_trips(domains={"fare": range(3)}, epsilon=0.9).declared_loss()
-    events = loss.event["events"]
+    events = loss.event.to_json()["events"]
     assert [e["name"] for e in events] == ["DiscreteLaplace", "ThresholdedLaplace", "ThresholdedLaplace"]
     assert [e["scale"] for e in events] == pytest.approx([3 / 0.9] * 3)
     assert [e["shape"] for e in events] == [[6], [2], [2]]
@@ -102,16 +102,18 @@ def test_thresholds_share_delta_and_counts_share_epsilon_with_declared_features(
 def test_many_features_take_gaussian_noise_and_leave_half_of_delta_for_thresholds() -> None:
     names = [f"f{i}" for i in range(30)]
     loss = selected_trips(select=dict.fromkeys(names, "int64")).declared_loss()
-    events = loss.event["events"]
+    events = loss.event.to_json()["events"]
     assert {e["name"] for e in events} == {"ThresholdedGaussian"}
     assert (loss.epsilon, loss.delta) == (1.0, 1e-6)
     assert 0.499e-6 < sum(e["delta"] for e in events) <= 0.5e-6
     declared = selected_trips(select=None, domains=dict.fromkeys(names, range(3)), delta=0.5e-6)
-    assert events[0]["scale"] == declared.declared_loss().event["events"][0]["scale"]
+    assert events[0]["scale"] == declared.declared_loss().event.to_json()["events"][0]["scale"]
 
 
 def test_more_rows_per_unit_raise_noise_and_threshold() -> None:
-    one, five = (selected_trips(max_rows_per_unit=n).declared_loss().event["events"][0] for n in (1, 5))
+    one, five = (
+        selected_trips(max_rows_per_unit=n).declared_loss().event.to_json()["events"][0] for n in (1, 5)
+    )
     assert (one["l1_sensitivity"], five["l1_sensitivity"]) == (1, 5)
     assert five["scale"] == pytest.approx(5 * one["scale"])
     assert five["threshold"] > 4 * one["threshold"]

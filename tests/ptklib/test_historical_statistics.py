@@ -152,20 +152,20 @@ def test_shrunken_means_beat_plain_ratios_where_noise_prevails() -> None:
 
 
 def test_epsilon_is_divided_by_cube_roots_of_the_weights() -> None:
-    events = per_hour().declared_loss().event["events"]
+    events = per_hour().declared_loss().event.to_json()["events"]
     count = events[0]["l1_sensitivity"] / events[0]["scale"]
     total = events[1]["l1_sensitivity"] / events[1]["scale"]
     assert count + total == pytest.approx(1.0)
     assert count / total == pytest.approx((1 / 3) ** (1 / 3))
-    only = per_hour(statistics="count", bounds=None).declared_loss().event
+    only = per_hour(statistics="count", bounds=None).declared_loss().event.to_json()
     assert only == {"name": "DiscreteLaplace", "scale": 1.0, "l1_sensitivity": 1, "shape": [4]}
 
 
 def test_gaussian_noise_is_used_only_where_it_is_smaller() -> None:
     few = per_hour(delta=1e-6).declared_loss()
-    assert (few.delta, few.event["events"][0]["name"]) == (0.0, "DiscreteLaplace")
+    assert (few.delta, few.event.to_json()["events"][0]["name"]) == (0.0, "DiscreteLaplace")
     many = per_hour(bounds=(0, 60), values=[f"v{i}" for i in range(30)], delta=1e-6).declared_loss()
-    assert (many.delta, many.event["events"][0]["name"]) == (1e-6, "DiscreteGaussian")
+    assert (many.delta, many.event.to_json()["events"][0]["name"]) == (1e-6, "DiscreteGaussian")
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_variance_alone_releases_no_mean() -> None:
 
 
 def shares(estimator: HistoricalStatistics) -> list[float]:
-    events = estimator.declared_loss().event["events"]
+    events = estimator.declared_loss().event.to_json()["events"]
     return [event["l1_sensitivity"] / event["scale"] for event in events]
 
 

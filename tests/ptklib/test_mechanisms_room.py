@@ -201,7 +201,7 @@ def test_the_event_of_a_selection_has_the_scale_that_opendp_is_asked_for() -> No
         event = selection.selection_event(
             name, n_candidates=7, sensitivity=3, epsilon=0.5, monotonic=monotonic
         )
-        assert event == {
+        assert event.to_json() == {
             "name": name,
             "scale": scale,
             "sensitivity": 3,
@@ -221,9 +221,9 @@ def test_opendp_agrees_with_the_declared_losses_of_selections() -> None:
         ]
         dp = additive.opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=monotonic)
-        pure = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=events[0]["scale"])
+        pure = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=events[0].scale)
         assert pure.map(3) == pytest.approx(pure_epsilon(events[0]), rel=1e-9)
-        zero = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=events[1]["scale"])
+        zero = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=events[1].scale)
         assert zero.map(3) == pytest.approx(pure_epsilon(events[1]) ** 2 / 8, rel=1e-9)
 
 

@@ -170,7 +170,7 @@ def test_a_draw_notes_what_its_event_says_whatever_the_number_of_keys() -> None:
         with recorded_draws() as draws:
             selection.draw(np.zeros((3, 2), dtype=np.int64), np.ones((n, 2), dtype=np.int64))
         assert [(d.mechanism, d.scale, d.size) for d in draws] == [
-            (selection.event["name"], selection.event["scale"], 2)
+            (selection.event.to_json()["name"], selection.event.to_json()["scale"], 2)
         ]
 
 

@@ -217,7 +217,7 @@ def test_a_profile_costs_what_its_row_count_costs() -> None:
         count = RowCount.paid(50_000, epsilon=0.1, max_rows_per_unit=2, charge=charged.append)
     assert [draw.scale for draw in draws] == [20.0]
     assert charged == [count.loss]
-    assert count.loss.event == {
+    assert count.loss.event.to_json() == {
         "name": "DiscreteLaplace",
         "scale": 20.0,
         "l1_sensitivity": 2,

@@ -83,13 +83,13 @@ def test_the_loss_is_what_is_drawn_and_is_charged_first() -> None:
     test, seen = drift(), []
     declared = test.declared_loss()
     assert (declared.epsilon, declared.delta) == (0.5, 0.0)
-    assert declared.event["l1_sensitivity"] / declared.event["scale"] <= 0.5
+    assert declared.event.to_json()["l1_sensitivity"] / declared.event.to_json()["scale"] <= 0.5
     test.team.states.append((1.0, 0.1))  # type: ignore[attr-defined]
     with recorded_draws() as draws:
         test.run(0.1, hashed_bits(POPULATION, 0.1, 1), charge=seen.append)
     assert seen == [declared]
     assert test.privacy_spent_ == declared
-    assert [draw.scale for draw in draws] == [declared.event["scale"]]
+    assert [draw.scale for draw in draws] == [declared.event.to_json()["scale"]]
 
 
 @pytest.mark.parametrize(

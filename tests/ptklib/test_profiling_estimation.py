@@ -118,7 +118,7 @@ def test_a_loss_that_cannot_be_computed_is_the_largest(exact: list[dict[str, Any
 def test_what_it_declares_is_what_it_draws():
     declared = LossEstimator(MEANS.to_spec(), 0.25).declared_loss()
     assert (declared.epsilon, declared.delta) == (0.25, 0.0)
-    assert declared.event == {
+    assert declared.event.to_json() == {
         "name": "DiscreteLaplace",
         "scale": pytest.approx(4 * UNITS),
         "l1_sensitivity": UNITS,

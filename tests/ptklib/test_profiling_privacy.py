@@ -57,8 +57,8 @@ def test_the_loss_is_the_greater_of_both_sides_and_points_of_the_grid_add_up() -
     line = AdaSSPRegressor(label="y", bounds={"x": (-1, 1)}, label_bounds=(-1, 1), epsilon=1, delta=1e-6)
     loss = profiler(line, n_max=4096, n_min=512).declared_loss()
     assert (loss.epsilon, loss.delta) == (2.0, 2e-6)
-    assert loss.event["name"] == "Parallel"
-    validation, *samples = loss.event["events"]
+    assert loss.event.to_json()["name"] == "Parallel"
+    validation, *samples = loss.event.to_json()["events"]
     assert [part["name"] for part in validation["events"]] == ["AboveThreshold"] * 2
     assert len(samples) == 4  # rounds: 512, 1024, 2048, 4096
     for sample in samples:
@@ -78,7 +78,7 @@ def test_without_delta_the_event_is_worth_the_budget() -> None:
 
 def test_more_points_cost_the_validation_set_more_noise_and_no_more_budget() -> None:
     def scale(**changes: Any) -> float:
-        validation = profiler(means(), **changes).declared_loss().event["events"][0]
+        validation = profiler(means(), **changes).declared_loss().event.to_json()["events"][0]
         return float(parts_of(validation)[0]["value_scale"])
 
     assert scale(epsilons=(0.25, 0.5, 1.0), budget=2.0) == pytest.approx(1.5 * scale(), rel=1e-9)
@@ -88,7 +88,7 @@ def test_more_points_cost_the_validation_set_more_noise_and_no_more_budget() -> 
 def test_without_a_lower_bound_the_validation_set_costs_the_budget() -> None:
     loss = profiler(ShareOfOnes().ptk(PlainRisk())).declared_loss()
     assert loss.epsilon == 2.0
-    assert {part["name"] for sample in loss.event["events"][1:] for part in sample["events"]} == {
+    assert {part["name"] for sample in loss.event.to_json()["events"][1:] for part in sample["events"]} == {
         "EpsilonDelta"
     }
 
@@ -133,8 +133,8 @@ def test_samples_are_disjoint_lie_in_the_set_and_grow(low: int) -> None:
 
 def test_models_of_a_round_have_samples_of_their_own_and_cost_no_budget() -> None:
     assert (
-        profiler(means(), models=3, bound="hoeffding").declared_loss().event["events"][0]
-        == (profiler(means(), models=1, bound="hoeffding").declared_loss().event["events"][0])
+        profiler(means(), models=3, bound="hoeffding").declared_loss().event.to_json()["events"][0]
+        == (profiler(means(), models=1, bound="hoeffding").declared_loss().event.to_json()["events"][0])
     )
     several, one = profiler(means(), models=3), profiler(means(), models=1)
     assert several.declared_loss().epsilon == one.declared_loss().epsilon
@@ -155,7 +155,7 @@ def test_what_is_drawn_is_what_was_declared() -> None:
         found = asked.run(hashed_bits(POPULATION, 0.5, 1))
     declared = asked.declared_loss()
     assert found.privacy_spent == asked.privacy_spent_ == declared
-    validation, *samples = declared.event["events"]
+    validation, *samples = declared.event.to_json()["events"]
     allowed = {part[scale] for part in validation["events"] for scale in ("threshold_scale", "value_scale")}
     allowed |= {part["scale"] for sample in samples for part in parts_of(sample) if "scale" in part}
     of_trainings = {1.0, 4.0}  # of the team: 1 / epsilon
@@ -227,7 +227,9 @@ def test_the_budget_must_pay_for_one_training_at_each_epsilon() -> None:
         profiler(means(), budget=1.249).declared_loss()
     exact = profiler(means(), budget=1.25).declared_loss()
     assert exact.epsilon == 1.25
-    assert all(part["name"] == "Composed" and len(part["events"]) == 2 for part in exact.event["events"])
+    assert all(
+        part["name"] == "Composed" and len(part["events"]) == 2 for part in exact.event.to_json()["events"]
+    )
 
 
 def test_sums_of_decimal_epsilons_are_paid_by_their_decimal_sum() -> None:
@@ -237,7 +239,7 @@ def test_sums_of_decimal_epsilons_are_paid_by_their_decimal_sum() -> None:
 
 def test_a_remainder_too_small_for_any_noise_buys_no_lower_bound() -> None:
     loss = profiler(means(), budget=1.25 + 1e-13).declared_loss()
-    assert all(len(part["events"]) == 2 for part in loss.event["events"])
+    assert all(len(part["events"]) == 2 for part in loss.event.to_json()["events"])
 
 
 def test_missing_columns_and_small_populations_are_told_without_rows() -> None:

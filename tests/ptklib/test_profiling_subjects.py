@@ -71,15 +71,15 @@ def test_all_rows_of_a_user_are_one_example_and_one_unit_of_the_training() -> No
     found = profiler(by_user).run(rides(8_000, rows_each=3))
     assert type(found.points[0][1]) is Found
     loss = profiler(by_user).declared_loss()
-    training = loss.event["events"][1]["events"][0]
+    training = loss.event.to_json()["events"][1]["events"][0]
     assert training["events"][0]["l1_sensitivity"] == 3  # of the training; one loss per user in comparisons
-    assert loss.event["events"][0] == profiler(means()).declared_loss().event["events"][0]
+    assert loss.event.to_json()["events"][0] == profiler(means()).declared_loss().event.to_json()["events"][0]
 
 
 def test_a_team_asserts_epsilon_and_delta_of_its_training() -> None:
     team = TeamPtk(ShareOfOnes().train_dp, delta=1e-6, risk=PlainRisk())
     loss = profiler(team, epsilons=(0.5, 1.0)).declared_loss()
-    trainings = loss.event["events"][1]["events"]
+    trainings = loss.event.to_json()["events"][1]["events"]
     assert [part["epsilon"] for part in trainings] == [0.5, 1.0]
     assert (loss.epsilon, loss.delta) == (2.0, 2e-6)
 

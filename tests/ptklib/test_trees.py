@@ -308,7 +308,7 @@ def test_more_rows_per_unit_cost_so_much_more_noise(method: str, make: Any, delt
     one = make(method, delta=delta).declared_loss()
     five = make(method, delta=delta, max_rows_per_unit=5).declared_loss()
     assert one.epsilon == five.epsilon == 1.0
-    for few, many in zip(one.event["events"], five.event["events"], strict=True):
+    for few, many in zip(one.event.to_json()["events"], five.event.to_json()["events"], strict=True):
         assert many["scale"] == pytest.approx(5 * few["scale"], rel=0.01)
 
 

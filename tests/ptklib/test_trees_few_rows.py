@@ -186,7 +186,7 @@ def test_one_row_adds_no_more_to_the_whole_pool_than_declared(
 
 def test_as_many_equal_parts_are_declared_as_draws_can_be_grouped_to() -> None:
     def parts(**keywords: Any) -> tuple[int, int]:
-        pool = featurizer(**keywords).declared_loss().event["events"][-1]
+        pool = featurizer(**keywords).declared_loss().event.to_json()["events"][-1]
         return pool.get("count", 1), pool.get("l1_sensitivity", 0)
 
     assert parts() == (6, 2**24 * 24 // 6)

@@ -128,7 +128,7 @@ def test_all_draws_together_cost_the_declared_epsilon(target: Target, method: st
     assert 0.699 < epsilon_of([pure], 0.0) <= 0.7 * (1 + 1e-9)
     gaussian = plan(1e-6)
     rho = 0.0
-    for event, part in zip(gaussian.loss.event["events"], gaussian.parts, strict=True):
+    for event, part in zip(gaussian.loss.event.to_json()["events"], gaussian.parts, strict=True):
         if isinstance(part, Choice):
             each = (2 * event["sensitivity"] / event["scale"]) ** 2 / 8
         else:

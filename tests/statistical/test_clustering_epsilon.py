@@ -23,7 +23,7 @@ def grid_scores(row_in_each_cell: bool, draws: int = 150) -> Floats:
     coarse = grid.centres_of(2, 0) + 1e-3
     rows = coarse if row_in_each_cell else coarse[:0]
     exact = grid.nested(model.partial_statistics(rows).arrays["cells"], 2)
-    plan, events = model._plan().only(exact), model.declared_loss().event["events"][:-1]
+    plan, events = model._plan().only(exact), model.declared_loss().event.to_json()["events"][:-1]
     codes = []
     for n in grid.LEVELS[2]:
         axes = (coarse * n).astype(int)
@@ -44,7 +44,7 @@ def offset_scores(row_in_each_cell: bool, draws: int = 60) -> tuple[Floats, floa
     exact = model.partial_statistics(rows if row_in_each_cell else rows[:0]).arrays
     occupied = np.flatnonzero(exact["cells"])
     sums = grid.offsets_of(occupied, occupied, exact[grid.OFFSETS], CENTRES, 1)
-    plan, event = model._plan().only([grid.OFFSETS]), model.declared_loss().event["events"][-1]
+    plan, event = model._plan().only([grid.OFFSETS]), model.declared_loss().event.to_json()["events"][-1]
     drawn = [plan.draw({grid.OFFSETS: sums})[grid.OFFSETS] for _ in range(draws)]
     return np.concatenate([ratio(noisy, event) for noisy in drawn]), event["l1_sensitivity"] / event["scale"]
 
@@ -55,7 +55,7 @@ def lloyd_scores(row_at_each_centre: bool, runs: int = 30) -> tuple[Floats, floa
     plan = lloyd.plan_rounds(widths, CENTRES, 10.0, 0)
     events: Mapping[str, Any] = {
         c.name.removeprefix("round_0_"): e
-        for c, e in zip(plan.components, plan.loss.event["events"], strict=True)
+        for c, e in zip(plan.components, plan.loss.event.to_json()["events"], strict=True)
         if c.name.startswith("round_0_")
     }
     centres = (np.arange(CENTRES, dtype=np.int64)[:, None] - CENTRES // 2) * 100

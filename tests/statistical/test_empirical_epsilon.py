@@ -36,7 +36,7 @@ def statistics_scores(row_in_each_group: bool, epsilon: float) -> Any:
     estimator = HistoricalStatistics(domains={"k": range(CELLS)}, bounds={"v": (0.0, 2.0)}, epsilon=epsilon)
     keys = np.arange(CELLS) if row_in_each_group else np.zeros(0, dtype=np.int64)
     table = estimator.fit(pd.DataFrame({"k": keys, "v": np.full(len(keys), 2.0)})).tables_["statistics"]
-    count, events = table["count"].to_numpy(), estimator.declared_loss().event["events"]
+    count, events = table["count"].to_numpy(), estimator.declared_loss().event.to_json()["events"]
     centred = (table["v_sum"].to_numpy() - count) * 2**21
     # The most telling function of the output.
     return ratio(count, events[0]) + ratio(centred, events[1])

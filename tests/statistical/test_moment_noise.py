@@ -30,7 +30,7 @@ def halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_released_products_and_sums_carry_the_declared_noise() -> None:
     estimator = CovarianceMatrix(NAMES, max_norm=3.0, epsilon=0.5, delta=1e-6).finalize([])
-    events = {tuple(event["shape"]): event for event in estimator.declared_loss().event["events"]}
+    events = {tuple(event["shape"]): event for event in estimator.declared_loss().event.to_json()["events"]}
     block = estimator._blocks()[0]
     table = estimator.tables_["covariance"]
     product = table["product"].to_numpy() / block.unit**2

@@ -65,7 +65,7 @@ def test_released_counts_and_sums_carry_the_declared_noise() -> None:
     estimator = HistoricalStatistics(domains={"k": range(N // 4)}, bounds={"v": (0, 1)}, epsilon=0.5).fit(
         data
     )
-    table, events = estimator.tables_["statistics"], estimator.declared_loss().event["events"]
+    table, events = estimator.tables_["statistics"], estimator.declared_loss().event.to_json()["events"]
     count = table["count"].to_numpy() - 3
     assert discrete_laplace_pvalue(count.astype(np.int64), events[0]["scale"]) > FALSE_ALARM
     assert discrete_laplace_pvalue(count.astype(np.int64), events[0]["scale"] * 1.3) < FALSE_ALARM
