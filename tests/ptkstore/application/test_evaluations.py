@@ -139,7 +139,8 @@ def test_the_recorded_event_is_the_one_that_is_drawn(world: World, epsilon: floa
     drawn = LossEstimator(asked.estimator, asked.epsilon).declared_loss()
     with world.service.begin() as uow:
         entries = uow.ledger.history(EVALUATE)
-    assert [dict(entry.event) for entry in entries] == [drawn.event.to_json()] * 2  # it is what a curve is charged for
+    event = drawn.event.to_json()  # it is what a curve is charged for
+    assert [dict(entry.event) for entry in entries] == [event, event]
     assert epsilon <= entries[-1].loss.epsilon <= epsilon + 1e-9
 
 
