@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self
 
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import LeaseLost
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 
@@ -33,7 +32,7 @@ class OwnDraft:
     Attributes
     ----------
     kept : bool
-        Whether it was elected, or may have been. A run that lost its lease keeps nothing.
+        Whether it was elected, or may have been.
     """
 
     def __init__(self, window: WindowId, keys: KeyStore, staging: Staging) -> None:
@@ -50,7 +49,7 @@ class OwnDraft:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         killed = error is not None and not isinstance(error, Exception)
-        if not killed and (isinstance(error, LeaseLost) or not self.kept):
+        if not killed and not self.kept:
             self.destroy()
 
     def destroy(self) -> None:

@@ -20,6 +20,7 @@ from ptkstore.application import (
     profile_ptk,
     train_ptk,
 )
+from ptkstore.application.paid_run import Opening, Spending
 from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.jobs import Job, JobKind
@@ -59,11 +60,17 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
     on_ticks = _LeavesOnTicks(**always, keep_alive=keep_alive, ticks=ticks)
     longest = timedelta(seconds=max(settings.lease_seconds, settings.train_timeout_seconds))
 
+    patience = Patience(ticks, longest, adapters.told_to_stop)
+    spending = Spending(adapters.begin, adapters.charges, patience, steps)
+
+    def opening() -> Opening:  # made for the job that needs it, as all adapters are
+        return Opening(adapters.keys, adapters.catalog.journal_view(), adapters.raw, keep_alive)
+
     def opens_rows() -> _OpensRows:  # made for the job that needs it, as all adapters are
         return _OpensRows(**on_ticks, journal=adapters.catalog.journal_view(), raw=adapters.raw)
 
     def pays() -> _Pays:
-        return _Pays(**opens_rows(), patience=Patience(ticks, longest, adapters.told_to_stop))
+        return _Pays(**opens_rows(), patience=patience)
 
     def deliver() -> None:
         deliver_event.deliver_event(
@@ -83,10 +90,9 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         ),
         JobKind.TRAIN: lambda: train_ptk.train_ptk(
             job,
-            **pays(),
-            charges=adapters.charges,
-            staging=adapters.staging,
-            lake=adapters.lake,
+            spending,
+            opening(),
+            train_ptk.Storing(adapters.staging, adapters.lake),
             trainer=adapters.trainer,
             bundles=adapters.bundles,
             sandbox=adapters.sandbox,

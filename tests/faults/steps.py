@@ -6,9 +6,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import ptkstore.application
+from ptkstore.application.paid_run import PaidRun
 
 KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "expire")
 OF_PROFILES = ("profile", "drift")
@@ -18,6 +20,7 @@ KINDS_OF_MODULE = {
     "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
+    "paid_run": ("train",),
     "profile_sets": OF_PROFILES,
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
@@ -57,8 +60,16 @@ def all_points(kinds: Sequence[str] = KINDS) -> tuple[Point, ...]:
 def _points_of_all_kinds() -> frozenset[Point]:
     points: set[Point] = set()
     for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
+        import_module(f"ptkstore.application.{path.stem}")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reached"):
-                step = ast.literal_eval(node.args[0])
-                points |= {Point(kind, step) for kind in KINDS_OF_MODULE[path.stem]}
+                named = ast.unparse(node.args[0])
+                if path.stem != "paid_run" or named not in ("self._run.ran", "self._run.kept"):
+                    points |= _points(path.stem, ast.literal_eval(node.args[0]))
+    for run in PaidRun.__subclasses__():
+        points |= _points(run.__module__.rpartition(".")[2], run.ran, run.kept)
     return frozenset(points)
+
+
+def _points(module: str, *steps: str) -> set[Point]:
+    return {Point(kind, step) for kind in KINDS_OF_MODULE[module] for step in steps}

@@ -33,7 +33,7 @@ def away(*_):
     with tried.open("a") as file:
         file.write(".")
     raise Unavailable("the catalog does not answer")
-train_ptk._elect = away
+train_ptk._Training.keep = away
 worker.main()
 """
 
