@@ -88,7 +88,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class Spent:
     """A run whose loss is spent: from here on its rows may be read."""
 
     stream: Stream
@@ -132,11 +132,11 @@ class PaidRun(ABC, Generic[R]):
         """What it is charged, reserved by now at the latest."""
 
     @abstractmethod
-    def run(self, paid: Paid, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | TrainFailed:
         """Run in a process of its own."""
 
     @abstractmethod
-    def keep(self, uow: UnitOfWork, paid: Paid, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
+    def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
         """Write down the result at a tick; how the run ends. `spec` is the PTK as it is by now, None if withdrawn."""
 
     @property
@@ -156,7 +156,7 @@ class PaidRun(ABC, Generic[R]):
         """Whether a transaction that nobody answered has kept this very result."""
         return False
 
-    def has_failed(self, uow: UnitOfWork, paid: Paid, code: str, now: datetime) -> None:
+    def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
         """Take note of a run that opened rows and tells nothing else."""
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
@@ -211,7 +211,7 @@ class _Walk(Generic[R]):
             steps.reached(self._run.kept, job.id)
         return kept
 
-    def _spend(self, uow: UnitOfWork) -> Paid | None:
+    def _spend(self, uow: UnitOfWork) -> Spent | None:
         stream = uow.streams.lock(self._job.stream)
         spec = uow.ptks.lock(str(self._job.ptk_id))
         held = uow.jobs.held(self._job)
@@ -226,7 +226,7 @@ class _Walk(Generic[R]):
 
     def _priced(
         self, uow: UnitOfWork, stream: Stream, spec: PtkSpec | None, held: Job
-    ) -> Paid | Ended | None:
+    ) -> Spent | Ended | None:
         # What this very claim spent without an answer opened no row: it has yet to begin.
         begun = replace(held, state=self._job.state)
         outcome = hopeless(begun, spec, uow.windows.get(held.window).state)
@@ -238,39 +238,39 @@ class _Walk(Generic[R]):
         if isinstance(price, Ended):
             return price
         if asked.spend is not None:
-            return Paid(stream, spec, asked.spend)
+            return Spent(stream, spec, asked.spend)
         reservation = (history or uow.ledger.history(str(held.reservation)))[0]
         if not reservation.charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spent = spend(uow, reservation, price.event, stream.policy)
         uow.jobs.mark_opened(held)
-        return Paid(stream, spec, spent) if self._run.is_paid(uow, asked, spent) else None
+        return Spent(stream, spec, spent) if self._run.is_paid(uow, asked, spent) else None
 
     def _persist(
         self,
-        paid: Paid,
+        spent: Spent,
         act: Callable[[], _T],
         errors: tuple[type[PtkStoreError], ...] = (Unavailable, OutcomeUnknown),
     ) -> _T:
         """Own code whose loss is spent waits: it has opened no row, and nobody else may go on with it."""
-        if not runs_once(paid.spec):
+        if not runs_once(spent.spec):
             return act()
         return self._spending.patience.outlast(lambda _: act(), self._spending.now(), errors)
 
-    def _open(self, paid: Paid) -> OpenedRows:
+    def _open(self, spent: Spent) -> OpenedRows:
         opening, window = self._opening, self._job.window
         opening.keep_alive()
-        key = opening.keys.opening_key(window, opening.journal, (paid.spend.sequence, paid.spend.digest))
-        policy = paid.stream.policy
-        rows = rows_behind(policy, paid.spend.blocks, self._run.n_rows(policy))
+        key = opening.keys.opening_key(window, opening.journal, (spent.spend.sequence, spent.spend.digest))
+        policy = spent.stream.policy
+        rows = rows_behind(policy, spent.spend.blocks, self._run.n_rows(policy))
         urls = tuple(opening.raw.part_url(window, file) for file in rows.files)
         return OpenedRows(urls, rows.low, rows.high, key)
 
-    def _begin(self, paid: Paid, rows: OpenedRows) -> R | TrainFailed:
+    def _begin(self, spent: Spent, rows: OpenedRows) -> R | TrainFailed:
         self._opening.keep_alive()
-        return self._run.run(paid, rows, self._opening.keep_alive)
+        return self._run.run(spent, rows, self._opening.keep_alive)
 
-    def _keep(self, paid: Paid, result: R | TrainFailed, at: datetime) -> bool:
+    def _keep(self, spent: Spent, result: R | TrainFailed, at: datetime) -> bool:
         """Repeatable: `LeaseLost` means that this result is not kept and never will be."""
         run = self._run
         with self._spending.begin() as uow:
@@ -283,13 +283,13 @@ class _Walk(Generic[R]):
                 if not isinstance(result, TrainFailed) and run.was_kept(uow, result):
                     return True
                 raise
-            expect_spent(uow, paid.spend)
+            expect_spent(uow, spent.spend)
             if isinstance(result, TrainFailed):
                 ended = Ended(Outcome.FAILED, result.code)
                 self._finish(uow, held, ended)
-                run.has_failed(uow, paid, result.code, self._spending.now())
+                run.has_failed(uow, result.code, at)
             else:
-                ended = Ended(run.keep(uow, paid, spec, result, at))
+                ended = Ended(run.keep(uow, spent, spec, result, at))
                 self._finish(uow, held, ended)
             uow.commit()
         return ended.outcome in _KEPT

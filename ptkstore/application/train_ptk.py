@@ -16,10 +16,10 @@ from ptkstore.application.paid_run import (
     Ended,
     OpenedRows,
     Opening,
-    Paid,
     PaidRun,
     Price,
     Spending,
+    Spent,
     pay_and_run,
 )
 from ptkstore.application.partials import (
@@ -162,18 +162,18 @@ class _Training(PaidRun[Draft]):
             uow.jobs.save(replace(asked.job, state=JobState.OPENED, attempt=1))  # waits without a lease
         return not self.is_split
 
-    def run(self, paid: Paid, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
         request = TrainRequest(
-            estimator=paid.spec.estimator,
-            epsilon=paid.spend.loss.spendable_epsilon,
-            delta=paid.spend.loss.spendable_delta,
+            estimator=spent.spec.estimator,
+            epsilon=spent.spend.loss.spendable_epsilon,
+            delta=spent.spend.loss.spendable_delta,
             part_urls=rows.part_urls,
             hash_low=rows.low,
             hash_high=rows.high,
             window_key=rows.key,
             draft_id=self._draft.id,
             draft_key=self._draft.key,
-            previous_state=self._basis.state if self._continued(paid) else None,
+            previous_state=self._basis.state if self._continued(spent) else None,
             bundle=self._basis.bundle,
         )
         if self.partials:  # no row is opened, and no key of rows is handed on
@@ -189,28 +189,30 @@ class _Training(PaidRun[Draft]):
             made is not None and uow.versions.get(str(self.job.ptk_id), made[0]).draft_id == result.draft_id
         )
 
-    def keep(self, uow: UnitOfWork, paid: Paid, spec: PtkSpec | None, result: Draft, at: datetime) -> Outcome:
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: Draft, at: datetime
+    ) -> Outcome:
         """Make the draft the PTK's next version, unless the PTK was withdrawn meanwhile."""
         if spec is None:
             return Outcome.WITHDRAWN
         latest = uow.versions.latest(spec.ptk_id)
         number = latest.number + 1 if latest else 1
-        continued = self._continued(paid)
-        manifest = _manifest(self.job, paid, continued, result, number, at)
+        continued = self._continued(spent)
+        manifest = _manifest(self.job, spent, continued, result, number, at)
         version = Version(
             spec.ptk_id, number, self.job.id, result.draft_id, self.job.window.index, at, manifest
         )
         uow.versions.add(version)
         unreadable = self._basis.previous if self._basis.state is None else None
-        if unreadable and same_model(unreadable.content["config"], paid.spec.estimator):
+        if unreadable and same_model(unreadable.content["config"], spent.spec.estimator):
             subject = f"{spec.ptk_id} version {number}"
             uow.notify_owner(Notice(at, spec.team, subject, PREVIOUS_STATE_UNREADABLE))
         queue_evaluation(uow, spec, version, self.job.stream, at)
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), at)
         return Outcome.PUBLISHED
 
-    def _continued(self, paid: Paid) -> Version | None:
-        return self._basis.continued(paid.spec, paid.stream.policy, paid.spend.blocks)
+    def _continued(self, spent: Spent) -> Version | None:
+        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks)
 
 
 def _basis(job: Job, begin: Begin, lake: Lake, code: tuple[str | None, bytes | None]) -> _Basis:
@@ -251,16 +253,16 @@ def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple
 
 
 def _manifest(
-    job: Job, paid: Paid, previous: Version | None, draft: Draft, number: int, leaves_at: datetime
+    job: Job, spent: Spent, previous: Version | None, draft: Draft, number: int, leaves_at: datetime
 ) -> str:
-    spec, policy, window = paid.spec, paid.stream.policy, job.window
+    spec, policy, window = spent.spec, spent.stream.policy, job.window
     span = {
         "index": window.index,
         "start": start_of(policy, window.index).isoformat(),
         "end": start_of(policy, window.index + 1).isoformat(),
     }
     before: Mapping[str, Any] = previous.content if previous else {}
-    blocks, loss = paid.spend.blocks, paid.spend.loss
+    blocks, loss = spent.spend.blocks, spent.spend.loss
     return manifest_of(
         ptk_id=spec.ptk_id,
         number=number,
@@ -273,7 +275,7 @@ def _manifest(
         blocks=[
             *before.get("blocks", []),
             {
-                "stream": paid.stream.name,
+                "stream": spent.stream.name,
                 "number": blocks.lo,
                 **({"last": blocks.hi - 1} if blocks.hi - blocks.lo > 1 else {}),
                 "epsilon_nano": loss.epsilon_nano,
@@ -285,7 +287,7 @@ def _manifest(
         guarantee={
             "epsilon": loss.epsilon,
             "delta": loss.delta,
-            "event": paid.spend.event,
+            "event": spent.spend.event,
             **_unit(policy),
             "relation": policy.relation,
             "accountant": policy.accountant,

@@ -48,10 +48,6 @@ class _OpensRows(_LeavesOnTicks):
     raw: RawZone
 
 
-class _Pays(_OpensRows):
-    patience: Patience
-
-
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
     clock, steps, settings = adapters.clock, adapters.traced_steps, adapters.settings
@@ -68,9 +64,6 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
 
     def opens_rows() -> _OpensRows:  # made for the job that needs it, as all adapters are
         return _OpensRows(**on_ticks, journal=adapters.catalog.journal_view(), raw=adapters.raw)
-
-    def pays() -> _Pays:
-        return _Pays(**opens_rows(), patience=patience)
 
     def deliver() -> None:
         deliver_event.deliver_event(
@@ -101,12 +94,14 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
         JobKind.PARTIAL: lambda: collect_partial.collect_partial(
             job, **opens_rows(), staging=adapters.staging, trainer=adapters.trainer
         ),
-        JobKind.PROFILE: lambda: profile_ptk.profile_ptk(job, **pays(), profiler=adapters.profiler),
+        JobKind.PROFILE: lambda: profile_ptk.profile_ptk(
+            job, spending, opening(), profiler=adapters.profiler
+        ),
         JobKind.DRIFT: lambda: detect_drift.detect_drift(
-            job, **pays(), lake=adapters.lake, profiler=adapters.profiler
+            job, spending, opening(), lake=adapters.lake, profiler=adapters.profiler
         ),
         JobKind.EVALUATE: lambda: evaluate_ptk.evaluate_ptk(
-            job, **pays(), lake=adapters.lake, evaluator=adapters.evaluator
+            job, spending, opening(), lake=adapters.lake, evaluator=adapters.evaluator
         ),
         JobKind.PLACE: lambda: place_state.place_state(
             job, **always, staging=adapters.staging, lake=adapters.lake

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import ptkstore.application
 from ptkstore.application.paid_run import PaidRun
@@ -20,8 +21,7 @@ KINDS_OF_MODULE = {
     "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
-    "paid_run": ("train",),
-    "profile_sets": OF_PROFILES,
+    "paid_run": ("train", *OF_PROFILES, *OF_EVALUATIONS),
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
     "prepare_window": ("prepare",),
@@ -66,9 +66,17 @@ def _points_of_all_kinds() -> frozenset[Point]:
                 named = ast.unparse(node.args[0])
                 if path.stem != "paid_run" or named not in ("self._run.ran", "self._run.kept"):
                     points |= _points(path.stem, ast.literal_eval(node.args[0]))
-    for run in PaidRun.__subclasses__():
+    for run in paid_runs():
         points |= _points(run.__module__.rpartition(".")[2], run.ran, run.kept)
     return frozenset(points)
+
+
+def paid_runs(base: type[PaidRun[Any]] = PaidRun) -> Iterator[type[PaidRun[Any]]]:
+    """The kinds of paid runs: what has steps of its own."""
+    for run in base.__subclasses__():
+        yield from paid_runs(run)
+        if hasattr(run, "ran"):
+            yield run
 
 
 def _points(module: str, *steps: str) -> set[Point]:
