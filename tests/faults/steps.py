@@ -21,7 +21,6 @@ KINDS_OF_MODULE = {
     "claim_job": (*KINDS, *OF_PROFILES, *OF_EVALUATIONS),
     "collect_partial": ("partial",),
     "evaluate_ptk": OF_EVALUATIONS,
-    "paid_run": ("train", *OF_PROFILES, *OF_EVALUATIONS),
     "profile_ptk": ("profile",),
     "detect_drift": ("drift",),
     "prepare_window": ("prepare",),
@@ -56,19 +55,30 @@ def all_points(kinds: Sequence[str] = KINDS) -> tuple[Point, ...]:
     return tuple(sorted(point for point in _points_of_all_kinds() if point.kind in kinds))
 
 
+def points_of(run: type[PaidRun[Any]]) -> frozenset[Point]:
+    """The steps of a kind of paid run: those that all have, and its own two."""
+    kinds = KINDS_OF_MODULE[run.__module__.rpartition(".")[2]]
+    own = {"self._run.ran": run.ran, "self._run.kept": run.kept}
+    steps = [own.get(ast.unparse(step)) or ast.literal_eval(step) for step in _steps_in("paid_run")]
+    return frozenset(Point(kind, step) for step in steps for kind in kinds)
+
+
 @cache
 def _points_of_all_kinds() -> frozenset[Point]:
     points: set[Point] = set()
     for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
         import_module(f"ptkstore.application.{path.stem}")
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reached"):
-                named = ast.unparse(node.args[0])
-                if path.stem != "paid_run" or named not in ("self._run.ran", "self._run.kept"):
-                    points |= _points(path.stem, ast.literal_eval(node.args[0]))
-    for run in paid_runs():
-        points |= _points(run.__module__.rpartition(".")[2], run.ran, run.kept)
-    return frozenset(points)
+        if path.stem != "paid_run":
+            steps = [ast.literal_eval(step) for step in _steps_in(path.stem)]
+            points |= {Point(kind, step) for step in steps for kind in KINDS_OF_MODULE[path.stem]}
+    return frozenset(points).union(*map(points_of, paid_runs()))
+
+
+@cache
+def _steps_in(module: str) -> tuple[ast.expr, ...]:
+    tree = ast.parse((Path(ptkstore.application.__path__[0]) / f"{module}.py").read_text())
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return tuple(call.args[0] for call in calls if ast.unparse(call.func).endswith(".reached"))
 
 
 def paid_runs(base: type[PaidRun[Any]] = PaidRun) -> Iterator[type[PaidRun[Any]]]:
@@ -77,7 +87,3 @@ def paid_runs(base: type[PaidRun[Any]] = PaidRun) -> Iterator[type[PaidRun[Any]]
         yield from paid_runs(run)
         if hasattr(run, "ran"):
             yield run
-
-
-def _points(module: str, *steps: str) -> set[Point]:
-    return {Point(kind, step) for kind in KINDS_OF_MODULE[module] for step in steps}
