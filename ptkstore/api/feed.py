@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,9 +13,8 @@ from anyio import to_thread
 
 from ptkstore.api.limits import Limits
 from ptkstore.api.metrics import Metrics
-from ptkstore.domain.jobs import JobKind, job_id
 from ptkstore.domain.subscriptions import EVENT_TYPE, event_of
-from ptkstore.errors import PtkStoreError, Unavailable, UnknownName
+from ptkstore.errors import PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 
 RETRY_MILLISECONDS = 2_000
@@ -97,7 +96,7 @@ class Feed:
         while self._listening:
             await asyncio.sleep(self._limits.event_poll)
             try:
-                heads = await to_thread.run_sync(self._read, tuple(self._listening))
+                heads = await to_thread.run_sync(self._service.online_versions, tuple(self._listening))
             except PtkStoreError:
                 continue  # the catalog comes back, and so do we
             if any(number > self._heads.get(ptk_id, 0) for ptk_id, number in heads.items()):
@@ -106,23 +105,12 @@ class Feed:
                     self._changed.notify_all()
 
     async def _look_at(self, ptk_id: str) -> int:
-        heads = await to_thread.run_sync(self._read, (ptk_id,))
+        heads = await to_thread.run_sync(self._service.online_versions, (ptk_id,))
         self._heads[ptk_id] = max(heads.get(ptk_id, 0), self._heads.get(ptk_id, 0))
         return self._heads[ptk_id]
 
-    def _read(self, ptk_ids: Iterable[str]) -> dict[str, int]:
-        heads: dict[str, int] = {}
-        with self._service.read() as uow:
-            for ptk_id in ptk_ids:
-                try:
-                    heads[ptk_id] = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
-                except UnknownName:
-                    continue
-        return heads
-
     def _event(self, ptk_id: str, number: int) -> bytes:
-        with self._service.read() as uow:
-            version = uow.versions.get(ptk_id, number)
+        version = self._service.version(ptk_id, number)
         url = self._service.manifests.manifest_url(ptk_id, number)
         data: Any = event_of(version, url, version.elected_at)
         return f"id: {number}\nevent: {EVENT_TYPE}\ndata: {json.dumps(data)}\n\n".encode()

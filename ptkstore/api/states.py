@@ -39,8 +39,7 @@ class States:
                 self._known.move_to_end(key)
                 return self._known[key]
         _, files = self._service.ptk_version(ptk_id, number)
-        with self._service.read() as uow:
-            version = uow.versions.get(ptk_id, number)
+        version = self._service.version(ptk_id, number)
         state = State(version.manifest.encode(), version.sha256, files)
         with self._lock:
             self._known[key] = state

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr_
     from ptkstore.application import read_numbers as read_numbers
     from ptkstore.application import read_profile as read_profile
     from ptkstore.application import read_trainings as read_trainings
+    from ptkstore.application import read_work as read_work
     from ptkstore.application import record_action as record_action
     from ptkstore.application import recover_ledger as recover_ledger
     from ptkstore.application import redeliver as redeliver

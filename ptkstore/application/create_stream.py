@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from ptkstore.domain.policies import policy_in, policy_text
 from ptkstore.domain.stream_differences import policy_differences
 from ptkstore.domain.streams import Policy, Stream, present_origin
-from ptkstore.errors import CatalogBehind, NameTaken
+from ptkstore.errors import CatalogBehind, NameTaken, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.world import Clock
@@ -16,8 +16,10 @@ from ptkstore.ports.world import Clock
 def origin_for(name: str, window: timedelta, *, begin: Read, clock: Clock) -> datetime:
     """The origin of a stream that is created without one: that which it has already, or the present window's start."""
     with begin() as uow:
-        known = next((stream for stream in uow.streams.all() if stream.name == name), None)
-    return present_origin(clock.now(), window) if known is None else known.policy.origin
+        try:
+            return uow.streams.get(name).policy.origin
+        except UnknownName:
+            return present_origin(clock.now(), window)
 
 
 def create_stream(stream: Stream, *, begin: Begin, keys: KeyStore) -> None:

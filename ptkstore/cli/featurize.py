@@ -12,7 +12,7 @@ from ptkstore.application.row_texts import Columns
 from ptkstore.cli.output import AsJson, HomeOrUrl, answers, console, one_line, print_json, reading
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.domain.streams import ColumnType
-from ptkstore.errors import InvalidRequest
+from ptkstore.errors import Deregistered, InvalidRequest
 from ptkstore.sdk import Ptk, Store
 from ptkstore.sdk import featurize as featurize_tables
 
@@ -47,10 +47,9 @@ def _texts(store: Store, ptk: Ptk) -> Columns:
 
     None are known of a PTK that was deregistered.
     """
-    for spec in store.service.ptks():
-        if spec.ptk_id == ptk.id:
-            declared, read = columns_of(store, spec.stream), ptk.estimator.input_columns()
-            return {
-                name: kind for name, kind in declared.items() if name in read and kind is ColumnType.STRING
-            }
-    return {}
+    try:
+        spec = store.service.ptk(ptk.id)
+    except Deregistered:
+        return {}
+    declared, read = columns_of(store, spec.stream), ptk.estimator.input_columns()
+    return {name: kind for name, kind in declared.items() if name in read and kind is ColumnType.STRING}

@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
@@ -80,7 +79,7 @@ def read_config(file: Path) -> dict[str, Any]:
 
 
 def _tell(store: Store, ptk_id: str, done: str, *, as_json: bool) -> None:
-    spec: PtkSpec = next(one for one in store.service.ptks() if one.ptk_id == ptk_id)
+    spec = store.service.ptk(ptk_id)
     if as_json:
         print_json(
             {

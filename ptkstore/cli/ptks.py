@@ -50,10 +50,12 @@ def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     with reading(home) as store:
         spec = registered(store, ptk_id)
         service = store.service
-        number = service.newest_versions().get(ptk_id)
-        newest = service.manifest(ptk_id, number) if number else None
         profile = seen(lambda: service.profile(ptk_id))
         evaluations = seen(lambda: store.evaluations(ptk_id))
+        number = (
+            0 if evaluations is None else service.newest_version(ptk_id)
+        )  # whoever reads these reads states
+        newest = service.version(ptk_id, number).content if number else None
         trainings = seen(lambda: store.trainings(ptk_id))
         notices = seen(lambda: store.notices(team))
     detail: dict[str, Any] = {

@@ -104,10 +104,7 @@ def forget(
 
 def columns_of(store: Store, stream: str) -> Columns:
     """The declared columns of a stream; `UnknownName` if there is none."""
-    for known in store.service.streams():
-        if known.name == stream:
-            return dict(known.schema.columns)
-    raise UnknownName("stream", stream)
+    return dict(store.service.stream(stream).schema.columns)
 
 
 def read_table(file: Path, columns: Columns) -> pa.Table:

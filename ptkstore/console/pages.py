@@ -49,8 +49,7 @@ class Pages:
         streams = self._streams(who)
         readable = self._identity.streams_for(who, Action.BUDGET_READ)
         first = [stream for stream in streams if stream.name in readable][:BUDGETS_SHOWN]
-        with self._service.read() as uow:
-            blocks = {stream.name: uow.ledger.blocks(stream.name) for stream in first}
+        blocks = self._service.budgets([stream.name for stream in first])
         exposed = self._identity.streams_for(who, Action.EXPOSURE_READ)
         checked = [self._exposure(stream.name) for stream in first if stream.name in exposed]
         failed = [one["stream"] for one in checked if one is not None and not one["holds"]]
@@ -72,7 +71,7 @@ class Pages:
     def stream(self, who: Principal, name: str) -> dict[str, Any]:
         """A stream's policy, its blocks and its PTKs."""
         self._identity.permit(who, Action.STREAM_READ, Named(stream=_formed("stream", name)))
-        (stream,) = (one for one in self._service.streams() if one.name == name)
+        stream = self._service.stream(name)
         rows = None
         if self._may(who, Action.BUDGET_READ, Named(stream=name)):
             rows = _labelled(self._service.budget(name), stream.policy)
@@ -109,9 +108,7 @@ class Pages:
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
         """A PTK, its newest versions, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
-        spec = next((one for one in self._service.ptks() if one.ptk_id == ptk_id), None)
-        if spec is None:
-            raise UnknownName("PTK", ptk_id)
+        spec = self._service.ptk(ptk_id)
         versions, estimates = None, {}
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
             found = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
@@ -134,8 +131,7 @@ class Pages:
         """How far the subscriptions of the team, or all, have heard, and what they missed."""
         found = self._subscriptions(who)
         shown = found[:SUBSCRIPTIONS_SHOWN]
-        with self._service.read() as uow:
-            missed = uow.subscriptions.letters_of([one["id"] for one in shown])
+        missed = self._service.letters_of([one["id"] for one in shown])
         letters = sorted(
             (letter for some in missed.values() for letter in some), key=lambda one: one.at, reverse=True
         )
@@ -188,8 +184,7 @@ class Pages:
         return [{**notice_document(one), "ptk": _ptk_of(one.subject)} for one in found]
 
     def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
-        with self._service.read() as uow:
-            placed = uow.jobs.placed()
+        placed = self._service.newest_versions()
         return [{**ptk_document(spec), "newest": placed.get(spec.ptk_id) or None} for spec in specs]
 
     def _may(self, who: Principal, action: Action, named: Named | None) -> bool:

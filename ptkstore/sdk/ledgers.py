@@ -9,7 +9,6 @@ from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.guarantees import all_lines, contexts_sentence
 from ptkstore.domain.losses import NO_LOSS
 from ptkstore.domain.reports import Reading, read_signed
-from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
     from ptkstore.domain.block_ledgers import BlockLedger
@@ -25,7 +24,7 @@ def budget_rows(service: StoreService, stream: str, *, tight: bool = False) -> l
 
     `tight` adds the figure of the list of releases, at the capacity's delta; it takes the whole journal to be read.
     """
-    policy = _policy(service, stream)
+    policy = service.stream(stream).policy
     if not tight:
         return block_rows(service.budget(stream), policy)
     several, blocks = _has_lines(policy), service.odometers(stream).blocks
@@ -70,7 +69,7 @@ def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, 
 
 def contexts_of(service: StoreService, stream: str) -> str:
     """What a stream's contexts rest on, and its summed loss; empty for a stream without contexts."""
-    policy = _policy(service, stream)
+    policy = service.stream(stream).policy
     if not policy.sharing.contexts:
         return ""
     return contexts_text(block_rows(service.budget(stream), policy), policy)
@@ -133,13 +132,6 @@ def check_report(content: bytes, public_key: str | None = None) -> Reading:
 
 def _has_lines(policy: Policy) -> bool:
     return len(policy.sharing.lines(policy.capacity)) > 1
-
-
-def _policy(service: StoreService, stream: str) -> Policy:
-    for known in service.streams():
-        if known.name == stream:
-            return known.policy
-    raise UnknownName("stream", stream)
 
 
 def _row(

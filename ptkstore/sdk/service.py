@@ -215,8 +215,12 @@ class StoreService(Protocol):
         """The newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
         ...
 
-    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
-        """The manifest of a version, as it was elected."""
+    def newest_version(self, ptk_id: str) -> int:
+        """The newest version of one PTK that is in the lake, also of one that was deregistered; 0 where none is."""
+        ...
+
+    def version(self, ptk_id: str, number: int) -> Published:
+        """One version, with its manifest as it was elected; `UnknownName` if there is none."""
         ...
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:

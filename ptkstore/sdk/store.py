@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ptkstore.application.export_ledger import Export
     from ptkstore.application.trace_window import Descendant
     from ptkstore.domain.odometers import Odometers
-    from ptkstore.domain.streams import Stream
     from ptkstore.ports.features import Answers
     from ptkstore.sdk.declarations import Repository
     from ptkstore.sdk.own_code import FunctionFacts
@@ -144,7 +143,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
 
         spec, bundle = described_as_imported(train_dp, eval, facts)
         if team is None or bundle is not None:
-            known = self._stream(stream)
+            known = self._service.stream(stream)
             team = team or known.team
             if bundle is not None and assurance_of(spec).at_least(known.policy.minimum_assurance):
                 self._service.put_bundle(bundle, team=team)  # else the store refuses it, and need not have it
@@ -247,7 +246,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         """
         split_ptk_id(ptk_id)
         if version is None:
-            version = max((v.number for v in self._service.versions(ptk_id)), default=0)
+            version = self._service.newest_version(ptk_id)
         if not isinstance(version, int) or isinstance(version, bool):
             raise InvalidRequest("a version is a whole number")
         if version < 1:
@@ -417,12 +416,6 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         if isinstance(error, UnknownName):
             suggest(error, names_in(self._service))
         self.close()
-
-    def _stream(self, stream: str) -> Stream:
-        for known in self._service.streams():
-            if known.name == stream:
-                return known
-        raise UnknownName("stream", stream)
 
 
 class HomeStore(Store):

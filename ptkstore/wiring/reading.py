@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ptkstore.domain.snapshots import Version
 from ptkstore.domain.streams import Closing, Stream
 from ptkstore.domain.windows import Window
 from ptkstore.errors import UnknownName
+from ptkstore.ports.catalog import ReadTransaction
 from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
@@ -58,6 +60,11 @@ class Reading(Adapters):
         from ptkstore.application.recommend_rows import recommend_rows
 
         return recommend_rows(stream, partitions=partitions, begin=self.read)
+
+    def budgets(self, streams: Sequence[str]) -> Mapping[str, Sequence[BlockLedger]]:
+        """The blocks of each of these streams, without the shares of what was spent."""
+        with self.read() as uow:
+            return {stream: uow.ledger.blocks(stream) for stream in streams}
 
     def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """See `application.read_ledger`."""
@@ -110,11 +117,21 @@ class Reading(Adapters):
     def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
         """The elected versions of a PTK that are in the lake: all, or so many after a number."""
         with self.read() as uow:
-            try:
-                placed = uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
-            except UnknownName:  # never registered
-                return ()
-            return uow.versions.of(ptk_id, after=after, until=placed, limit=limit)
+            return uow.versions.of(ptk_id, after=after, until=_placed(uow, ptk_id), limit=limit)
+
+    def newest_version(self, ptk_id: str) -> int:
+        """The newest version of one PTK that is in the lake; 0 where none is."""
+        with self.read() as uow:
+            return _placed(uow, ptk_id)
+
+    def online_versions(self, ptk_ids: Iterable[str]) -> Mapping[str, int]:
+        """The newest version online of each of these PTKs that was ever registered."""
+        heads: dict[str, int] = {}
+        with self.read() as uow:
+            for ptk_id in ptk_ids:
+                with suppress(UnknownName):
+                    heads[ptk_id] = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
+        return heads
 
     def trace_window(
         self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
@@ -126,14 +143,13 @@ class Reading(Adapters):
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
-        with self.read() as uow:
-            version = uow.versions.get(ptk_id, number)
+        version = self.version(ptk_id, number)
         return version.content, application.versions.files_of(version, self.lake)
 
-    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
-        """The manifest of a version, as it was elected."""
+    def version(self, ptk_id: str, number: int) -> Version:
+        """One version, as it was elected; `UnknownName` if there is none."""
         with self.read() as uow:
-            return uow.versions.get(ptk_id, number).content
+            return uow.versions.get(ptk_id, number)
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> application.diff_versions.VersionDiff:
         """See `application.diff_versions`."""
@@ -147,6 +163,22 @@ class Reading(Adapters):
         """See `application.read_numbers`."""
         return application.read_numbers.read_numbers(begin=self.read, clock=self.clock)
 
+    def work_on_stream(self, stream: str) -> application.read_work.StreamWork:
+        """See `application.read_work`."""
+        return application.read_work.work_on_stream(stream, begin=self.read_one_moment)
+
+    def spends_on(self, stream: str) -> Mapping[str, int]:
+        """See `application.read_work`."""
+        return application.read_work.spends_on(stream, begin=self.read)
+
+    def takes_writes(self, at_most_seconds: float) -> bool:
+        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
+        return self.catalog.takes_writes(at_most_seconds)
+
+    def ledger_id(self) -> str:
+        """The identity of this catalog's journal; `CatalogBehind` or `Unavailable` if its schema is not read here."""
+        return self.catalog.journal_view().ledger_id
+
     def report_key(self) -> str:
         """The public key that reports are signed with, in hexadecimal."""
         return self.signer.public_key().hex()
@@ -158,3 +190,10 @@ class Reading(Adapters):
     def lost_online(self) -> frozenset[str]:
         """See `application.materialize_ptk`."""
         return application.materialize_ptk.lost_online(read=self.read, features=self.features)
+
+
+def _placed(uow: ReadTransaction, ptk_id: str) -> int:
+    try:
+        return uow.jobs.get(job_id(JobKind.PLACE, ptk_id)).position
+    except UnknownName:  # never registered
+        return 0

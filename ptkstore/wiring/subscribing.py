@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from ptkstore import application
 from ptkstore.adapters.world import log_code
 from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
+from ptkstore.domain.subscriptions import USUAL_OVERLAP, DeadLetter, Subscription
 from ptkstore.wiring.adapters import Adapters
 
 LOOK_SECONDS = 0.5
@@ -86,6 +87,11 @@ class Subscribing(Adapters):
         return application.read_deliveries.subscriptions_of(
             ptk_id, team, after=after, limit=limit, begin=self.read
         )
+
+    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+        """The dead letters of each of these subscriptions that has any, by version."""
+        with self.read() as uow:
+            return uow.subscriptions.letters_of(subscription_ids)
 
     def deliveries(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None

@@ -79,6 +79,28 @@ def too_long(module: Module) -> list[str]:
     return [f"{lines} lines"] if lines > LINES else []
 
 
+ASKING = {f"ptkstore.{room}" for room in ("api", "console", "cli", "sdk", "serving")}
+TRANSACTIONS = {"begin", "read", "read_one_moment"}
+
+
+def begins_transactions(module: Module) -> list[str]:
+    """Return where a module that asks use cases begins a transaction, hands one on, or takes the catalog itself."""
+    if module.room not in ASKING:
+        return []
+    found = []
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.With() | ast.AsyncWith():
+                begun = (item.context_expr for item in node.items)
+                names = {ast.unparse(one.func).split(".")[-1] for one in begun if isinstance(one, ast.Call)}
+                found += sorted(names & TRANSACTIONS)
+            case ast.keyword(arg="begin" | "read" as name) | ast.Attribute(attr="catalog" as name):
+                found.append(name)
+            case ast.Name(id="uow" as name):
+                found.append(name)
+    return found
+
+
 Rule = Callable[[Module], list[str]]
 
 
@@ -86,7 +108,7 @@ Rule = Callable[[Module], list[str]]
 def found() -> dict[Rule, dict[str, list[str]]]:
     """What each rule finds, by path; a module is parsed once and its tree is not kept."""
     told: dict[Rule, dict[str, list[str]]] = {
-        rule: {} for rule in (runs_code_when_read, draws_from_numpy, too_long)
+        rule: {} for rule in (runs_code_when_read, draws_from_numpy, too_long, begins_transactions)
     }
     for module in modules():
         for rule, by_path in told.items():
@@ -118,6 +140,10 @@ def test_numpy_draws_the_demos_trips_and_what_public_seeds_start_and_nothing_els
 
 def test_no_module_is_longer_than_one_job():
     assert found()[too_long] == {}
+
+
+def test_nothing_that_asks_use_cases_begins_a_transaction():
+    assert found()[begins_transactions] == {}
 
 
 def test_every_folder_of_modules_is_a_package_so_that_the_import_rules_see_it():
@@ -165,3 +191,19 @@ def test_a_folder_without_init_is_seen(tmp_path: Path):
     (tmp_path / "ptklib" / "__init__.py").touch()
 
     assert list(folders_without_init(tmp_path)) == [Path("ptkstore/cli/demo"), Path("workers")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with caller.service.read() as view:\n    pass",
+        "with store.service.begin():\n    pass",
+        "uow.streams.all()",
+        "recommend_rows(stream, begin=service.read)",
+        "service.catalog.journal_view()",
+    ],
+)
+def test_transactions_are_seen_where_use_cases_are_asked_and_there_alone(text: str):
+    assert begins_transactions(Module(Path("ptkstore/api/routes/bad.py"), text))
+    assert begins_transactions(Module(Path("ptkstore/serving.py"), text))
+    assert not begins_transactions(Module(Path("ptkstore/application/good.py"), text))

@@ -106,14 +106,13 @@ class Parts:
         return states, codes
 
     def _catalog(self) -> None:
-        self._service.catalog.journal_view().ledger_id  # noqa: B018 - its schema is checked too
-        with self._service.read() as uow:
-            uow.identities.teams()
+        self._service.ledger_id()  # its schema is checked too
+        self._service.identity.teams()
         self._writable("catalog", self._commits)
 
     def _commits(self) -> bool:
         held, self._held = self._held, None
-        if self._service.catalog.takes_writes(LOCK_SECONDS):
+        if self._service.takes_writes(LOCK_SECONDS):
             return True
         now = self._clock()
         since, last = held or (now, now)

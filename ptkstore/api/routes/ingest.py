@@ -95,8 +95,7 @@ def _ingest(
     part: tuple[int, int] | None,
     decoded: DecodedShares,
 ) -> IngestReply:
-    with caller.service.read() as uow:
-        declared = uow.streams.get(stream)
+    declared = caller.service.stream(stream)
     team = caller.principal.team
     batch_id = batch if team == declared.team else _batch_of(team, batch)
     with decoded.of(team) as held:

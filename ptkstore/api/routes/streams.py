@@ -12,7 +12,6 @@ from ptkstore.api.guard import WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, page_of
 from ptkstore.api.resources import Resource
-from ptkstore.application.recommend_rows import recommend_rows
 from ptkstore.domain.identity import Action
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import UnknownName
@@ -73,8 +72,7 @@ def list_streams(caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100) -> 
 @resource.route("GET", "/streams/{stream}", Action.STREAM_READ, response_model=StreamOut)
 def show_stream(stream: StreamName, caller: WhoAsks) -> dict[str, Any]:
     """Show a stream's schema and policy."""
-    with caller.service.read() as uow:
-        return stream_document(uow.streams.get(stream))
+    return stream_document(caller.service.stream(stream))
 
 
 @resource.route("PATCH", "/streams/{stream}", Action.STREAM_EVOLVE, response_model=StreamOut)
@@ -136,5 +134,4 @@ def recommend(
 
     From public numbers alone: the policy, and what PTKs declare.
     """
-    advice = recommend_rows(stream, partitions=partitions, begin=caller.service.read)
-    return advice_document(advice)
+    return advice_document(caller.service.recommend_rows(stream, partitions))

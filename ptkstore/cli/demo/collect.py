@@ -20,7 +20,6 @@ from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummar
 from ptkstore.cli.output import console, counted, one_line
 from ptkstore.domain.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.jobs import JobKind
-from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.windows import start_of
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.sdk.store import HomeStore
@@ -103,7 +102,7 @@ def _with_truth(store: HomeStore, given: Input, ptk_id: str, rows: list[Lookup])
     oldest = datetime.fromisoformat(ptk.oldest_contributing_window["start"])
     if oldest < given.start:  # days of an earlier run count too, and their rows are gone
         return rows
-    policy = next(s.policy for s in store.service.streams() if s.name == STREAM)
+    policy = store.service.stream(STREAM).policy
     return truth.true_values(
         given.table,
         rows,
@@ -126,21 +125,22 @@ def report_of(
 ) -> report.Report:
     """All that the run reports, from the catalog, the ledger and what was measured."""
     service = store.service
-    with service.read() as uow:
-        stream = uow.streams.get(STREAM)
-        journal = uow.ledger.journal(STREAM)
-        jobs = uow.jobs.find(stream=STREAM)
-        closed = len(uow.windows.of(STREAM))
+    policy, spends = service.stream(STREAM).policy, service.spends_on(STREAM)
+    jobs = service.work_on_stream(STREAM).jobs.values()
     blocks = service.budget(STREAM)
     summaries, points = [], []
     for spec in (s for s in service.ptks(stream=STREAM) if s.ptk_id in ptk_ids):
         versions = service.versions(spec.ptk_id)
-        spent = sum(
-            e.loss.epsilon_nano for e in journal if e.ptk_id == spec.ptk_id and e.kind is EntryKind.SPEND
-        )
         granted = sum(j.n_rows for j in jobs if j.ptk_id == spec.ptk_id and j.kind is JobKind.TRAIN)
         summaries.append(
-            PtkSummary(spec.ptk_id, spec.name, spec.family, len(versions), spent / 10**9, granted)
+            PtkSummary(
+                spec.ptk_id,
+                spec.name,
+                spec.family,
+                len(versions),
+                spends.get(spec.ptk_id, 0) / 10**9,
+                granted,
+            )
         )
         points += [
             VersionPoint(
@@ -154,16 +154,16 @@ def report_of(
     return report.Report(
         source=given.source,
         started=started,
-        windows_closed=closed,
+        windows_closed=len(service.windows(STREAM)),
         ptks=tuple(summaries),
         max_block_epsilon=max((b.spent.epsilon for b in blocks), default=0.0),
-        epsilon_g=stream.policy.capacity.epsilon,
-        delta_g=stream.policy.capacity.delta,
+        epsilon_g=policy.capacity.epsilon,
+        delta_g=policy.capacity.delta,
         deliveries=deliveries,
         lookups=lookups,
         raw_files_remaining=len(service.raw.files(STREAM)),
         seconds=round(time.monotonic() - began, 1),
-        blocks=tuple(_block(b, stream.policy) for b in blocks),
+        blocks=tuple(_block(b, policy) for b in blocks),
         versions=tuple(points),
         errors=errors,
     )

@@ -20,7 +20,6 @@ from ptkstore.cli.demo.records import Deliveries
 from ptkstore.cli.machine import running
 from ptkstore.cli.output import said
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.domain.windows import start_of
 from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
 from ptkstore.sdk import load_repository
 from ptkstore.sdk.store import HomeStore
@@ -110,11 +109,10 @@ def _settings(home: Path | None) -> Settings:
 
 
 def _next_day(store: HomeStore) -> datetime | None:
-    with store.service.read() as uow:
-        for stream in uow.streams.all():
-            if stream.name == STREAM:
-                return start_of(stream.policy, uow.streams.progress(STREAM).closed_before)
-    return None
+    try:
+        return store.service.work_on_stream(STREAM).goes_on_at
+    except UnknownName:
+        return None
 
 
 def _input(data: Path | None, next_day: datetime | None, days: int) -> collect.Input:
@@ -184,30 +182,24 @@ def _one_day(
 
 def _settled(store: HomeStore) -> bool:
     """Whether no window of an earlier run still waits for its trainings."""
-    with store.service.read() as uow:
-        return all(
-            job.state is JobState.ENDED
-            for job in uow.jobs.find(stream=STREAM)
-            if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN)
-        )
+    return all(
+        job.state is JobState.ENDED
+        for job in store.service.work_on_stream(STREAM).jobs.values()
+        if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN)
+    )
 
 
 def _told(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
-    with store.service.read() as uow:
-        policy = uow.streams.get(STREAM).policy
-        window = (start - policy.origin) // policy.window
-        jobs = {job.id: job for job in uow.jobs.find(stream=STREAM)}
-        for ptk_id in ptk_ids:
-            training = jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
-            if training is None or training.state is not JobState.ENDED:
-                return False
-            latest = uow.versions.latest(ptk_id)
-            if (
-                latest is not None
-                and jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position < latest.number
-            ):
-                return False
+    policy, work = store.service.stream(STREAM).policy, store.service.work_on_stream(STREAM)
+    window = (start - policy.origin) // policy.window
+    for ptk_id in ptk_ids:
+        training = work.jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
+        if training is None or training.state is not JobState.ENDED:
+            return False
+        told = work.jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position
+        if told < work.elected.get(ptk_id, 0):
+            return False
     return True
 
 

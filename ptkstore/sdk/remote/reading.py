@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from ptkstore.sdk.evaluations import evaluation_of
 from ptkstore.sdk.exposures import exposure_of, window_of
 from ptkstore.sdk.lineage import descendant_of
 from ptkstore.sdk.profiles import profile_of
-from ptkstore.sdk.remote.transport import Transport, path_of
+from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 if TYPE_CHECKING:
     from ptkstore.application.recommend_rows import StreamAdvice
@@ -89,9 +90,17 @@ class RemoteReading:
             )
         )
 
-    def manifest(self, ptk_id: str, number: int) -> Mapping[str, Any]:
-        """The manifest of a published version."""
-        return self._http.get(path_of("ptks", ptk_id, "versions", number, "manifest"), dict)
+    def newest_version(self, ptk_id: str) -> int:
+        """The newest version of one PTK, which may have been deregistered."""
+        return max((one.number for one in self.versions(ptk_id)), default=0)
+
+    def version(self, ptk_id: str, number: int) -> PublishedVersion:
+        """A published version with its whole manifest."""
+        sent = self._http.send(
+            "GET", path_of("ptks", ptk_id, "versions", number, "manifest"), repeatable=True
+        )
+        sha256 = hashlib.sha256(sent.content).hexdigest()
+        return PublishedVersion(ptk_id, number, sha256, read(sent, dict))
 
     def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
         """The published versions that a window's rows went into."""

@@ -28,7 +28,14 @@ from ptkstore.domain.odometers import Odometers
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.windows import WindowId
-from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, OutcomeUnknown, PtkStoreError
+from ptkstore.errors import (
+    Conflict,
+    CorruptObject,
+    InvalidRequest,
+    OutcomeUnknown,
+    PtkStoreError,
+    UnknownName,
+)
 from ptkstore.ports.features import Answers
 from ptkstore.sdk.documents import (
     asked_document,
@@ -65,8 +72,10 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """The origin of a stream created without one: that which it has already, or the present window's start."""
-        known = next((one.policy.origin for one in self.streams() if one.name == stream), None)
-        return present_origin(datetime.now(UTC), window) if known is None else known
+        try:
+            return self.stream(stream).policy.origin
+        except UnknownName:
+            return present_origin(datetime.now(UTC), window)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
