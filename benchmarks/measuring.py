@@ -26,6 +26,7 @@ def take_turns(
     theirs: Callable[[], object],
     rounds: int = 7,
     clock: Callable[[], float] = time.perf_counter,
+    rest_seconds: float = 0.0,
 ) -> Timed:
     """Time two functions side by side, so that other work on the machine meets both; each runs once before.
 
@@ -33,9 +34,16 @@ def take_turns(
     ----------
     clock
         ``time.process_time`` counts the CPU time of this process and its threads, and not what others do meanwhile.
+    rest_seconds
+        Pause before each call: BLAS threads spin for 30 ms after their work, which the next call should not pay for.
     """
+
+    def rested(work: Callable[[], object]) -> float:
+        time.sleep(rest_seconds)
+        return seconds(work, clock)
+
     ours(), theirs()
-    pairs = [(seconds(ours, clock), seconds(theirs, clock)) for _ in range(rounds)]
+    pairs = [(rested(ours), rested(theirs)) for _ in range(rounds)]
     return Timed(
         statistics.median(a for a, _ in pairs),
         statistics.median(b for _, b in pairs),

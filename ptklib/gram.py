@@ -7,7 +7,6 @@ from math import isfinite, isqrt, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm
 
 from ptklib.arrays import Bools, Floats, Ints
 from ptklib.exceptions import InvalidParameterError, SchemaError, UnboundedSensitivityError
@@ -25,18 +24,13 @@ COLUMNS_MAX = 2000
 _EXACT_ROWS = 2**23
 """2**23 * 2**30 = 2**53: up to here float64 adds integer products without rounding, in any order."""
 
-_SMALL_PRODUCT = 900_000
-"""OpenBLAS multiplies below 10**6 multiplications without threads, by a faster kernel (20 columns: 18 ns a row
-instead of 32; with two busy cores, threads cost milliseconds a call)."""
+_SMALL_PRODUCT = 350_000
+"""OpenBLAS starts threads above some 400,000 multiplications of ``part.T @ part``. Few columns gain nothing from them:
+20 columns cost twice the CPU time on idle cores and many times on busy ones, where threads wait for each other."""
 
-_CHUNK, _PRODUCTS = 85_000, 4
-"""Numbers, and products, of rows that are clipped in one go: fewer calls, and the rows still fit the cache."""
-
-_LINE = 64
-"""Bytes of a cache line: OpenBLAS multiplies rows up to a tenth faster when the first one starts with a line."""
-
-_ABREAST = 8
-"""Rows that are added side by side, as one long row: OpenBLAS adds few columns a third slower."""
+_CHUNK, _CHUNK_ROWS = 160_000, 8192
+"""Most numbers, and rows, that are clipped in one go. More are fewer calls, but leave the cache; and OpenBLAS takes
+threads to multiply two vectors of more than 10,000 numbers."""
 
 _SHORT = 1 - 2**-40
 """Rows whose squared norm is below this share of the bound's square are not longer than the bound."""
@@ -165,8 +159,7 @@ class Block:
         scale = reach / self.half_widths
         np.subtract(rows, self.centres, out=work)
         np.multiply(work, scale if np.ptp(scale) else scale[0], out=work)
-        np.minimum(work, reach, out=work)
-        np.maximum(work, -reach, out=work)
+        np.clip(work, -reach, reach, out=work)
 
     def _shrunk(self, rows: Floats) -> Floats:
         parts = rows / np.abs(rows).max(axis=1, keepdims=True)
@@ -272,10 +265,11 @@ def exact_gram(
         raise SchemaError("X and y have different lengths")
     width = sum(len(block.names) for block in blocks)
     n_product = _rows_per_product(width)
-    n_rows = n_product * max(1, min(_PRODUCTS, _CHUNK // (n_product * width)))
+    n_rows = n_product * max(1, min(_CHUNK // width, _CHUNK_ROWS) // n_product)
     sums, products = np.zeros(width, dtype=np.int64), np.zeros((width, width), dtype=np.int64)
-    exact_sums, exact, pending = np.zeros(_ABREAST * width), np.zeros((width, width), order="F"), 0
-    buffer, ones, lengths = _at_line(n_rows + -n_rows % _ABREAST, width), np.ones(n_rows), np.empty(n_rows)
+    exact_sums, exact, pending = np.zeros(width), np.zeros((width, width)), 0
+    buffer, product = np.empty((n_rows, width)), np.empty((width, width))
+    ones, lengths = np.ones(n_rows), np.empty(n_rows)
     scratch = [np.empty((n_rows, len(block.names))) for block in blocks]
     places = columns_of(blocks)
     sources: list[Iterator[Floats]] = [table.chunks(block.names, n_rows) for block in blocks[:-1]]
@@ -294,28 +288,18 @@ def exact_gram(
             rows[dropped] = 0.0
         count += size if dropped is None else size - int(np.count_nonzero(dropped))
         np.rint(rows, out=rows)
-        buffer[size : size + -size % _ABREAST] = 0.0
-        abreast = buffer[: size + -size % _ABREAST].reshape(-1, _ABREAST * width)
-        exact_sums += ones[: len(abreast)] @ abreast
-        # Not rows.T @ rows: numpy calls BLAS' syrk for that, which is slower than gemm for few columns.
+        exact_sums += ones[:size] @ rows
         for start in range(0, size, n_product):
-            part = rows[start : start + n_product].T
-            exact = dgemm(1.0, part, part, beta=1.0, c=exact, trans_b=True, overwrite_c=True)
+            part = rows[start : start + n_product]
+            exact += np.matmul(part.T, part, out=product)
         pending += size
         if pending > _EXACT_ROWS - n_rows:
-            sums += exact_sums.reshape(_ABREAST, width).sum(axis=0).astype(np.int64)
+            sums += exact_sums.astype(np.int64)
             products += exact.astype(np.int64)
             exact_sums[:], exact[:], pending = 0.0, 0.0, 0
-    sums += exact_sums.reshape(_ABREAST, width).sum(axis=0).astype(np.int64)
+    sums += exact_sums.astype(np.int64)
     products += exact.astype(np.int64)
     return count, sums, products
-
-
-def _at_line(n_rows: int, width: int) -> Floats:
-    """Return a new array that starts with a cache line."""
-    memory = np.empty(n_rows * width + _LINE // 8)
-    start = -memory.ctypes.data % _LINE // 8
-    return memory[start : start + n_rows * width].reshape(n_rows, width)
 
 
 def _pieces(values: Floats, n_rows: int) -> Iterator[Floats]:
@@ -324,6 +308,6 @@ def _pieces(values: Floats, n_rows: int) -> Iterator[Floats]:
 
 
 def _rows_per_product(width: int) -> int:
-    """Return how many rows fit the cache, and stay below OpenBLAS' limits for threads where they cost more."""
-    small = _SMALL_PRODUCT // (width * width)
-    return min(small - small % _ABREAST, 2048) if small >= 128 else 2048
+    """Return how many rows are multiplied in one go: few enough for one thread, unless calls cost more than that."""
+    small = _SMALL_PRODUCT // (width * (width + 1))
+    return min(small, 2048) if small >= 64 else 2048

@@ -1,5 +1,8 @@
 """Exact sums of products of clipped, quantised rows."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -96,13 +99,63 @@ def test_sums_are_those_of_integers_however_rows_are_chunked(
     rows[7, 0] = np.nan
     block = block_of(names(size), bounds, norm)
     units = np.array(quantised(block, rows), dtype=object)
-    for exact_rows, chunk in ((gram._EXACT_ROWS, 2048), (40, 7), (1, 1)):
+    for exact_rows, chunk, product in ((gram._EXACT_ROWS, 8192, 2048), (40, 30, 7), (40, 7, 7), (1, 1, 1)):
         monkeypatch.setattr(gram, "_EXACT_ROWS", exact_rows)
-        monkeypatch.setattr(gram, "_rows_per_product", lambda width, chunk=chunk: chunk)
+        monkeypatch.setattr(gram, "_CHUNK_ROWS", chunk)
+        monkeypatch.setattr(gram, "_rows_per_product", lambda width, product=product: product)
         count, sums, products = exact_gram(RowTable(rows, block.names), [block])
         assert count == 299
         assert sums.tolist() == units.sum(axis=0).tolist()
         assert products.tolist() == (units.T @ units).tolist()
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize("share_long", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("size", [1, 2, 20, 60])
+def test_the_sums_are_those_of_the_rule_applied_to_one_row_at_a_time(
+    size: int, share_long: float, layout: Any
+) -> None:
+    random = np.random.default_rng(size)
+    rows = random.normal(size=(9000, size))
+    norm = float(np.quantile(np.linalg.norm(rows, axis=1), 1 - share_long)) * (1 + 1e-9)
+    rows[5, 0], rows[6, -1], rows[7, 0], rows[8] = np.nan, np.inf, -np.inf, 0.0
+    rows[11], rows[12] = 1e-320, rows[13] * 2.0**700
+    rows = np.asarray(rows, order=layout)
+    count, sums, products = 0, np.zeros(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)
+    for row in rows:
+        if np.isfinite(row).all():
+            with np.errstate(over="ignore"):
+                length = max(np.sqrt(row @ row), norm)
+            if np.isinf(length):
+                row = row / np.abs(row).max()
+                length = np.linalg.norm(row)
+            units = np.rint(row * ((RADIUS - np.sqrt(size) / 2 - 1) / length)).astype(np.int64)
+            count, sums, products = count + 1, sums + units, products + np.outer(units, units)
+    found = exact_gram(RowTable(rows, names(size)), [block_of(names(size), None, norm)])
+    assert (found[0], found[1].tolist(), found[2].tolist()) == (count, sums.tolist(), products.tolist())
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="BLAS has threads on several cores only")
+@pytest.mark.parametrize("size", [1, 2, 20, 50])
+def test_few_columns_are_multiplied_without_threads_that_would_wait_for_busy_cores(size: int) -> None:
+    script = f"""
+import time
+import numpy as np
+from ptklib.gram import RowTable, block_of, exact_gram
+names = tuple(f"x{{i}}" for i in range({size}))
+rows = np.random.default_rng(0).normal(size=(1_000_000 // {size}, {size}))
+table, block = RowTable(rows, names), block_of(names, None, 1.0)
+whole, own = time.process_time(), time.thread_time()
+exact_gram(table, [block])
+own = time.thread_time() - own
+print((time.process_time() - whole - own) / own)
+"""
+    two = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    shares = [
+        float(subprocess.run([sys.executable, "-c", script], env=two, capture_output=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(shares) < 0.2  # CPU time of other threads
 
 
 def test_products_stay_exact_where_a_float_sum_would_round() -> None:
