@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.naming import check_not_deregistered
 from ptkstore.cli.output import (
     AsJson,
     HomeOrUrl,
@@ -21,11 +20,12 @@ from ptkstore.cli.output import (
     reading,
     said,
 )
+from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.serving import STATE_KEY
 from ptkstore.domain.views import STATE_VIEW, base_view, columns_of, views_of
-from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.errors import Deregistered, InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 
 if TYPE_CHECKING:
@@ -121,29 +121,37 @@ def _asked(text: str, store: Store) -> _Asked:
     InvalidRequest
         It leaves open which features are meant.
     """
-    ptks = store.service.ptks()
     head, _, names = text.partition(":")
     name, at, version = head.partition("@")
     wanted = tuple(one.strip() for one in names.split(",") if one.strip())
-    views = {view: (spec, table) for spec in ptks for view, table in views_of(spec).items()}
-    bases = {base_view(spec.ptk_id): spec for spec in ptks}
-    spec = next((one for one in ptks if name in (one.ptk_id, base_view(one.ptk_id))), None)
-    if spec is not None:
+    spec = None if name == STATE_VIEW else _ptk_of(name, store)
+    if spec is not None and name in (spec.ptk_id, base_view(spec.ptk_id)):
         if len(spec.tables) > 1:
             raise InvalidRequest(
                 f"{spec.ptk_id} has several tables; name a view: {', '.join(views_of(spec))}"
             )
         name = base_view(spec.ptk_id)
-    if name in views:
-        asked = _Asked(name, at + version, wanted, *views[name])
+    if spec is not None and name in (views := views_of(spec)):
+        asked = _Asked(name, at + version, wanted, spec, views[name])
         return asked if wanted else replace(asked, names=asked.columns)
-    if name != STATE_VIEW and "__".join(name.split("__")[:2]) not in bases:
-        check_not_deregistered(store, ".".join(name.split("__")[:2]))
-        known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
-        raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
     if not wanted:
         raise InvalidRequest(f"name the features, as {head}:feature,...")
     return _Asked(name, at + version, wanted)
+
+
+def _ptk_of(name: str, store: Store) -> PtkSpec:
+    """The PTK of this id, or of the view of this name, whether it has such a view or not."""
+    ptk_id = ".".join(name.split("__")[:2])
+    try:
+        split_ptk_id(ptk_id)
+        return store.service.ptk(ptk_id)
+    except Deregistered:
+        raise
+    except InvalidRequest:  # there is none, or can be none
+        ptks = store.service.ptks()
+    views = (view for spec in ptks for view in views_of(spec))
+    known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
+    raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
 
 
 def _told(store: Store, asked: _Asked, entity: Mapping[str, Any], error: InvalidRequest) -> InvalidRequest:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks import PtkSpec
-from ptkstore.errors import Deregistered, InvalidRequest, UnknownName
+from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 
 
@@ -26,14 +25,3 @@ def registered(store: Store, ptk_id: str) -> PtkSpec:
     except UnknownName:
         known = [spec.ptk_id for spec in store.service.ptks()]
         raise UnknownName("PTK", ptk_id, near(ptk_id, known, otherwise="see: ptk list")) from None
-
-
-def check_not_deregistered(store: Store, ptk_id: str) -> None:
-    """`Deregistered` if there was such a PTK, and whoever asks may know; nothing about any other name."""
-    try:
-        split_ptk_id(ptk_id)
-        store.service.ptk(ptk_id)
-    except Deregistered:
-        raise
-    except InvalidRequest:
-        return
