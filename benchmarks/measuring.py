@@ -35,7 +35,7 @@ def take_turns(
     clock
         ``time.process_time`` counts the CPU time of this process and its threads, and not what others do meanwhile.
     rest_seconds
-        Pause before each call: BLAS threads spin for 30 ms after their work, which the next call should not pay for.
+        Pause before each call: BLAS threads spin on for 30 ms after their work, 100 ms where cores are busy.
     """
 
     def rested(work: Callable[[], object]) -> float:

@@ -43,7 +43,7 @@ def rows() -> list[Row]:
         ("clip, quantise and multiply", lambda: pca.partial_statistics(data), 3),
         ("whole fit", lambda: pca.fit(data), 2),
     ):
-        timed = take_turns(work, lambda: data.T @ data, 45, time.process_time, rest_seconds=0.05)
+        timed = take_turns(work, lambda: data.T @ data, 45, time.process_time, rest_seconds=0.15)
         found.append(
             measured(
                 f"covariance-time-{what.split()[0].strip(',')}",
