@@ -24,9 +24,9 @@ from ptklib.exceptions import (
     UnmatchedWarning,
 )
 from ptklib.families import load_family
+from ptklib.fit_cache import one_fit
 from ptklib.inputs import InputTable
 from ptklib.names import check_name
-from ptklib.once import one_fit
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss, PrivacyUnit
 from ptklib.spec import canonical_json, estimator_from_spec, plain

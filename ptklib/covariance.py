@@ -11,6 +11,7 @@ from scipy.linalg import eigh
 from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError
+from ptklib.fit_cache import once
 from ptklib.gram import Block, RowTable, block_of, upper_triangle
 from ptklib.inputs import InputTable
 from ptklib.moments import (
@@ -23,7 +24,6 @@ from ptklib.moments import (
     settled_spectrum,
 )
 from ptklib.names import check_columns, refuse_duplicates
-from ptklib.once import once
 from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values

@@ -12,6 +12,7 @@ from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.columns import as_numbers
 from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
+from ptklib.fit_cache import once
 from ptklib.gram import Block, RowTable, block_of
 from ptklib.inputs import InputTable
 from ptklib.moments import (
@@ -25,7 +26,6 @@ from ptklib.moments import (
     settled_spectrum,
 )
 from ptklib.names import check_columns, check_name, refuse_duplicates
-from ptklib.once import once
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
 

@@ -18,8 +18,8 @@ from ptklib.arrays import Floats, Ints
 from ptklib.domains import stand_out
 from ptklib.events import Composed, DiscreteGaussian
 from ptklib.exceptions import PrivacyParameterError
+from ptklib.fit_cache import once
 from ptklib.gram import KEPT_SIZE, RADIUS, Block, RowTable, columns_of, exact_gram, upper_triangle
-from ptklib.once import once
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
 from ptklib.sums import NoisySums, Values

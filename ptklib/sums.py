@@ -10,7 +10,7 @@ import numpy as np
 from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
-from ptklib.once import once
+from ptklib.fit_cache import once
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.state import ReleasedState

@@ -11,8 +11,7 @@ import sys
 from typing import Final
 
 from ptkstore.adapters.sandbox import fork_server, guard
-from ptkstore.adapters.sandbox.profile_messages import Told
-from ptkstore.adapters.sandbox.protocol import (
+from ptkstore.adapters.sandbox.messages import (
     MEMORY_LIMIT,
     ROWS_CORRUPT,
     ROWS_GONE,
@@ -20,6 +19,7 @@ from ptkstore.adapters.sandbox.protocol import (
     decode_order,
     encode_answer,
 )
+from ptkstore.adapters.sandbox.profile_messages import Told
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import CorruptObject, WindowGone

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from ptklib.base import DPEstimator
-from ptklib.checks.events import differences
+from ptklib.checks.event_diff import differences
 from ptklib.checks.rows import Rows, Synthetic
 from ptklib.checks.trainings import few_rows, fitted
 from ptklib.exceptions import PrivacyParameterError, PtklibError, SchemaError

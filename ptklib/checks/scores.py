@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ptklib.arrays import Floats
-from ptklib.checks.laws import CERTAIN
 from ptklib.checks.learned import LearnedScore
+from ptklib.checks.likelihood_ratios import CERTAIN
 from ptklib.checks.rows import Neighbours
 from ptklib.checks.trainings import Trainings
 from ptklib.checks.transcript import DivergedError, Transcript, record, replay

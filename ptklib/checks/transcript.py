@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ptklib.arrays import Floats, Ints
-from ptklib.checks.laws import divergence, log_ratio
+from ptklib.checks.likelihood_ratios import divergence, log_ratio
 from ptklib.mechanisms import additive, selection
 from ptklib.mechanisms.partition import PartitionSelection
 from ptklib.mechanisms.recording import Draw, recorded_draws

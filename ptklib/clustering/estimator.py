@@ -19,9 +19,9 @@ from ptklib.clustering.grid import Noisy
 from ptklib.clustering.space import Box
 from ptklib.domains import stand_out
 from ptklib.exceptions import InvalidParameterError, StateMismatchError, UnboundedSensitivityError
+from ptklib.fit_cache import once
 from ptklib.inputs import InputTable
 from ptklib.names import check_columns, refuse_duplicates
-from ptklib.once import once
 from ptklib.partials import PartialStatistics
 from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss, check_delta
 from ptklib.release import ReleasePlan

@@ -17,11 +17,11 @@ from ptklib.counts.plan import CountPlan, plan_counts
 from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import OUTSIDE, Domain, stand_out
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
+from ptklib.fit_cache import once
 from ptklib.hashing import HashedDomain
 from ptklib.inputs import InputTable
 from ptklib.mechanisms.grid import blocks, count_by
 from ptklib.names import check_name
-from ptklib.once import once
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.release import Component
 from ptklib.state import ReleasedState, TableSchema

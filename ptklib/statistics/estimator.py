@@ -11,8 +11,8 @@ from ptklib.arrays import Floats, Ints
 from ptklib.base import Units
 from ptklib.domains import product_columns, stand_out
 from ptklib.exceptions import InvalidParameterError
+from ptklib.fit_cache import once
 from ptklib.inputs import InputTable
-from ptklib.once import once
 from ptklib.release import Component
 from ptklib.state import TableSchema
 from ptklib.statistics.collecting import collect, table_codes

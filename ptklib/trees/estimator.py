@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from ptklib.arrays import Floats, Ints
 from ptklib.base import DPEstimator, Release, Units
 from ptklib.exceptions import CorruptStateError
+from ptklib.fit_cache import once
 from ptklib.inputs import InputTable
 from ptklib.names import check_name, refuse_duplicates
-from ptklib.once import once
 from ptklib.privacy import PrivacyLoss
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.trees import parameters, tables

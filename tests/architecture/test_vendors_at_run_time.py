@@ -131,7 +131,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "orjson", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,
     "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
-    "ptkstore.adapters.feast.telling": FEAST,  # is imported where views are completed
+    "ptkstore.adapters.feast.backfill": FEAST,  # is imported where views are completed
     "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's
     "ptkstore.settings": SETTINGS,
     "ptkstore.wire": {"pydantic"},

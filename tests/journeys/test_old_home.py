@@ -18,7 +18,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import ptkstore
-from ptkstore.adapters.feast.telling import TOLD
+from ptkstore.adapters.feast.backfill import TOLD
 from ptkstore.cli.main import app
 from ptkstore.errors import PtkStoreError
 from ptkstore.sdk import Store, load_repository

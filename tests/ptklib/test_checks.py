@@ -10,7 +10,7 @@ from ptklib import CountFeaturizer, DPEstimator, PrivacyLoss
 from ptklib.checks import check_ptk_estimator, parametrize_with_ptk_checks, ptk_checks
 from ptklib.checks import contract as c
 from ptklib.checks.arrays import array_form
-from ptklib.checks.events import differences
+from ptklib.checks.event_diff import differences
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.mechanisms import AboveThreshold, gaussian, laplace
 from ptklib.mechanisms.recording import Draw, recorded_draws

@@ -10,8 +10,14 @@ from scipy import stats
 
 from ptklib import Clustering, CountFeaturizer, TreeFeaturizer, UserEmbeddings
 from ptklib.checks import audit
-from ptklib.checks.laws import CERTAIN, divergence, exponential_log, log_ratio, permute_and_flip_log
 from ptklib.checks.learned import LearnedScore
+from ptklib.checks.likelihood_ratios import (
+    CERTAIN,
+    divergence,
+    exponential_log,
+    log_ratio,
+    permute_and_flip_log,
+)
 from ptklib.checks.rows import Synthetic, neighbours
 from ptklib.checks.scores import SumScore, TranscriptScore, scores_of
 from ptklib.checks.transcript import DivergedError, record, replay

@@ -10,7 +10,7 @@ import pytest
 from ptklib import Clustering, ReleasedState
 from ptklib.accounting import pure_epsilon
 from ptklib.arrays import Floats, Ints
-from ptklib.checks.events import differences
+from ptklib.checks.event_diff import differences
 from ptklib.checks.transcript import Step, record, replay
 from ptklib.clustering import grid, zoom
 from ptklib.clustering.grid import LEVELS, Noisy

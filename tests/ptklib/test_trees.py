@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from ptklib import DPEstimator, ReleasedState, TreeFeaturizer
 from ptklib.arrays import Floats, Ints
-from ptklib.checks.events import differences
+from ptklib.checks.event_diff import differences
 from ptklib.exceptions import (
     CorruptStateError,
     InvalidDomainError,

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from ptklib import DPEstimator, ReleasedState, TreeFeaturizer
 from ptklib.accounting import epsilon_of
 from ptklib.arrays import Floats, Ints
-from ptklib.checks.events import differences
+from ptklib.checks.event_diff import differences
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.recording import recorded_draws
 from ptklib.trees import boosting

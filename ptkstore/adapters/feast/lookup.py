@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import flips, online
 from ptkstore.adapters.feast.computed import is_computed
-from ptkstore.adapters.feast.filled import is_filled
+from ptkstore.adapters.feast.default_views import is_filled
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, asked_as, parse_reference
 from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.values import entity_key, key_value, python_value

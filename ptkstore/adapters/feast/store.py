@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.adapters.feast import computed, filled, flips, online
+from ptkstore.adapters.feast import computed, default_views, flips, online
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.lookup import grouped, look_up, resolved, through_feast
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, checked_column, view_name
@@ -126,17 +126,17 @@ class FeastFeatureStore:
     def untold(self, ptk_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Versions of these PTKs whose views do not tell how their values were made."""
         with self._sessions.use() as session:
-            from ptkstore.adapters.feast import telling
+            from ptkstore.adapters.feast import backfill
 
-            return telling.untold(session.database, ptk_ids)
+            return backfill.untold(session.database, ptk_ids)
 
     def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
         """Let views and rows of `ptk_state` of these versions tell it, the views last; repeatable."""
         with self._sessions.use() as session, session.database.exclusive():
-            from ptkstore.adapters.feast import telling
+            from ptkstore.adapters.feast import backfill
 
             self._state.tell(session, ptk_id, {number: one.assured for number, one in made.items()})
-            telling.tell(session.database, ptk_id, made)
+            backfill.tell(session.database, ptk_id, made)
 
     def _check_rows(self, session: Session, view: FeatureView, keys: Sequence[EntityKey]) -> None:
         """`RowsLost` if a view without a row of these keys has none at all, because the online store lost them.
@@ -155,7 +155,11 @@ class FeastFeatureStore:
     def _check_sources(self, session: Session, names: Iterable[str]) -> None:
         """The same of the views that others fill: what stands in for a row must not stand in for all of them."""
         for name in names:
-            view = flips.served_view(session, filled.source_of(name)) if filled.is_filled(name) else None
+            view = (
+                flips.served_view(session, default_views.source_of(name))
+                if default_views.is_filled(name)
+                else None
+            )
             if view is not None:
                 self._check_rows(session, view, ())
 
@@ -205,7 +209,7 @@ class FeastFeatureStore:
         with session.database.exclusive():
             flips.declare(session, entities_of(table))
         if (serving := _serving(state, table.view)) is not None:
-            filled.stage(session, table, state, serving, self._history)
+            default_views.stage(session, table, state, serving, self._history)
 
     def _recall(self, session: Session, views: Sequence[str], earlier: Iterable[PublishedState]) -> None:
         """Write the history of versions that lookups never see; one that cannot be served is left out."""
@@ -262,10 +266,10 @@ class FeastFeatureStore:
                 flips.serve(session, self._view(view, state))
         for view in views:
             if (serving := _serving(state, view)) is None:
-                filled.withdraw(session, view)
+                default_views.withdraw(session, view)
             else:
                 columns = self._history.columns(view, state.version)
-                filled.serve(session, columns, state, serving, self._history)
+                default_views.serve(session, columns, state, serving, self._history)
         # Views of tables that this version no longer has would go on serving an old version, or keep a name.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
@@ -312,7 +316,7 @@ class FeastFeatureStore:
         return [view.name for view in session.registry.list_feature_views(PROJECT, tags={PTK_TAG: ptk_id})]
 
     def _remove(self, session: Session, view: str) -> None:
-        filled.withdraw(session, view)
+        default_views.withdraw(session, view)
         flips.forget_view(session, view)
         versions = self._history.versions(view)
         for version in versions:
@@ -324,7 +328,7 @@ class FeastFeatureStore:
     def _drop_rows(self, session: Session, view: str, version: int) -> None:
         """Delete the rows online; on Feast's own Redis, of a damaged version, the cells that `erasable` names."""
         tables = self._history.erasable(view, version)
-        filled.drop(session, tables, version)
+        default_views.drop(session, tables, version)
         for table in tables:
             online.drop_rows(session, bare_view(table, version, self._history), table)
 
@@ -362,4 +366,4 @@ def _rows_lost(view: str) -> RowsLost:
 
 def _on_demand(views: Iterable[tuple[str, int | None]]) -> bool:
     """Whether one of the views is computed by Feast where it is read."""
-    return any(filled.is_filled(name) or computed.is_computed(name) for name, _ in views)
+    return any(default_views.is_filled(name) or computed.is_computed(name) for name, _ in views)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ptkstore.adapters.keys import files
 from ptkstore.adapters.keys.aead import KEY_BYTES
-from ptkstore.adapters.keys.marks import UNSEEN, Mark, advanced, read_mark, write_mark
+from ptkstore.adapters.keys.journal_high_water_mark import UNSEEN, Mark, advanced, read_mark, write_mark
 from ptkstore.adapters.keys.service_lock import ServiceLock
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.snapshots import PROBE, PROBE_BYTES

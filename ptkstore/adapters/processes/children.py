@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ptkstore.adapters.processes.nursery import ISOLATED, nursery
+from ptkstore.adapters.processes.spawner import ISOLATED, spawner
 
 LAUNCH = str(Path(__file__).with_name("launch.py"))
 
@@ -53,7 +53,7 @@ class Child:
             if not self._swept:
                 self._swept = True
                 _signal_group(self.pid)
-                nursery().forget(self.pid)
+                spawner().forget(self.pid)
 
 
 def spawn(
@@ -70,7 +70,7 @@ def spawn(
     OSError
         When the machine cannot start a process. A command that does not exist exits with code 127 instead.
     """
-    place = nursery()
+    place = spawner()
     launcher = [sys.executable, *ISOLATED, LAUNCH, str(os.getpid()), *argv]
     child = Child(
         place.start(

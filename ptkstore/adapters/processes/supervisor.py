@@ -15,8 +15,8 @@ from typing import Self
 
 from ptkstore.adapters.processes.children import Child, spawn
 from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
-from ptkstore.adapters.processes.nursery import nursery
 from ptkstore.adapters.processes.private_paths import Lock, make_home, private_directory
+from ptkstore.adapters.processes.spawner import spawner
 from ptkstore.application.essential_thread import EssentialThread
 from ptkstore.errors import InvalidRequest
 
@@ -242,7 +242,7 @@ class Supervisor:
             self._tell(kept)
 
     def _tend(self) -> None:
-        nursery().ensure_guard()
+        spawner().ensure_guard()
         with self._lock:
             names = list(self._kept)
         for name in names:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ptkstore.adapters.sandbox.messages import decode_mass
 from ptkstore.adapters.sandbox.program import Program, failure_of
-from ptkstore.adapters.sandbox.protocol import decode_mass
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.training import TrainFailed

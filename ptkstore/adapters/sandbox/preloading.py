@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ptklib.families import FAMILIES
-from ptkstore.adapters.sandbox.protocol import Request
+from ptkstore.adapters.sandbox.messages import Request
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainRequest

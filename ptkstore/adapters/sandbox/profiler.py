@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ptkstore.adapters.sandbox.messages import BAD_OUTPUT, decode_told
 from ptkstore.adapters.sandbox.process import Ended
 from ptkstore.adapters.sandbox.profile_messages import drift_of, points_of
 from ptkstore.adapters.sandbox.program import Program, failure_of
-from ptkstore.adapters.sandbox.protocol import BAD_OUTPUT, decode_told
 from ptkstore.domain.profiles import Point
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import TrainFailed

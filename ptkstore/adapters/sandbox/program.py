@@ -12,9 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from ptkstore.adapters.sandbox.forking import run_fork
-from ptkstore.adapters.sandbox.preloading import modules_for
-from ptkstore.adapters.sandbox.process import Ended, Limits
-from ptkstore.adapters.sandbox.protocol import (
+from ptkstore.adapters.sandbox.messages import (
     KILLED,
     ROWS_CORRUPT,
     ROWS_GONE,
@@ -25,6 +23,8 @@ from ptkstore.adapters.sandbox.protocol import (
     decode_written,
     encode_order,
 )
+from ptkstore.adapters.sandbox.preloading import modules_for
+from ptkstore.adapters.sandbox.process import Ended, Limits
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
 from ptkstore.adapters.sandbox.confined import NO_SANDBOX, Confined, run_confined
+from ptkstore.adapters.sandbox.fair_queue import FairQueue
 from ptkstore.adapters.sandbox.process import Limits
-from ptkstore.adapters.sandbox.turns import Turns
 from ptkstore.errors import NoSandbox
 from ptkstore.ports.team_code import Examined, Finding
 
@@ -31,7 +31,7 @@ class BubblewrapSandbox:
     def __init__(self, bubblewrap: Bubblewrap, limits: Limits) -> None:
         self._bubblewrap = bubblewrap
         self._limits = limits
-        self._turns = Turns(_AT_ONCE, _WAITING)
+        self._queue = FairQueue(_AT_ONCE, _WAITING)
 
     def check(self) -> None:
         """Try to break out; `NoSandbox` unless every attempt fails as it should."""
@@ -53,7 +53,7 @@ class BubblewrapSandbox:
         """Examine a bundle's code when it is its team's turn; what does not end well by itself has failed."""
         from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from
 
-        with self._turns.of(team, self._limits.timeout_seconds):
+        with self._queue.of(team, self._limits.timeout_seconds):
             self.check()
             asked = {"do": "examine", "estimator": dict(estimator), "runs": runs}
             ended = self._run(asked, bundle, self._limits)

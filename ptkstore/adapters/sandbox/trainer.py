@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ptkstore.adapters.sandbox.confined import TEAM_CODE_FAILED
-from ptkstore.adapters.sandbox.program import Program, failure_of
-from ptkstore.adapters.sandbox.protocol import (
+from ptkstore.adapters.sandbox.messages import (
     BAD_OUTPUT,
     TOLD_OF_TEAM_CODE,
     UNDECLARED_VALUE,
     decode_answer,
     decode_written,
 )
+from ptkstore.adapters.sandbox.program import Program, failure_of
 from ptkstore.domain.snapshots import Draft
 from ptkstore.ports.training import CollectRequest, TrainFailed, TrainRequest
 

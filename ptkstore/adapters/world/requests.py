@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.adapters.world.log import logger
-from ptkstore.adapters.world.unforeseen import place_of
+from ptkstore.adapters.world.unexpected_errors import place_of
 
 
 class RequestLog:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from ptklib.arrays import Ints
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from feast.protos.feast.types.EntityKey_pb2 import EntityKey
@@ -61,7 +60,7 @@ def _value_field(value: Any) -> bytes:
     raise ValueError(f"a join key cannot be of type {kind}")
 
 
-def int64_fields(values: Ints) -> list[bytes]:
+def int64_fields(values: npt.NDArray[np.int64]) -> list[bytes]:
     """Of many 64-bit integers."""
     fields = np.empty(len(values), [("mark", "S1"), ("value", "<i8")])
     fields["mark"], fields["value"] = INT64_MARK, values

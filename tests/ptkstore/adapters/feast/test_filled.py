@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore
-from ptkstore.adapters.feast.filling import text_of
+from ptkstore.adapters.feast.default_view_text import text_of
 from ptkstore.errors import InvalidRequest, UnknownName
 from tests.ptkstore.adapters.feast.conftest import EVERYTHING, FORMS
 
@@ -161,7 +161,7 @@ def test_a_flip_that_died_before_it_came_to_the_filled_view_is_completed(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("ptkstore.adapters.feast.filled.serve", die)
+        patched.setattr("ptkstore.adapters.feast.default_views.serve", die)
         with pytest.raises(Killed):
             light_store.flip(filled(2))
     asked = features("value_filled", "filled_version")

@@ -12,7 +12,7 @@ import pytest
 
 from ptklib.spec import estimator_from_spec
 from ptklib.state import FORMAT_VERSION, ReleasedState
-from ptkstore.adapters.sandbox.protocol import (
+from ptkstore.adapters.sandbox.messages import (
     Order,
     decode_answer,
     decode_mass,

@@ -17,15 +17,15 @@ import pytest
 
 from ptkstore.adapters.keys import split_hash
 from ptkstore.adapters.sandbox.fork_server import RUN_NAME
-from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.program import storage_environment
-from ptkstore.adapters.sandbox.protocol import (
+from ptkstore.adapters.sandbox.messages import (
     Order,
     decode_order,
     decode_written,
     encode_answer,
     encode_order,
 )
+from ptkstore.adapters.sandbox.preparing import prepare
+from ptkstore.adapters.sandbox.program import storage_environment
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.training import PrepareRequest

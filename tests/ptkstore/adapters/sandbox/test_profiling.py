@@ -14,8 +14,8 @@ import pytest
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.adapters.sandbox import ProcessProfiler
+from ptkstore.adapters.sandbox.messages import Order, decode_order, decode_told, encode_answer, encode_order
 from ptkstore.adapters.sandbox.profile_messages import drift_of, points_of
-from ptkstore.adapters.sandbox.protocol import Order, decode_order, decode_told, encode_answer, encode_order
 from ptkstore.domain.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
 from ptkstore.ports.training import TrainFailed

@@ -20,10 +20,10 @@ import pytest
 from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits, team_sandbox
 from ptkstore.adapters.sandbox.confined import run_confined
+from ptkstore.adapters.sandbox.fair_queue import FairQueue
 from ptkstore.adapters.sandbox.seal import Seal
 from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, message, state_from
 from ptkstore.adapters.sandbox.team_training import train_team_code
-from ptkstore.adapters.sandbox.turns import Turns
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
 from ptkstore.ports.training import TrainFailed
@@ -455,7 +455,7 @@ def test_a_team_whose_code_hangs_has_one_place_and_another_team_finds_its_own(tm
 
 
 def test_turns_come_in_the_order_of_asking_whoever_asks_again() -> None:
-    turns, held, order = Turns(1, 3), threading.Event(), []
+    turns, held, order = FairQueue(1, 3), threading.Event(), []
 
     def take(team: str) -> None:
         with turns.of(team, 60):
@@ -478,7 +478,7 @@ def test_turns_come_in_the_order_of_asking_whoever_asks_again() -> None:
 
 
 def test_who_waited_in_vain_leaves_no_place_behind() -> None:
-    turns = Turns(1, 1)
+    turns = FairQueue(1, 1)
     with turns.of("a", 60):
         with pytest.raises(Unavailable), turns.of("b", 0.01):
             pass

@@ -13,7 +13,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox.protocol import decode_answer, encode_answer
+from ptkstore.adapters.sandbox.messages import decode_answer, encode_answer
 from ptkstore.adapters.sandbox.training import PARTIAL_FILE, collect, train
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import (

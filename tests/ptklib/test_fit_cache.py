@@ -9,7 +9,7 @@ import pytest
 from ptklib import AdaSSPRegressor, CountFeaturizer, CovarianceMatrix, HistoricalStatistics
 from ptklib import covariance as covariance_module
 from ptklib.counts import estimator as counts_module
-from ptklib.once import once, one_fit
+from ptklib.fit_cache import once, one_fit
 from ptklib.statistics import estimator as statistics_module
 
 DELTA = 1e-6

@@ -19,7 +19,7 @@ GUARD = str(Path(__file__).with_name("guard.py"))
 ISOLATED = ("-I", "-S")  # neither environment nor site-packages: fast, and nothing of the child's reaches in
 
 
-class Nursery:
+class Spawner:
     """One thread that starts everything, and one guard process that knows what was started.
 
     The kernel sends the parent-death signal when the *thread* that forked ends, so a thread that lives as
@@ -31,10 +31,10 @@ class Nursery:
         self._lock = threading.Lock()
         self._groups: set[int] = set()
         self._guard: subprocess.Popen[bytes] | None = None
-        threading.Thread(target=self._work, name="nursery", daemon=True).start()
+        threading.Thread(target=self._work, name="spawner", daemon=True).start()
 
     def start(self, order: Start) -> subprocess.Popen[bytes]:
-        """Carry out an order in the nursery's thread."""
+        """Carry out an order in the spawner's thread."""
         answer: _Answer = Future()
         self._orders.put((answer, order))
         return answer.result()
@@ -98,16 +98,16 @@ def _start_guard() -> subprocess.Popen[bytes]:
     )
 
 
-_instances: list[Nursery] = []
+_instances: list[Spawner] = []
 _instances_lock = threading.Lock()
-_inherited: list[Nursery] = []
+_inherited: list[Spawner] = []
 
 
-def nursery() -> Nursery:
-    """The nursery of this very process, made at its first use."""
+def spawner() -> Spawner:
+    """The spawner of this very process, made at its first use."""
     with _instances_lock:
         if not _instances:
-            _instances.append(Nursery())
+            _instances.append(Spawner())
             atexit.register(_instances[0].close)
         return _instances[0]
 

@@ -1,4 +1,4 @@
-"""Turns at the sandbox: some teams' code is examined at once, one per team, the others in the order they came."""
+"""A fair queue at the sandbox: code of some teams is examined at once, one per team, the others in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUSY = "code of other teams is being examined; come again later"
 _RETRY_AFTER_SECONDS = 5  # most examinations end within it
 
 
-class Turns:
+class FairQueue:
     """Who may be examined now.
 
     A team has one place, so that its code, even code that hangs, keeps nobody else from the others.

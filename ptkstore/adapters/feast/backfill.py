@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ptkstore.adapters.feast.backends import Definition, RegistryDatabase
 from ptkstore.adapters.feast.computed import computed_name
-from ptkstore.adapters.feast.filled import FILLS_TAG
+from ptkstore.adapters.feast.default_views import FILLS_TAG
 from ptkstore.adapters.feast.names import PTK_VERSION_TAG, view_name
 from ptkstore.adapters.feast.views import PTK_TAG
 from ptkstore.domain.provenance import Provenance

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.adapters.feast import flips, online
-from ptkstore.adapters.feast.filling import FUNCTION, text_of
+from ptkstore.adapters.feast.default_view_text import FUNCTION, text_of
 from ptkstore.adapters.feast.history import History
 from ptkstore.adapters.feast.names import AS_OF_COLUMN, PROJECT, PUBLISHED_COLUMN, VERSION_FEATURE
 from ptkstore.adapters.feast.session import Session
