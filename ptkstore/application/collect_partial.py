@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ptkstore.application.estimators import event_of
+from ptkstore.application.paid_run import Opening, Spending
 from ptkstore.application.partials import discard, draft_id_of, locked_partials_of
-from ptkstore.application.ticks import Ticks
 from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.journal import Entry
@@ -17,10 +16,10 @@ from ptkstore.domain.runs import hopeless
 from ptkstore.domain.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
-from ptkstore.ports.keys import JournalView, KeyStore
-from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Staging
 from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +34,15 @@ class Opened:
 
 
 def collect_partial(
-    job: Job,
-    *,
-    begin: Begin,
-    clock: Clock,
-    keys: KeyStore,
-    journal: JournalView,
-    raw: RawZone,
-    staging: Staging,
-    trainer: Trainer,
-    keep_alive: Callable[[], None],
-    ticks: Ticks,
-    steps: Steps,
+    job: Job, spending: Spending, opening: Opening, *, staging: Staging, trainer: Trainer
 ) -> None:
     """Write the exact statistics of one range of hashes to staging, encrypted; the training merges them.
 
     A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
     keeps the loss: other partials end without opening rows when they are claimed.
     """
+    begin, steps, ticks = spending.begin, spending.steps, spending.patience.ticks
+    keys, raw, clock = opening.keys, opening.raw, ticks.clock
     raw.check_writable()
     opened = _open(job, begin, clock, keys, staging)
     if opened is None:
@@ -60,7 +50,7 @@ def collect_partial(
     steps.reached("partial-opened", job.id)
     draft_id = draft_id_of(job)
     try:
-        key = keys.opening_key(job.window, journal, (opened.spend.sequence, opened.spend.digest))
+        key = keys.opening_key(job.window, opening.journal, (opened.spend.sequence, opened.spend.digest))
         rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
         mine = rows.split(opened.n_partials)[job.position]
         request = CollectRequest(
@@ -74,7 +64,7 @@ def collect_partial(
             draft_id=draft_id,
             draft_key=keys.draft_key(draft_id),
         )
-        failed = trainer.collect(request, keep_alive)
+        failed = trainer.collect(request, opening.keep_alive)
         ticks.wait()
         steps.reached("collected", job.id)
         if failed == TrainFailed(STAGING_FAILED):

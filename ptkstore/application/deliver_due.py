@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from ptkstore.application.deliver_event import Outgoing, outgoing, settle, write
@@ -30,6 +31,25 @@ COLLECT_SECONDS = 0.1  # while leaving: how long outcomes wait to be written dow
 RETRIED_PART = 4  # one in so many of those that are claimed at once has failed before, at most
 
 
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What signs and addresses messages, and takes them."""
+
+    keys: KeyStore
+    manifests: ManifestAddresses
+    courier: Courier
+    streams: EventStreams
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What looks on; `say` logs for the administrator what happened, to which job, and a fixed code."""
+
+    steps: Steps
+    traces: Traces
+    say: Callable[[str, str, str], None]
+
+
 class DueDeliveries:
     """The relay's part of notifying: claims due jobs, hands messages over, writes down how each ended.
 
@@ -45,29 +65,17 @@ class DueDeliveries:
         begin: Begin,
         read: Read,
         clock: Clock,
-        keys: KeyStore,
-        manifests: ManifestAddresses,
-        courier: Courier,
-        streams: EventStreams,
-        steps: Steps,
-        traces: Traces,
+        sending: Sending,
+        watching: Watching,
         lease: timedelta,
         working: Callable[[], AbstractContextManager[None]],
-        say: Callable[[str, str, str], None],
     ) -> None:
-        """`working` admits to work on jobs of the present ledger; `read` begins transactions that only read.
-
-        `say` logs for the administrator: what happened, to which job, and a fixed code.
-        """
-        self._begin, self._read, self._clock, self._keys, self._manifests = (
-            begin,
-            read,
-            clock,
-            keys,
-            manifests,
-        )
-        self._courier, self._streams, self._steps, self._traces = courier, streams, steps, traces
-        self._lease, self._working, self._say = lease, working, say
+        """`working` admits to work on jobs of the present ledger; `read` begins transactions that only read."""
+        self._begin, self._read, self._clock = begin, read, clock
+        self._keys, self._manifests = sending.keys, sending.manifests
+        self._courier, self._streams = sending.courier, sending.streams
+        self._steps, self._traces, self._say = watching.steps, watching.traces, watching.say
+        self._lease, self._working = lease, working
         self._under_way: dict[str, Outgoing] = {}
         self._ended: list[tuple[Outgoing, Tried]] = []
         self._extended_at = time.monotonic()

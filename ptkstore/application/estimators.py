@@ -28,17 +28,15 @@ from ptkstore.domain.ptks import (
 )
 from ptkstore.domain.serving import check_served_tables
 from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Policy, PrivacyUnit, Schema
+from ptkstore.domain.streams import Policy, PrivacyUnit, Stream
 from ptkstore.domain.texts import check_texts
 from ptkstore.errors import InvalidRequest
 
 
 def spec_of(
-    *,
     ptk_id: str,
-    stream: str,
-    schema: Schema,
-    policy: Policy,
+    owner: Stream,
+    *,
     estimator: Mapping[str, Any],
     target: float,
     every: int,
@@ -52,6 +50,7 @@ def spec_of(
     InvalidRequest
         With the estimator's own message, which names parameters and columns only.
     """
+    stream, schema, policy = owner.name, owner.schema, owner.policy
     if isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < float("inf"):
         raise InvalidRequest("the target must be a positive, finite number")
     for what, said in (("estimator", estimator), ("config", config), ("description", description)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from ptkstore.application.estimators import spec_of
 from ptkstore.application.evaluation_plans import check_evaluations
@@ -13,6 +12,7 @@ from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.planning import plan_with
 from ptkstore.application.registering import (
+    Registering,
     add,
     check_is_free,
     check_room,
@@ -22,9 +22,9 @@ from ptkstore.application.registering import (
     replace,
     tell_of_refusal,
 )
+from ptkstore.application.registering import WantedPtk as WantedPtk
 from ptkstore.application.room_left import Room, room_left
 from ptkstore.application.team_code import (
-    admit_team_code,
     check_assurance,
     check_declared,
     keep_bundle,
@@ -41,20 +41,7 @@ from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class WantedPtk:
-    """A PTK as its team wants it to be, whether it is registered by now or not."""
-
-    name: str
-    estimator: Mapping[str, Any]
-    target: float
-    train_frequency: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +112,8 @@ def exchange_ptks(
     stream: str,
     wanted: Sequence[WantedPtk],
     leaving: Sequence[str] = (),
-    begin: Begin,
     read: Read,
-    clock: Clock,
-    features: FeatureStore,
-    bundles: Bundles,
-    sandbox: Sandbox,
+    by: Registering,
     before_code: Callable[[], None] = lambda: None,
 ) -> None:
     """Register and change what is wanted and deregister `leaving`, all of it or nothing; repeatable.
@@ -151,35 +134,33 @@ def exchange_ptks(
     """
     with read() as uow:  # who is refused holds up no writer while it is found out
         owner = uow.streams.get(stream)
-        decision = _decided(uow, owner, team, wanted, leaving, features)
-    _raise_first(decision, lambda ptk_id: _tell(ptk_id, owner, begin=begin, read=read, clock=clock))
+        decision = _decided(uow, owner, team, wanted, leaving, by.features)
+    _raise_first(decision, lambda ptk_id: _tell(ptk_id, owner, begin=by.begin, read=read, clock=by.clock))
     admitted: dict[str, bytes | None] = {}
     for spec in decision.changed:
         before = decision.known.get(spec.ptk_id)
         if before is not None and before.estimator == spec.estimator:
-            admitted[spec.ptk_id] = uploaded_bundle(spec.ptk_id, spec.estimator, bundles)
+            admitted[spec.ptk_id] = uploaded_bundle(spec.ptk_id, spec.estimator, by.bundles)
         else:
             if bundle_of(spec.estimator) is not None:
                 before_code()
-            admitted[spec.ptk_id] = admit_team_code(
-                spec.ptk_id, spec.estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox
-            )
-    with begin() as uow:
+            admitted[spec.ptk_id] = by.admit_code(spec.ptk_id, spec.estimator, stream)
+    with by.begin() as uow:
         owner = uow.streams.lock(stream)
-        decision = _decided(uow, owner, team, wanted, leaving, features)
-        _raise_first(decision, lambda ptk_id: tell_of_refusal(uow, ptk_id, owner, clock))
+        decision = _decided(uow, owner, team, wanted, leaving, by.features)
+        _raise_first(decision, lambda ptk_id: tell_of_refusal(uow, ptk_id, owner, by.clock))
         if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
             raise Conflict(
                 f"PTK {unseen[0]} was changed by somebody else meanwhile; nothing was changed, do it again"
             )
         for spec in decision.gone:
-            remove(uow, spec, clock)
+            remove(uow, spec, by.clock)
         for spec in decision.changed:
             enter = replace if spec.ptk_id in decision.known else add
-            enter(uow, spec, owner, clock)
+            enter(uow, spec, owner, by.clock)
         uow.commit()
     for ptk_id, bundle in admitted.items():
-        keep_bundle(ptk_id, bundle, bundles)
+        keep_bundle(ptk_id, bundle, by.bundles)
 
 
 _MOST_ONE_BY_ONE = 20
@@ -251,10 +232,8 @@ def _described(
             f"PTK {ptk_id} is trained every {before.every} windows; the frequency is fixed, so take another name"
         )
     spec = spec_of(
-        ptk_id=ptk_id,
-        stream=owner.name,
-        schema=owner.schema,
-        policy=owner.policy,
+        ptk_id,
+        owner,
         estimator=one.estimator,
         target=one.target,
         every=every,

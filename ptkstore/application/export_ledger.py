@@ -10,7 +10,7 @@ from typing import Any
 
 from ptkstore.application.books import assurances_on, books_of
 from ptkstore.application.odometers import odometers_on
-from ptkstore.application.read_exposure import Exposure, exposure_of, sentences_on
+from ptkstore.application.read_exposure import Exposure, PrivatePlaces, exposure_of, sentences_on
 from ptkstore.application.read_ledger import faults_of, faults_of_memory
 from ptkstore.domain.assurances import SHARES, assured
 from ptkstore.domain.block_ledgers import BlockRecord
@@ -26,8 +26,7 @@ from ptkstore.domain.streams import Policy, PrivacyUnit
 from ptkstore.domain.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
-from ptkstore.ports.keys import JournalView, KeyStore
-from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.keys import JournalView
 from ptkstore.ports.signing import Signer
 from ptkstore.ports.world import Clock
 
@@ -48,10 +47,8 @@ def export_ledger(
     begin: Read,
     clock: Clock,
     signer: Signer,
-    keys: KeyStore,
     journal: JournalView,
-    raw: RawZone,
-    staging: Staging,
+    private: PrivatePlaces,
 ) -> Export:
     """Report losses, guarantee, blocks, PTKs and teams of the windows that meet [`since`, `until`).
 
@@ -70,11 +67,11 @@ def export_ledger(
         specs = uow.ptks.find(stream=stream)
         in_row = uow.streams.policy_in_row(stream)
         known = assurances_on(books, uow)
-    exposure = exposure_of(stream, begin=begin, clock=clock, keys=keys, raw=raw, staging=staging)
+    exposure = exposure_of(stream, begin=begin, clock=clock, private=private)
     policy = books.stream.policy
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, books.blocks, chosen)
-    faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, keys, journal)
+    faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, private.keys, journal)
     figures = {} if faults else _figures(policy, odometers_on(books, blocks, known), specs, len(chosen))
     report = {
         "stream": {"name": books.stream.name, "team": books.stream.team},

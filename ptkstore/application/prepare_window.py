@@ -23,7 +23,6 @@ def prepare_window(
     job: Job,
     *,
     begin: Begin,
-    clock: Clock,
     keys: KeyStore,
     raw: RawZone,
     preparer: Preparer,
@@ -64,7 +63,7 @@ def prepare_window(
     except PtkStoreError:
         ticks.wait()  # when it failed is as private as when it ended well
         raw.check_writable()
-        if _gives_up(job, begin, clock):
+        if _gives_up(job, begin, ticks.clock):
             return
         raise
     ticks.wait()
@@ -74,7 +73,7 @@ def prepare_window(
         held = uow.jobs.held(job)
         if uow.windows.get(window).state is WindowState.CLOSED:
             uow.windows.set_state(window, WindowState.PREPARED)
-            uow.jobs.add(job_of_window(JobKind.ALLOCATE, window, clock.now()))
+            uow.jobs.add(job_of_window(JobKind.ALLOCATE, window, ticks.clock.now()))
         uow.jobs.save(held.ended(Outcome.DONE))
         uow.commit()
     steps.reached("prepared", job.id)

@@ -52,10 +52,18 @@ class Exposure:
         return not self.overdue and not self.remains
 
 
-def exposure_of(
-    stream_name: str, *, begin: Read, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging
-) -> Exposure:
+@dataclass(frozen=True, slots=True)
+class PrivatePlaces:
+    """Where there may be what is no DP output."""
+
+    keys: KeyStore
+    raw: RawZone
+    staging: Staging
+
+
+def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: PrivatePlaces) -> Exposure:
     """Compare what the catalog says with the files, keys and drafts that exist."""
+    keys, raw, staging = private.keys, private.raw, private.staging
     with begin() as uow:
         stream = uow.streams.get(stream_name)
         progress = uow.streams.progress(stream_name)

@@ -9,6 +9,8 @@ from ptkstore.application.estimators import spec_of
 from ptkstore.application.evolve_stream import check_columns_are_stored
 from ptkstore.application.formula_plans import with_facts
 from ptkstore.application.registering import (
+    Registering,
+    WantedPtk,
     add,
     check_is_free,
     check_room,
@@ -17,33 +19,16 @@ from ptkstore.application.registering import (
     replace,
     tell_of_refusal,
 )
-from ptkstore.application.team_code import admit_team_code, keep_bundle, uploaded_bundle
+from ptkstore.application.team_code import keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
 from ptkstore.domain.streams import Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
 
 
-def register_ptk(
-    *,
-    team: str,
-    name: str,
-    stream: str,
-    estimator: Mapping[str, Any],
-    target: float,
-    train_frequency: str,
-    config: Mapping[str, Any] | None = None,
-    description: str = "",
-    begin: Begin,
-    clock: Clock,
-    features: FeatureStore,
-    bundles: Bundles,
-    sandbox: Sandbox,
-) -> str:
+def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) -> str:
     """Register a PTK and return its id; those registered before it are not disturbed.
 
     Who repeats a registration, because its answer was lost, gets the same answer. A name that was deregistered comes
@@ -62,31 +47,29 @@ def register_ptk(
     OutcomeUnknown
         It is registered, and whether its code is kept is not known.
     """
-    ptk_id = ptk_id_of(team, name)
-    bundle = admit_team_code(ptk_id, estimator, stream, begin=begin, bundles=bundles, sandbox=sandbox)
-    with begin() as uow:
+    ptk_id = ptk_id_of(team, wanted.name)
+    bundle = by.admit_code(ptk_id, wanted.estimator, stream)
+    with by.begin() as uow:
         owner = uow.streams.lock(stream)
         spec = spec_of(
-            ptk_id=ptk_id,
-            stream=stream,
-            schema=owner.schema,
-            policy=owner.policy,
-            estimator=estimator,
-            target=target,
-            every=windows_between(owner.policy, train_frequency),
-            config=config or {},
-            description=description,
+            ptk_id,
+            owner,
+            estimator=wanted.estimator,
+            target=wanted.target,
+            every=windows_between(owner.policy, wanted.train_frequency),
+            config=wanted.config,
+            description=wanted.description,
         )
         check_columns_are_stored(uow, spec, owner)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
         if not any(is_same(spec, other) for other in others):
             check_is_free(uow, ptk_id, owner)  # first: a name that is taken has room nowhere
-            features.check_names(ptk_id, columns_of(spec))
-            _check_policy(uow, spec, others, owner, clock)
-            add(uow, spec, owner, clock)
+            by.features.check_names(ptk_id, columns_of(spec))
+            _check_policy(uow, spec, others, owner, by.clock)
+            add(uow, spec, owner, by.clock)
             uow.commit()
-    keep_bundle(ptk_id, bundle, bundles)
+    keep_bundle(ptk_id, bundle, by.bundles)
     return ptk_id
 
 
@@ -97,11 +80,7 @@ def update_ptk(
     target: float | None = None,
     config: Mapping[str, Any] | None = None,
     description: str | None = None,
-    begin: Begin,
-    clock: Clock,
-    features: FeatureStore,
-    bundles: Bundles,
-    sandbox: Sandbox,
+    by: Registering,
 ) -> PtkSpec:
     """Change a PTK from the next window on; reserved trainings keep their reservation.
 
@@ -114,26 +93,22 @@ def update_ptk(
     PtkRejected
         There is no room for it beside the others. It stays as it was.
     """
-    with begin() as uow:
+    with by.begin() as uow:
         known = uow.ptks.get(ptk_id)
     if estimator is None:
         bundle = None
     elif estimator == known.estimator:
         # by now it may have been changed, and its code be gone
-        bundle = uploaded_bundle(ptk_id, estimator, bundles)
+        bundle = uploaded_bundle(ptk_id, estimator, by.bundles)
     else:
-        bundle = admit_team_code(
-            ptk_id, estimator, known.stream, begin=begin, bundles=bundles, sandbox=sandbox
-        )
-    with begin() as uow:
+        bundle = by.admit_code(ptk_id, estimator, known.stream)
+    with by.begin() as uow:
         known = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(known.stream)
         known = uow.ptks.get(ptk_id)
         spec = spec_of(
-            ptk_id=ptk_id,
-            stream=known.stream,
-            schema=owner.schema,
-            policy=owner.policy,
+            ptk_id,
+            owner,
             estimator=known.estimator if estimator is None else estimator,
             target=known.target if target is None else target,
             every=known.every,
@@ -141,14 +116,14 @@ def update_ptk(
             description=known.description if description is None else description,
         )
         if columns_of(spec) != columns_of(known):  # else its names stay, whatever is asked of new ones
-            features.check_names(ptk_id, columns_of(spec))
+            by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
         others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
-        _check_policy(uow, spec, others, owner, clock)
-        replace(uow, spec, owner, clock)
+        _check_policy(uow, spec, others, owner, by.clock)
+        replace(uow, spec, owner, by.clock)
         uow.commit()
-    keep_bundle(ptk_id, bundle, bundles)
+    keep_bundle(ptk_id, bundle, by.bundles)
     return spec
 
 

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ptkstore.application.charging import release_unopened
 from ptkstore.application.evaluation_plans import check_evaluations
 from ptkstore.application.planning import plan_with
 from ptkstore.application.profile_plans import hindrance
 from ptkstore.application.refusing import why_not
-from ptkstore.application.team_code import check_assurance
+from ptkstore.application.team_code import admit_team_code, check_assurance
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.snapshots import canonical_json, trained_on
 from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import Deregistered, NameTaken, PtkRejected
-from ptkstore.ports.catalog import CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
 
 _QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPtk:
+    """A PTK as its team wants it to be, whether it is registered by now or not."""
+
+    name: str
+    estimator: Mapping[str, Any]
+    target: float
+    train_frequency: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registering:
+    """What registers and changes PTKs, and examines team code."""
+
+    begin: Begin
+    clock: Clock
+    features: FeatureStore
+    bundles: Bundles
+    sandbox: Sandbox
+
+    def admit_code(self, ptk_id: str, estimator: Mapping[str, Any], stream: str) -> bytes | None:
+        """See `team_code.admit_team_code`."""
+        return admit_team_code(
+            ptk_id, estimator, stream, begin=self.begin, bundles=self.bundles, sandbox=self.sandbox
+        )
 
 
 def is_same(spec: PtkSpec, other: PtkSpec) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from ptkstore.application.charging import charge_of
 from ptkstore.application.drafts import OwnDraft
@@ -35,10 +35,10 @@ from ptkstore.domain.blocks import BlockRange, groups_behind
 from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.journal import Entry
+from ptkstore.domain.manifests import manifest_of
 from ptkstore.domain.ptks import PtkSpec, same_model
-from ptkstore.domain.snapshots import Draft, Version, manifest_of
+from ptkstore.domain.snapshots import Draft, Version
 from ptkstore.domain.streams import Policy
-from ptkstore.domain.windows import start_of
 from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
 from ptkstore.ports.keys import KeyStore
@@ -197,8 +197,16 @@ class _Training(PaidRun[Draft]):
             return Outcome.WITHDRAWN
         latest = uow.versions.latest(spec.ptk_id)
         number = latest.number + 1 if latest else 1
-        continued = self._continued(spent)
-        manifest = _manifest(self.job, spent, continued, result, number, at)
+        manifest = manifest_of(
+            self.job,
+            spent.spec,
+            spent.stream,
+            spent.spend,
+            result,
+            previous=self._continued(spent),
+            number=number,
+            published_at=at,
+        )
         version = Version(
             spec.ptk_id, number, self.job.id, result.draft_id, self.job.window.index, at, manifest
         )
@@ -250,68 +258,3 @@ def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple
         return sha256, None
     sandbox.check()
     return sha256, bundles.get(sha256)
-
-
-def _manifest(
-    job: Job, spent: Spent, previous: Version | None, draft: Draft, number: int, leaves_at: datetime
-) -> str:
-    spec, policy, window = spent.spec, spent.stream.policy, job.window
-    span = {
-        "index": window.index,
-        "start": start_of(policy, window.index).isoformat(),
-        "end": start_of(policy, window.index + 1).isoformat(),
-    }
-    before: Mapping[str, Any] = previous.content if previous else {}
-    blocks, loss = spent.spend.blocks, spent.spend.loss
-    return manifest_of(
-        ptk_id=spec.ptk_id,
-        number=number,
-        files=draft.files,
-        state=draft.state,
-        schema=spec.tables,
-        family=spec.family,
-        target=spec.target,
-        config=spec.estimator,
-        blocks=[
-            *before.get("blocks", []),
-            {
-                "stream": spent.stream.name,
-                "number": blocks.lo,
-                **({"last": blocks.hi - 1} if blocks.hi - blocks.lo > 1 else {}),
-                "epsilon_nano": loss.epsilon_nano,
-                "delta_atto": loss.delta_atto,
-            },
-        ],
-        oldest_window=before.get("oldest_contributing_window", span),
-        newest_window=span,
-        guarantee={
-            "epsilon": loss.epsilon,
-            "delta": loss.delta,
-            "event": spent.spend.event,
-            **_unit(policy),
-            "relation": policy.relation,
-            "accountant": policy.accountant,
-            "assurance": spec.assurance,
-        },
-        planned={
-            "rows_per_window": policy.rows_per_window,
-            "n": job.n_rows,
-            "rate": job.n_rows / policy.rows_per_window,
-            **({"facts_of": job.position} if job.position else {}),
-        },
-        decision="elected",
-        published_at=leaves_at,
-        made_from=(previous,) if previous else (),
-        facts=draft.facts,
-    )
-
-
-def _unit(policy: Policy) -> dict[str, object]:
-    """What the guarantee is towards; for users also how many of a user's rows a window keeps."""
-    if policy.unit_column is None:
-        return {"privacy_unit": policy.privacy_unit}
-    return {
-        "privacy_unit": policy.privacy_unit,
-        "unit_column": policy.unit_column,
-        "max_rows_per_unit": policy.max_rows_per_unit,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -112,54 +112,6 @@ def table_file_name(table: str, sha256: str) -> str:
     return f"{table}-{sha256}.parquet"
 
 
-def manifest_of(
-    *,
-    ptk_id: str,
-    number: int,
-    files: Sequence[StateFile],
-    state: Mapping[str, Any],
-    schema: Mapping[str, Any],
-    family: str,
-    target: float,
-    config: Mapping[str, Any],
-    blocks: Sequence[Mapping[str, Any]],
-    oldest_window: Mapping[str, Any],
-    newest_window: Mapping[str, Any],
-    guarantee: Mapping[str, Any],
-    planned: Mapping[str, Any],
-    decision: str,
-    published_at: datetime,
-    made_from: Sequence[Version] = (),
-    facts: Mapping[str, Any] | None = None,
-) -> str:
-    """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only.
-
-    `made_from` are the versions whose states went into this one, of whatever PTK; `facts` are made of this state alone.
-    """
-    return canonical_json(
-        {
-            "format_version": FORMAT_VERSION,
-            "ptk_id": ptk_id,
-            "version": number,
-            "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in files],
-            "state": state,
-            "schema": schema,
-            "family": family,
-            "tau": target,
-            "config": config,
-            "blocks": list(blocks),
-            "oldest_contributing_window": oldest_window,
-            "newest_contributing_window": newest_window,
-            "guarantee": guarantee,
-            "planned": planned,
-            "release_decision": decision,
-            "published_at": published_at.isoformat(),
-            "made_from": [_origin(version) for version in made_from],
-            **({} if facts is None else {"facts": facts}),
-        }
-    )
-
-
 def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
     """The manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
 
@@ -171,7 +123,7 @@ def repeating_manifest(target: Version, newest: Version, published_at: datetime)
             "version": newest.number + 1,
             "release_decision": "rolled-back",
             "published_at": published_at.isoformat(),
-            "made_from": [_origin(target)],
+            "made_from": [origin_of(target)],
             "repeats": {
                 "version": target.number,
                 "sha256": target.sha256,
@@ -203,5 +155,6 @@ def event_time_of(content: Mapping[str, Any]) -> datetime:
     return window_end_of(content)
 
 
-def _origin(version: Version) -> dict[str, object]:
+def origin_of(version: Version) -> dict[str, object]:
+    """A version as the manifests of those that came from it name it."""
     return {"ptk_id": version.ptk_id, "version": version.number, "sha256": version.sha256}

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ptkstore.adapters.streams import RedisStreams
     from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
     from ptkstore.application.group_commit import GroupCommit
+    from ptkstore.application.read_exposure import PrivatePlaces
+    from ptkstore.application.registering import Registering
 
 
 class Adapters:
@@ -250,6 +252,20 @@ class Adapters:
     def traces(self) -> Traces:
         """Spans of requests and jobs, if a collector is named."""
         return traces_of(self.settings, self.clock)
+
+    @property
+    def registering(self) -> Registering:
+        """What registers PTKs."""
+        from ptkstore.application.registering import Registering
+
+        return Registering(self.begin, self.clock, self.features, self.bundles, self.sandbox)
+
+    @property
+    def private_places(self) -> PrivatePlaces:
+        """Where there may be what is no DP output."""
+        from ptkstore.application.read_exposure import PrivatePlaces
+
+        return PrivatePlaces(self.keys, self.raw, self.staging)
 
     @property
     def traced_steps(self) -> Steps:

@@ -32,7 +32,7 @@ class Reading(Adapters):
     def exposure(self, stream: str) -> application.read_exposure.Exposure:
         """See `application.read_exposure`."""
         return application.read_exposure.exposure_of(
-            stream, begin=self.read, clock=self.clock, keys=self.keys, raw=self.raw, staging=self.staging
+            stream, begin=self.read, clock=self.clock, private=self.private_places
         )
 
     def streams_by_clock(self) -> tuple[str, ...]:

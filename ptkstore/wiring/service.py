@@ -121,21 +121,10 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         description: str = "",
     ) -> str:
         """See `application.register_ptk`."""
-        return application.register_ptk.register_ptk(
-            team=team,
-            name=name,
-            stream=stream,
-            estimator=estimator,
-            target=target,
-            train_frequency=train_frequency,
-            config=config,
-            description=description,
-            begin=self.begin,
-            clock=self.clock,
-            features=self.features,
-            bundles=self.bundles,
-            sandbox=self.sandbox,
+        wanted = application.registering.WantedPtk(
+            name, estimator, target, train_frequency, config or {}, description
         )
+        return application.register_ptk.register_ptk(wanted, team=team, stream=stream, by=self.registering)
 
     def update_ptk(
         self,
@@ -153,11 +142,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
             target=target,
             config=config,
             description=description,
-            begin=self.begin,
-            clock=self.clock,
-            features=self.features,
-            bundles=self.bundles,
-            sandbox=self.sandbox,
+            by=self.registering,
         )
 
     def deregister_ptk(self, ptk_id: str) -> None:
@@ -175,10 +160,8 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
             begin=self.read_one_moment,
             clock=self.clock,
             signer=self.signer,
-            keys=self.keys,
             journal=self.catalog.journal_view(),
-            raw=self.raw,
-            staging=self.staging,
+            private=self.private_places,
         )
 
     def rollback_ptk(self, ptk_id: str, to: int) -> int:

@@ -103,17 +103,13 @@ class Subscribing(Adapters):
 
     def due_deliveries(self) -> application.deliver_due.DueDeliveries:
         """See `application.deliver_due`; for the relay."""
+        sending = application.deliver_due.Sending(self.keys, self.manifests, self.courier, self.event_streams)
         return application.deliver_due.DueDeliveries(
             begin=self.begin,
             read=self.read,
             clock=self.clock,
-            keys=self.keys,
-            manifests=self.manifests,
-            courier=self.courier,
-            streams=self.event_streams,
-            steps=self.traced_steps,
-            traces=self.traces,
+            sending=sending,
+            watching=application.deliver_due.Watching(self.traced_steps, self.traces, log_code),
             lease=self.settings.lease,
             working=lambda: self.keys.working(self.catalog.journal_view().ledger_id),
-            say=log_code,
         )

@@ -47,12 +47,8 @@ class TeamCoding(Adapters):
             stream=stream,
             wanted=wanted,
             leaving=leaving,
-            begin=self.begin,
             read=self.read_one_moment,
-            clock=self.clock,
-            features=self.features,
-            bundles=self.bundles,
-            sandbox=self.sandbox,
+            by=self.registering,
             before_code=before_code,
         )
 

@@ -25,8 +25,7 @@ from ptkstore.application.patience import Patience
 from ptkstore.application.ticks import Ticks
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.keys import JournalView, KeyStore
-from ptkstore.ports.objects import RawZone
+from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.world import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
 
@@ -38,32 +37,17 @@ class _Always(TypedDict):
     steps: Steps
 
 
-class _LeavesOnTicks(_Always):
-    keep_alive: Callable[[], None]
-    ticks: Ticks
-
-
-class _OpensRows(_LeavesOnTicks):
-    journal: JournalView
-    raw: RawZone
-
-
 def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> None:
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
     clock, steps, settings = adapters.clock, adapters.traced_steps, adapters.settings
     always = _Always(begin=adapters.begin, clock=clock, keys=adapters.keys, steps=steps)
     ticks = Ticks(clock, settings.tick, time.sleep)
-    on_ticks = _LeavesOnTicks(**always, keep_alive=keep_alive, ticks=ticks)
     longest = timedelta(seconds=max(settings.lease_seconds, settings.train_timeout_seconds))
-
     patience = Patience(ticks, longest, adapters.told_to_stop)
     spending = Spending(adapters.begin, adapters.charges, patience, steps)
 
     def opening() -> Opening:  # made for the job that needs it, as all adapters are
         return Opening(adapters.keys, adapters.catalog.journal_view(), adapters.raw, keep_alive)
-
-    def opens_rows() -> _OpensRows:  # made for the job that needs it, as all adapters are
-        return _OpensRows(**on_ticks, journal=adapters.catalog.journal_view(), raw=adapters.raw)
 
     def deliver() -> None:
         deliver_event.deliver_event(
@@ -76,7 +60,14 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
 
     work: dict[JobKind, Callable[[], None]] = {
         JobKind.PREPARE: lambda: prepare_window.prepare_window(
-            job, **on_ticks, raw=adapters.raw, preparer=adapters.preparer
+            job,
+            begin=adapters.begin,
+            keys=adapters.keys,
+            raw=adapters.raw,
+            preparer=adapters.preparer,
+            keep_alive=keep_alive,
+            ticks=ticks,
+            steps=steps,
         ),
         JobKind.ALLOCATE: lambda: allocate_window.allocate_window(
             job, charges=adapters.charges, clock=clock, steps=steps
@@ -92,7 +83,7 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
             rows_per_partial=settings.rows_per_partial,
         ),
         JobKind.PARTIAL: lambda: collect_partial.collect_partial(
-            job, **opens_rows(), staging=adapters.staging, trainer=adapters.trainer
+            job, spending, opening(), staging=adapters.staging, trainer=adapters.trainer
         ),
         JobKind.PROFILE: lambda: profile_ptk.profile_ptk(
             job, spending, opening(), profiler=adapters.profiler

@@ -12,6 +12,7 @@ import pytest
 from tests.architecture.source import Module, folders_without_init, modules
 
 LINES = 450
+PARAMETERS = 8
 
 SERIALISERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 PICKLING = {"read_pickle", "to_pickle", "allow_pickle"}
@@ -101,6 +102,21 @@ def begins_transactions(module: Module) -> list[str]:
     return found
 
 
+def too_many_parameters(module: Module) -> list[str]:
+    """Return functions of the service whose dependencies should travel as named groups; ptklib has estimators."""
+    if module.path.parts[0] == "ptklib":
+        return []
+    functions = (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [one.name for one in functions if len(parameters(one)) > PARAMETERS]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return the names of what a function is given, but for the object it is a method of."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
 Rule = Callable[[Module], list[str]]
 
 
@@ -108,7 +124,14 @@ Rule = Callable[[Module], list[str]]
 def found() -> dict[Rule, dict[str, list[str]]]:
     """What each rule finds, by path; a module is parsed once and its tree is not kept."""
     told: dict[Rule, dict[str, list[str]]] = {
-        rule: {} for rule in (runs_code_when_read, draws_from_numpy, too_long, begins_transactions)
+        rule: {}
+        for rule in (
+            runs_code_when_read,
+            draws_from_numpy,
+            too_long,
+            begins_transactions,
+            too_many_parameters,
+        )
     }
     for module in modules():
         for rule, by_path in told.items():
@@ -144,6 +167,19 @@ def test_no_module_is_longer_than_one_job():
 
 def test_nothing_that_asks_use_cases_begins_a_transaction():
     assert found()[begins_transactions] == {}
+
+
+# A command, and what people call from Python: their parameters are what a stream or a PTK may be told.
+PUBLIC = {
+    "ptkstore/cli/stream_creation.py": ["create"],
+    "ptkstore/sdk/policies.py": ["policy_of"],
+    "ptkstore/sdk/store.py": ["register_ptk"],
+    "ptkstore/sdk/streams.py": ["create_stream"],
+}
+
+
+def test_no_function_of_the_service_takes_more_than_eight_parameters_but_what_people_call():
+    assert found()[too_many_parameters] == PUBLIC
 
 
 def test_every_folder_of_modules_is_a_package_so_that_the_import_rules_see_it():
@@ -182,6 +218,13 @@ def test_a_rule_sees_what_it_is_for(rule: Callable[[Module], list[str]], text: s
 )
 def test_a_rule_lets_good_code_pass(rule: Callable[[Module], list[str]], text: str):
     assert rule(Module(Path("ptklib/good.py"), text)) == []
+
+
+def test_parameters_are_counted_in_the_service_alone():
+    text = "class C:\n    def f(self, a, b, c, d, e, f, g, /, h, *, i=0): ..."
+    assert too_many_parameters(Module(Path("ptkstore/bad.py"), text)) == ["f"]
+    assert too_many_parameters(Module(Path("workers/good.py"), text.replace(", *, i=0", ""))) == []
+    assert too_many_parameters(Module(Path("ptklib/good.py"), text)) == []
 
 
 def test_a_folder_without_init_is_seen(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,12 +102,8 @@ def exchange(world: World, begin: Callable[[], Any], *ptks: WantedPtk, clock: An
     exchange_ptks.exchange_ptks(
         **ASKED,
         wanted=ptks,
-        begin=begin,
         read=service.read_one_moment,
-        clock=clock or service.clock,
-        features=service.features,
-        bundles=service.bundles,
-        sandbox=service.sandbox,
+        by=replace(service.registering, begin=begin, clock=clock or service.clock),
     )
 
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptkstore.domain.jobs import JobKind, JobState, backoff, cursor, job_id, next_tick
+from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, cursor, job_id, next_tick
+from ptkstore.domain.journal import Entry, EntryKind
+from ptkstore.domain.manifests import manifest_of
 from ptkstore.domain.ptks import same_model
 from ptkstore.domain.snapshots import (
+    Draft,
     StateFile,
     Version,
     canonical_json,
-    manifest_of,
     table_file_name,
     version_path,
 )
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
+from tests.contracts.builders import PTK, STREAM, ptk_spec, request, stream_named
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -70,25 +75,13 @@ def test_canonical_json_is_one_text_for_one_value() -> None:
             canonical_json({"a": wrong})
 
 
-def manifest(**changes: object) -> str:
-    fields: dict[str, object] = {
-        "ptk_id": "taxi.speed",
-        "number": 3,
-        "files": [StateFile("statistics-ab.parquet", 7, "ab")],
-        "state": {"z": 1, "a": 2},
-        "schema": {},
-        "family": "HistoricalStatistics",
-        "target": 0.1,
-        "config": {},
-        "blocks": [],
-        "oldest_window": {"index": 0},
-        "newest_window": {"index": 2},
-        "guarantee": {"epsilon": 0.1},
-        "planned": {},
-        "decision": "elected",
-        "published_at": NOW,
-    }
-    return manifest_of(**{**fields, **changes})  # type: ignore[arg-type]
+def manifest(state: Mapping[str, object] | None = None, target: float = 0.1) -> str:
+    name = job_id(JobKind.TRAIN, PTK, 2)
+    job = Job(name, JobKind.TRAIN, STREAM, JobState.OPENED, NOW, window_index=2, ptk_id=PTK, n_rows=10)
+    spend = Entry(2, EntryKind.SPEND, request(name), '{"mechanism":"laplace"}', "")
+    draft = Draft("d", (StateFile("statistics-ab.parquet", 7, "ab"),), state or {"z": 1, "a": 2})
+    spec = replace(ptk_spec(), target=target)
+    return manifest_of(job, spec, stream_named(), spend, draft, previous=None, number=3, published_at=NOW)
 
 
 def test_a_manifest_is_canonical_and_tells_its_files_by_size_and_hash() -> None:
@@ -98,6 +91,21 @@ def test_a_manifest_is_canonical_and_tells_its_files_by_size_and_hash() -> None:
     assert content["files"] == [{"name": "statistics-ab.parquet", "size": 7, "sha256": "ab"}]
     assert (content["format_version"], content["version"]) == (1, 3)
     assert content["published_at"] == "2026-01-10T00:00:00+00:00"
+
+
+def test_the_manifest_of_a_training_is_the_same_text_for_ever() -> None:
+    window = '{"end":"2026-01-08T00:00:00+00:00","index":2,"start":"2026-01-07T00:00:00+00:00"}'
+    assert manifest() == (
+        '{"blocks":[{"delta_atto":0,"epsilon_nano":100000000,"last":3,"number":2,"stream":"taxi"}],'
+        '"config":{"family":"HistoricalStatistics","params":{"epsilon":0.1}},"family":"HistoricalStatistics",'
+        '"files":[{"name":"statistics-ab.parquet","sha256":"ab","size":7}],"format_version":1,'
+        '"guarantee":{"accountant":"renyi","assurance":"library","delta":0.0,"epsilon":0.1,'
+        '"event":{"mechanism":"laplace"},"privacy_unit":"record","relation":"add_remove"},"made_from":[],'
+        f'"newest_contributing_window":{window},"oldest_contributing_window":{window},'
+        '"planned":{"n":10,"rate":0.001,"rows_per_window":10000},"ptk_id":"taxi.speed",'
+        '"published_at":"2026-01-10T00:00:00+00:00","release_decision":"elected","schema":{},'
+        '"state":{"a":2,"z":1},"tau":0.1,"version":3}'
+    )
 
 
 def test_the_hash_of_a_version_covers_every_byte_of_its_manifest() -> None:
@@ -116,6 +124,7 @@ def test_places_and_names_sort_as_they_should() -> None:
 
 def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:
     version = Version("taxi.speed", 3, "job", "draft", 2, NOW, manifest())
+    span = {"index": 2, "start": "2026-01-07T00:00:00+00:00", "end": "2026-01-08T00:00:00+00:00"}
     subscription = Subscription("sub_1", "taxi.speed", "https://example.org/hook")
     assert message_id(subscription.id, 3) == "msg_sub_1_00000003"
     assert event_of(version, "file:///lake/manifest.json", NOW) == {
@@ -126,7 +135,15 @@ def test_a_message_is_thin_and_has_one_id_for_all_attempts() -> None:
             "version": 3,
             "manifest_url": "file:///lake/manifest.json",
             "sha256": version.sha256,
-            "windows": {"oldest": {"index": 0}, "newest": {"index": 2}},
-            "guarantee": {"epsilon": 0.1},
+            "windows": {"oldest": span, "newest": span},
+            "guarantee": {
+                "accountant": "renyi",
+                "assurance": "library",
+                "delta": 0.0,
+                "epsilon": 0.1,
+                "event": {"mechanism": "laplace"},
+                "privacy_unit": "record",
+                "relation": "add_remove",
+            },
         },
     }
