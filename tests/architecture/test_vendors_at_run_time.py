@@ -83,6 +83,7 @@ def vendors() -> set[str]:
 MAY_LOAD: dict[str, set[str]] = {
     "ptklib.accounting": ARRAYS,
     "ptklib.applied": ESTIMATORS,
+    "ptklib.arrays": ARRAYS,
     "ptklib.arrow_types": TABLES,
     "ptklib.base": ESTIMATORS,
     "ptklib.bounding": FRAMES | NOISE,
@@ -94,6 +95,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.declared": FRAMES,
     "ptklib.domains": FRAMES,
     "ptklib.embeddings": ESTIMATORS,
+    "ptklib.events": ARRAYS,
     "ptklib.gram": FRAMES | {"scipy"},
     "ptklib.hashing": FRAMES | {"scipy"},
     "ptklib.inputs": FRAMES | {"scipy"},

@@ -52,7 +52,7 @@ def stops(**parameters: Any) -> Any:
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> None:
     event = selection.above_threshold_event(sensitivity=1, epsilon=1.0, monotonic=monotonic)
-    scales = event["threshold_scale"], event["value_scale"]
+    scales = event.threshold_scale, event.value_scale
     found, values = stops(epsilon=1.0, monotonic=monotonic), np.array(VALUES)
     assert law_pvalue(found, first_above(values, 3, *scales)) > FALSE_ALARM
     assert law_pvalue(found, first_above(values, 3, scales[0] / 2, scales[1] / 2)) < FALSE_ALARM
@@ -66,5 +66,5 @@ def test_half_noised_thresholds_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(selection, "laplace", halved)
     event = selection.above_threshold_event(sensitivity=1, epsilon=1.0)
-    law = first_above(np.array(VALUES), 3, event["threshold_scale"], event["value_scale"])
+    law = first_above(np.array(VALUES), 3, event.threshold_scale, event.value_scale)
     assert law_pvalue(stops(epsilon=1.0), law) < FALSE_ALARM
