@@ -88,7 +88,8 @@ def train_ptk(
             draft.destroy()
             spending.steps.reached("split", job.id)
             return
-    discard(run.partials if elected else _needless(job, begin), keys, staging)
+        # before the draft goes: where staging deletes nothing, the keys of both are destroyed all the same
+        discard(run.partials if elected else _needless(job, begin), keys, staging)
 
 
 @dataclass(frozen=True, slots=True)

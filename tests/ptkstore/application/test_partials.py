@@ -474,6 +474,23 @@ def test_expiry_waits_for_a_partial_that_holds_a_lease(large: World):
     nothing_is_left(large, versions=0)
 
 
+def test_keys_of_partials_go_at_once_though_staging_deletes_nothing(
+    large: World, monkeypatch: pytest.MonkeyPatch
+):
+    def away(*_: object) -> None:
+        raise Unavailable("staging does not answer")
+
+    large.work("train")
+    for job_id in PARTIALS:
+        assert large.service.work_on(job_id)
+    large.trainer.failing = TrainFailed("staging-failed")
+    monkeypatch.setattr(large.service.staging, "delete", away)
+    with pytest.raises(Unavailable):
+        large.service.work_on(TRAIN)
+    assert large.job(TRAIN).outcome is Outcome.FAILED
+    assert large.service.keys.draft_ids() == ()
+
+
 @pytest.mark.parametrize("collected", [0, 2, N])
 def test_a_withdrawn_ptk_ends_its_split_training(large: World, collected: int):
     large.work("train")
