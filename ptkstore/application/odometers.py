@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ptklib.accounting import pld_epsilon
-from ptklib.events import Event
+from ptklib.events import EpsilonDelta, Event
+from ptklib.exceptions import PtklibError
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.books import Books, assurances_on, books_of
 from ptkstore.domain.assurances import Assured
 from ptkstore.domain.block_ledgers import BlockRecord
 from ptkstore.domain.blocks import blocks_below
+from ptkstore.domain.losses import Loss
 from ptkstore.domain.odometers import Odometers, Releases, odometers_of, shares_of
 from ptkstore.ports.catalog import Read
 
@@ -40,8 +42,16 @@ def odometers_on(books: Books, blocks: Sequence[BlockRecord], known: Mapping[str
 def tight_epsilon(releases: Releases, delta: float) -> float:
     """The figure of privacy loss distributions for a list of releases (differences.md F1: for reports alone)."""
     losses = [
-        PrivacyLoss(loss.epsilon, loss.delta, Event.of(json.loads(event)))
+        PrivacyLoss(loss.epsilon, loss.delta, _event_in(event, loss))
         for (event, loss), count in releases.items()
         for _ in range(count)
     ]
     return pld_epsilon(losses, delta)
+
+
+def _event_in(text: str, loss: Loss) -> Event:
+    """The event of a release; one that this version cannot read counts as any mechanism of that loss."""
+    try:
+        return Event.of(json.loads(text))
+    except PtklibError:
+        return EpsilonDelta(epsilon=loss.epsilon, delta=loss.delta)
