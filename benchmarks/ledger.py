@@ -25,8 +25,8 @@ sys.path[0] = str(ROOT)  # this file's directory would hide the package of the s
 from benchmarks import ledger_jobs  # noqa: E402
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
-from ptkstore.application.charging import charge_of  # noqa: E402
-from ptkstore.application.group_commit import Asked, GroupCommit  # noqa: E402
+from ptkstore.application.ledger.charging import charge_of  # noqa: E402
+from ptkstore.application.ledger.group_commit import Asked, GroupCommit  # noqa: E402
 from ptkstore.domain.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
 from ptkstore.domain.block_ledgers import BlockRecord  # noqa: E402
 from ptkstore.domain.blocks import BlockRange  # noqa: E402
@@ -36,8 +36,8 @@ from ptkstore.domain.ledger import Granted, decide, verify  # noqa: E402
 from ptkstore.domain.losses import Loss  # noqa: E402
 from ptkstore.domain.sharing import COMMON  # noqa: E402
 from ptkstore.ports.catalog import UnitOfWork  # noqa: E402
-from tests.contracts.builders import stream_named  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
+from tests.support.builders import stream_named  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "ledger.json"
 STREAM, BLOCKS, WRITERS, AT_ONCE = "taxi", BlockRange(0, 365), 16, 4

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from benchmarks.measuring import Row, measured, seconds
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from tests.contracts.builders import NOW, PTK, STREAM, stream_named
+from tests.support.builders import NOW, PTK, STREAM, stream_named
 
 JOBS, FEW_JOBS, LATE = 200_000, 10_000, 500
 ROUNDS = 40

@@ -22,7 +22,7 @@ import psutil
 
 from benchmarks.measuring import Row, measured
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.application.subscribe import new_secret
+from ptkstore.application.delivery.subscribe import new_secret
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState, cursor, job_id
 from ptkstore.domain.losses import Loss

@@ -10,16 +10,11 @@ import os
 import sys
 from typing import Final
 
-from ptkstore.adapters.sandbox import fork_server, guard
-from ptkstore.adapters.sandbox.messages import (
-    MEMORY_LIMIT,
-    ROWS_CORRUPT,
-    ROWS_GONE,
-    Order,
-    decode_order,
-    encode_answer,
-)
-from ptkstore.adapters.sandbox.profile_messages import Told
+from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT, ROWS_GONE
+from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_answer
+from ptkstore.adapters.sandbox.messages.profiles import Told
+from ptkstore.adapters.sandbox.processes import fork_server
+from ptkstore.adapters.sandbox.processes import hardening as guard
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import CorruptObject, WindowGone
@@ -62,27 +57,27 @@ def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
     sealer = AesGcmSealer()
     raw = FsspecRawZone(order.raw_url, sealer)
     if isinstance(order.request, PrepareRequest):
-        from ptkstore.adapters.sandbox.preparing import prepare
+        from ptkstore.adapters.sandbox.child.prepare import prepare
 
         prepare(order.request, raw, split_hash)
         return None
     if isinstance(order.request, ProfileRequest | DriftRequest):
-        from ptkstore.adapters.sandbox.profiling import has_drifted, profile
+        from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
 
         if isinstance(order.request, ProfileRequest):
             return profile(order.request, raw)
         return has_drifted(order.request, raw)
     if isinstance(order.request, EvaluateRequest):
-        from ptkstore.adapters.sandbox.evaluating import evaluate
+        from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
         return evaluate(order.request, raw)
     if isinstance(order.request, ForgetRequest):
-        from ptkstore.adapters.sandbox.forgetting import forget
+        from ptkstore.adapters.sandbox.child.forget import forget
 
         forget(order.request, raw)
         return None
-    from ptkstore.adapters.sandbox.bubblewrap import Bubblewrap
-    from ptkstore.adapters.sandbox.training import collect, train
+    from ptkstore.adapters.sandbox.child.train import collect, train
+    from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 
     staging = FsspecStaging(order.staging_url, sealer)
     if isinstance(order.request, CollectRequest):

@@ -7,18 +7,18 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.noise_reruns import reruns
+from tests.support.noise_reruns import reruns
 
 pytest_plugins = [
-    "tests.garbage",
-    "tests.hypothesis_profiles",
-    "tests.in_memory",
-    "tests.lacking",
-    "tests.measurements",
-    "tests.ready_tables",
-    "tests.repeatable",
+    "tests.support.garbage",
+    "tests.support.hypothesis_profiles",
+    "tests.support.in_memory",
+    "tests.support.lacking",
+    "tests.support.measurements",
+    "tests.support.ready_tables",
+    "tests.support.repeatable",
     "tests.services.plugin",
-    "tests.team_code",
+    "tests.support.team_code",
 ]
 
 SERVERS = {"redis_server", "postgres", "webhook_receiver"}

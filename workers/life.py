@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from ptkstore.adapters.world import log_code
-from ptkstore.application.essential_thread import EssentialThread
-from ptkstore.application.signs_of_life import EVERY, ProcessRole
+from ptkstore.application.operations.essential_thread import EssentialThread
+from ptkstore.application.operations.liveness import EVERY, ProcessRole
 from ptkstore.wiring import Service
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Self
 
 from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
-from ptkstore.application.essential_thread import EssentialThread
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.operations.essential_thread import EssentialThread
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.wiring import Service
 from workers import process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 from workers.life import Life

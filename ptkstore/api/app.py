@@ -38,7 +38,7 @@ from ptkstore.api.routes import (
 from ptkstore.api.slots import Slots
 from ptkstore.api.states import States
 from ptkstore.api.turns import Turns
-from ptkstore.application.refused_callers import RefusedCallers
+from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem
 from ptkstore.wiring import Service

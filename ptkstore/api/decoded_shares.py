@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ptkstore.application.team_shares import TeamShares
+from ptkstore.application.operations.team_shares import TeamShares
 
 WAIT_SECONDS = 20.0
 

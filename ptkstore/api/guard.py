@@ -13,9 +13,9 @@ from fastapi.concurrency import contextmanager_in_threadpool
 
 from ptkstore.api.limits import Limits
 from ptkstore.api.near_names import names_for
-from ptkstore.application.authorize import Named
-from ptkstore.application.record_action import Recorded
-from ptkstore.application.refused_callers import RefusedCallers
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.identity.record_action import Recorded
+from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
 from ptkstore.domain.near_names import suggest

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ptkstore.application.read_numbers import StoreNumbers
-from ptkstore.application.signs_of_life import Life, ProcessRole
+from ptkstore.application.operations.liveness import Life, ProcessRole
+from ptkstore.application.operations.read_numbers import StoreNumbers
 from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyarrow.parquet
 
 from ptkstore.api.limits import Limits
 from ptkstore.api.parquet_pages import Bounds, checked_metadata, unpacked_bytes
-from ptkstore.application.row_texts import read_ndjson
-from ptkstore.application.tables import empty_table
+from ptkstore.application.ingest.event_tables import empty_table
+from ptkstore.application.ingest.row_texts import read_ndjson
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.errors import InvalidRequest, SchemaMismatch, TooLarge, UnknownFormat
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pyarrow import parquet
 
-from ptkstore.application.row_texts import Columns
+from ptkstore.application.ingest.row_texts import Columns
 from ptkstore.cli.output import AsJson, HomeOrUrl, answers, console, one_line, print_json, reading
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.domain.streams import ColumnType

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ptkstore.application.collect_garbage import USUAL_AGE
+from ptkstore.application.operations.collect_garbage import USUAL_AGE
 from ptkstore.cli.output import (
     AsJson,
     Home,

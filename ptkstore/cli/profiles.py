@@ -9,7 +9,7 @@ from rich.markup import escape
 from ptkstore.cli.output import console, counted, print_rows
 
 if TYPE_CHECKING:
-    from ptkstore.application.read_profile import ProfileView
+    from ptkstore.application.profiling.read_profile import ProfileView
 
 
 def profile_json(view: ProfileView) -> dict[str, Any]:

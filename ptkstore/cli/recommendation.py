@@ -22,7 +22,7 @@ from ptkstore.cli.output import (
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from ptkstore.application.recommend_rows import StreamAdvice
+    from ptkstore.application.planning.recommend_rows import StreamAdvice
 
 
 @answers

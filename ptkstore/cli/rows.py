@@ -15,7 +15,7 @@ import pyarrow.parquet
 import typer
 from rich.markup import escape
 
-from ptkstore.application.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
+from ptkstore.application.ingest.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
 from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, counted, opened, print_json
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from ptkstore.sdk import Store

@@ -27,7 +27,7 @@ from ptkstore.domain.ptks import duration_text
 from ptkstore.domain.streams import Policy, Stream
 
 if TYPE_CHECKING:
-    from ptkstore.application.read_exposure import Exposure
+    from ptkstore.application.streams.exposure import Exposure
 
 stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
 stream_app.command("create")(create)
@@ -134,7 +134,7 @@ def _exposed(exposure: Exposure) -> dict[str, Any]:
 
 def _told(exposure: Exposure) -> str:
     """What an officer can read."""
-    from ptkstore.application.read_exposure import sentences_on
+    from ptkstore.application.streams.exposure import sentences_on
 
     verdict, *rest = sentences_on(exposure)
     colour = "red" if not exposure.holds else "yellow" if exposure.past_by_clock else "green"

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ptkstore.application.refused_callers import RefusedCallers
+from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages import Pages, shown_time, told
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions

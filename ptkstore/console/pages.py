@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ptkstore.application.authorize import Named
-from ptkstore.application.read_exposure import sentences_on
-from ptkstore.application.read_notices import readable_team
+from ptkstore.application.delivery.read_notices import readable_team
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.streams.exposure import sentences_on
 from ptkstore.console.charts import budget_chart
 from ptkstore.domain.assurances import SHARES, Assurance, budget_rests_on
 from ptkstore.domain.block_ledgers import BlockLedger

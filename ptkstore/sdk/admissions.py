@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ptkstore.application.exchange_ptks import Admission
-from ptkstore.application.room_left import Room
+from ptkstore.application.planning.room_left import Room
+from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.reports import loss_json
 from ptkstore.errors import PtkStoreError

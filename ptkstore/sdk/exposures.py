@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ptkstore.application.read_exposure import Exposure, Kept
+from ptkstore.application.streams.exposure import Exposure, Kept
 from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import Window, WindowId, WindowState
 

@@ -12,7 +12,7 @@ from ptkstore.domain.snapshots import canonical_json
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
-    from ptkstore.application.trace_window import Descendant
+    from ptkstore.application.versions.trace_window import Descendant
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def descendant_document(descendant: Descendant) -> dict[str, Any]:
 
 def descendant_of(document: Mapping[str, Any]) -> Descendant:
     """The version that `descendant_document` wrote."""
-    from ptkstore.application.trace_window import Descendant
+    from ptkstore.application.versions.trace_window import Descendant
 
     return Descendant(
         ptk_id=document["ptk_id"],

@@ -11,7 +11,7 @@ from ptkstore.domain.reports import loss_json
 from ptkstore.sdk.documents import loss_of
 
 if TYPE_CHECKING:
-    from ptkstore.application.read_profile import ProfileView
+    from ptkstore.application.profiling.read_profile import ProfileView
 
 _PLAIN = (
     "facts_of",
@@ -52,7 +52,7 @@ def profile_document(view: ProfileView) -> dict[str, Any]:
 
 def profile_of(document: Mapping[str, Any]) -> ProfileView:
     """The view that `profile_document` wrote."""
-    from ptkstore.application.read_profile import ProfileView
+    from ptkstore.application.profiling.read_profile import ProfileView
 
     return ProfileView(
         method=document["method"],

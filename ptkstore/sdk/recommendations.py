@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from ptkstore.application.recommend_rows import StreamAdvice
+from ptkstore.application.planning.recommend_rows import StreamAdvice
 from ptkstore.domain.allocation import Point, Recommendation
 from ptkstore.domain.losses import NANO, Loss
 from ptkstore.domain.streams import Policy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.application.exchange_ptks import Admission, WantedPtk
+from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
 from ptkstore.domain.bundles import AUDIT_RUNS, assurance_of
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.ptks import PtkSpec, settled_config, windows_between
@@ -370,7 +370,7 @@ def _checked(
     if bundle is None:
         found = checks.of(spec)
         return replace(change, checks=found.status, reason=found.reason)
-    from ptkstore.application.team_code import told
+    from ptkstore.application.ptks.team_code import told
 
     try:
         examined: Examined = service.examine_team_code(spec, bundle, AUDIT_RUNS if audit else 0)

@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ptkstore.application.diff_versions import VersionDiff
-    from ptkstore.application.exchange_ptks import Admission, WantedPtk
-    from ptkstore.application.export_ledger import Export
-    from ptkstore.application.ingest_records import IngestReply
-    from ptkstore.application.read_deliveries import Followed
-    from ptkstore.application.read_exposure import Exposure
-    from ptkstore.application.read_ledger import LedgerCheck
-    from ptkstore.application.read_profile import ProfileView
-    from ptkstore.application.read_trainings import Training
-    from ptkstore.application.recommend_rows import StreamAdvice
-    from ptkstore.application.trace_window import Descendant
+    from ptkstore.application.delivery.read_deliveries import Followed
+    from ptkstore.application.ingest.ingest_records import IngestReply
+    from ptkstore.application.ledger.export_ledger import Export
+    from ptkstore.application.ledger.verification import LedgerCheck
+    from ptkstore.application.planning.recommend_rows import StreamAdvice
+    from ptkstore.application.profiling.read_profile import ProfileView
+    from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
+    from ptkstore.application.streams.exposure import Exposure
+    from ptkstore.application.training.read_trainings import Training
+    from ptkstore.application.versions.diff_versions import VersionDiff
+    from ptkstore.application.versions.trace_window import Descendant
     from ptkstore.domain.assurances import Assurance
     from ptkstore.domain.audit import AuditEntry
     from ptkstore.domain.block_ledgers import BlockLedger

@@ -32,9 +32,9 @@ from ptkstore.sdk.telling import TellingMethods
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
-    from ptkstore.application.diff_versions import VersionDiff
-    from ptkstore.application.export_ledger import Export
-    from ptkstore.application.trace_window import Descendant
+    from ptkstore.application.ledger.export_ledger import Export
+    from ptkstore.application.versions.diff_versions import VersionDiff
+    from ptkstore.application.versions.trace_window import Descendant
     from ptkstore.domain.odometers import Odometers
     from ptkstore.ports.features import Answers
     from ptkstore.sdk.declarations import Repository

@@ -16,7 +16,7 @@ from ptkstore.sdk.exposures import exposure_document, window_document
 from ptkstore.sdk.policies import choice, policy_of, share_of, utc
 
 if TYPE_CHECKING:
-    from ptkstore.application.ingest_records import IngestReply
+    from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.sdk.service import StoreService
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.read_deliveries import Followed
+from ptkstore.application.delivery.read_deliveries import Followed
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest

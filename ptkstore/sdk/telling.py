@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.read_trainings import Training
+from ptkstore.application.training.read_trainings import Training
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.ports.catalog import Notice

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ptkstore.adapters.sql import SqlCatalog
     from ptkstore.adapters.streams import RedisStreams
     from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
-    from ptkstore.application.group_commit import GroupCommit
-    from ptkstore.application.read_exposure import PrivatePlaces
-    from ptkstore.application.registering import Registering
+    from ptkstore.application.ledger.group_commit import GroupCommit
+    from ptkstore.application.ptks.registration import Registering
+    from ptkstore.application.streams.exposure import PrivatePlaces
 
 
 class Adapters:
@@ -244,7 +244,7 @@ class Adapters:
     @cached_property
     def charges(self) -> GroupCommit:
         """Where the threads of this process that charge one stream meet."""
-        from ptkstore.application.group_commit import GroupCommit
+        from ptkstore.application.ledger.group_commit import GroupCommit
 
         return GroupCommit(self.begin)
 
@@ -256,14 +256,14 @@ class Adapters:
     @property
     def registering(self) -> Registering:
         """What registers PTKs."""
-        from ptkstore.application.registering import Registering
+        from ptkstore.application.ptks.registration import Registering
 
         return Registering(self.begin, self.clock, self.features, self.bundles, self.sandbox)
 
     @property
     def private_places(self) -> PrivatePlaces:
         """Where there may be what is no DP output."""
-        from ptkstore.application.read_exposure import PrivatePlaces
+        from ptkstore.application.streams.exposure import PrivatePlaces
 
         return PrivatePlaces(self.keys, self.raw, self.staging)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from ptkstore.application import (
+from ptkstore.application.identity import (
     answer_once,
     authorize,
     create_team,
@@ -17,7 +17,7 @@ from ptkstore.application import (
     revoke_token,
     rotate_token,
 )
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Grant, Principal, Role, Token
 from ptkstore.ports.catalog import Begin, Read
@@ -45,7 +45,7 @@ class Identity:
         return self._adapters.clock
 
     def create_team(self, team: str) -> None:
-        """See `application.create_team`."""
+        """See `application.identity.create_team`."""
         create_team.create_team(team, begin=self._begin, clock=self._clock)
 
     def teams(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Identity:
         label: str = "",
         life: timedelta = issue_token.USUAL_LIFE,
     ) -> tuple[Token, str]:
-        """See `application.issue_token`."""
+        """See `application.identity.issue_token`."""
         return issue_token.issue_token(
             team, scopes, label=label, life=life, begin=self._begin, clock=self._clock
         )
@@ -69,11 +69,11 @@ class Identity:
     def rotate_token(
         self, token_id: str, overlap: timedelta = rotate_token.USUAL_OVERLAP
     ) -> tuple[Token, str]:
-        """See `application.rotate_token`."""
+        """See `application.identity.rotate_token`."""
         return rotate_token.rotate_token(token_id, overlap, begin=self._begin, clock=self._clock)
 
     def revoke_token(self, token_id: str) -> None:
-        """See `application.revoke_token`."""
+        """See `application.identity.revoke_token`."""
         revoke_token.revoke_token(token_id, begin=self._begin, clock=self._clock)
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
@@ -82,11 +82,11 @@ class Identity:
             return uow.identities.tokens(team)
 
     def grant(self, grant: Grant) -> None:
-        """See `application.grant_role`."""
+        """See `application.identity.grant_role`."""
         grant_role.grant_role(grant, begin=self._begin)
 
     def withdraw(self, grant: Grant) -> None:
-        """See `application.grant_role`."""
+        """See `application.identity.grant_role`."""
         grant_role.withdraw_role(grant, begin=self._begin)
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
@@ -95,37 +95,37 @@ class Identity:
             return uow.identities.grants(team, stream)
 
     def identify(self, text: str | None) -> Principal:
-        """See `application.authorize`."""
+        """See `application.identity.authorize`."""
         return authorize.identify(text, begin=self._read, clock=self._clock)
 
     def principal(self, token_id: str) -> Principal:
-        """See `application.authorize.holder_of`."""
+        """See `application.identity.authorize.holder_of`."""
         return authorize.holder_of(token_id, begin=self._read, clock=self._clock)
 
     def authorize(self, text: str | None, action: Action, named: Named | None) -> Principal:
-        """See `application.authorize`."""
+        """See `application.identity.authorize`."""
         return authorize.authorize(text, action, named, begin=self._read, clock=self._clock)
 
     def permit(self, principal: Principal, action: Action, *named: Named) -> None:
-        """See `application.authorize`; for all that a request names."""
+        """See `application.identity.authorize`; for all that a request names."""
         with self._read() as uow:
             for one in named or (None,):  # without a name the roles are still looked at
                 authorize.permit(principal, action, one, uow)
 
     def visible_streams(self, principal: Principal) -> frozenset[str]:
-        """See `application.authorize`."""
+        """See `application.identity.authorize`."""
         with self._read() as uow:
             return authorize.visible_streams(principal, uow)
 
     def streams_for(self, principal: Principal, action: Action) -> frozenset[str]:
-        """See `application.authorize`."""
+        """See `application.identity.authorize`."""
         with self._read() as uow:
             return authorize.streams_for(principal, action, uow)
 
     def recorded(
         self, action: Action, subject: str, request_id: str, principal: Principal | None
     ) -> AbstractContextManager[record_action.Recorded]:
-        """See `application.record_action`."""
+        """See `application.identity.record_action`."""
         return record_action.recorded(
             action, subject, request_id, principal, begin=self._begin, clock=self._clock
         )
@@ -133,13 +133,13 @@ class Identity:
     def record(
         self, action: Action, subject: str, request_id: str, principal: Principal | None, outcome: str
     ) -> None:
-        """See `application.record_action`."""
+        """See `application.identity.record_action`."""
         record_action.record(
             action, subject, request_id, principal, outcome, begin=self._begin, clock=self._clock
         )
 
     def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
-        """See `application.read_audit_log`."""
+        """See `application.identity.read_audit_log`."""
         return read_audit_log.read_audit_log(after, limit, team=team, begin=self._read)
 
     def answer_once(
@@ -151,7 +151,7 @@ class Identity:
         *,
         repeatable: bool = True,
     ) -> tuple[Answer, bool]:
-        """See `application.answer_once`."""
+        """See `application.identity.answer_once`."""
         return answer_once.answer_once(
             team, key, asked, act, repeatable=repeatable, begin=self._begin, clock=self._clock
         )

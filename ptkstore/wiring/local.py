@@ -42,7 +42,7 @@ class LocalService(Service):
 
     def ingest(
         self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
-    ) -> application.ingest_records.IngestReply:
+    ) -> application.ingest.ingest_records.IngestReply:
         """See `Service`."""
         with self._recorded(Action.STREAM_INGEST, "stream", stream):
             return super().ingest(stream, table, batch_id, part)
@@ -64,14 +64,14 @@ class LocalService(Service):
         with self._recorded(Action.STREAM_FORGET, "stream", stream):
             super().forget(stream, unit)
 
-    def recover_ledger(self) -> tuple[application.recover_ledger.Recovered, ...]:
+    def recover_ledger(self) -> tuple[application.ledger.recover_ledger.Recovered, ...]:
         """See `Service`."""
         with self._recorded(Action.LEDGER_RECOVER, "store"):
             return super().recover_ledger()
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
-    ) -> application.export_ledger.Export:
+    ) -> application.ledger.export_ledger.Export:
         """See `Service`."""
         with self._recorded(Action.LEDGER_EXPORT, "stream", stream):
             return super().export_ledger(stream, since, until)
@@ -175,7 +175,7 @@ class LocalService(Service):
 
     def garbage(
         self, older_than: timedelta, *, delete: bool = False
-    ) -> tuple[application.collect_garbage.Garbage, ...]:
+    ) -> tuple[application.operations.collect_garbage.Garbage, ...]:
         """See `Service`."""
         if not delete:  # a mere look
             return super().garbage(older_than)
@@ -183,7 +183,7 @@ class LocalService(Service):
             return super().garbage(older_than, delete=True)
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
-        """See `application.upgrade_catalog`; recorded afterwards, as the trail is part of what is upgraded."""
+        """See `Service`; recorded afterwards, as the trail is part of what is upgraded."""
         done = super().upgrade_catalog(backed_up=backed_up)
         if not done.before.up_to_date:
             self.identity.record(Action.CATALOG_UPGRADE, "store", secrets.token_hex(8), None, DONE)
@@ -194,19 +194,19 @@ class LocalService(Service):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[application.exchange_ptks.WantedPtk],
+        wanted: Sequence[application.ptks.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `application.exchange_ptks`; each PTK has a line of its own."""
+        """See `application.ptks.exchange_ptks`; each PTK has a line of its own."""
         with self._recorded(Action.PTK_EXCHANGE, "stream", stream) as about:
-            about.parts = application.exchange_ptks.exchanged(team, wanted, leaving)
+            about.parts = application.ptks.exchange_ptks.exchanged(team, wanted, leaving)
             super().exchange_ptks(
                 team=team, stream=stream, wanted=wanted, leaving=leaving, before_code=before_code
             )
 
     def _recorded(
         self, action: Action, kind: str, name: str | None = None
-    ) -> AbstractContextManager[application.record_action.Recorded]:
+    ) -> AbstractContextManager[application.identity.record_action.Recorded]:
         subject, request_id = subject_of(kind, name), secrets.token_hex(8)
         return self.identity.recorded(action, subject, request_id, None)

@@ -22,16 +22,16 @@ from ptkstore.ports.catalog import ReadTransaction
 from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
-    from ptkstore.application.recommend_rows import StreamAdvice
+    from ptkstore.application.planning.recommend_rows import StreamAdvice
     from ptkstore.ports.features import Answers
 
 
 class Reading(Adapters):
     """What a store says of streams, PTKs, versions and the ledger; no writer is waited for."""
 
-    def exposure(self, stream: str) -> application.read_exposure.Exposure:
-        """See `application.read_exposure`."""
-        return application.read_exposure.exposure_of(
+    def exposure(self, stream: str) -> application.streams.exposure.Exposure:
+        """See `application.streams.exposure`."""
+        return application.streams.exposure.exposure_of(
             stream, begin=self.read, clock=self.clock, private=self.private_places
         )
 
@@ -46,18 +46,18 @@ class Reading(Adapters):
     def budget(
         self, stream: str, *, after: int | None = None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
-        """See `application.read_ledger`."""
-        return application.read_ledger.budget_of(stream, after=after, limit=limit, begin=self.read)
+        """See `application.ledger.budgets`."""
+        return application.ledger.budgets.budget_of(stream, after=after, limit=limit, begin=self.read)
 
-    def verify_ledger(self, stream: str) -> application.read_ledger.LedgerCheck:
-        """See `application.read_ledger`."""
-        return application.read_ledger.verify_ledger(
+    def verify_ledger(self, stream: str) -> application.ledger.verification.LedgerCheck:
+        """See `application.ledger.verification`."""
+        return application.ledger.verification.verify_ledger(
             stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
-        """See `application.recommend_rows`."""
-        from ptkstore.application.recommend_rows import recommend_rows
+        """See `application.planning.recommend_rows`."""
+        from ptkstore.application.planning.recommend_rows import recommend_rows
 
         return recommend_rows(stream, partitions=partitions, begin=self.read)
 
@@ -67,12 +67,12 @@ class Reading(Adapters):
             return {stream: uow.ledger.blocks(stream) for stream in streams}
 
     def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
-        """See `application.read_ledger`."""
-        return application.read_ledger.asserted_on(stream, begin=self.read)
+        """See `application.ledger.budgets`."""
+        return application.ledger.budgets.asserted_on(stream, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
-        """See `application.odometers`."""
-        return application.odometers.read_odometers(stream, begin=self.read_one_moment)
+        """See `application.ledger.odometers`."""
+        return application.ledger.odometers.read_odometers(stream, begin=self.read_one_moment)
 
     def streams(self) -> tuple[Stream, ...]:
         """All streams."""
@@ -105,9 +105,9 @@ class Reading(Adapters):
         with self.read() as uow:
             return uow.ptks.get(ptk_id)
 
-    def profile(self, ptk_id: str) -> application.read_profile.ProfileView:
-        """See `application.read_profile`."""
-        return application.read_profile.read_profile(ptk_id, begin=self.read)
+    def profile(self, ptk_id: str) -> application.profiling.read_profile.ProfileView:
+        """See `application.profiling.read_profile`."""
+        return application.profiling.read_profile.read_profile(ptk_id, begin=self.read)
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """The paid estimates of the losses of a PTK's versions."""
@@ -135,41 +135,47 @@ class Reading(Adapters):
 
     def trace_window(
         self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
-    ) -> tuple[application.trace_window.Descendant, ...]:
-        """See `application.trace_window`."""
-        return application.trace_window.trace_window(
+    ) -> tuple[application.versions.trace_window.Descendant, ...]:
+        """See `application.versions.trace_window`."""
+        return application.versions.trace_window.trace_window(
             stream, window, after=after, limit=limit, begin=self.read
         )
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
         version = self.version(ptk_id, number)
-        return version.content, application.versions.files_of(version, self.lake)
+        return version.content, application.versions.elected_files.files_of(version, self.lake)
 
     def version(self, ptk_id: str, number: int) -> Version:
         """One version, as it was elected; `UnknownName` if there is none."""
         with self.read() as uow:
             return uow.versions.get(ptk_id, number)
 
-    def diff_versions(self, ptk_id: str, one: int, other: int) -> application.diff_versions.VersionDiff:
-        """See `application.diff_versions`."""
-        return application.diff_versions.diff_versions(ptk_id, one, other, begin=self.read, lake=self.lake)
+    def diff_versions(
+        self, ptk_id: str, one: int, other: int
+    ) -> application.versions.diff_versions.VersionDiff:
+        """See `application.versions.diff_versions`."""
+        return application.versions.diff_versions.diff_versions(
+            ptk_id, one, other, begin=self.read, lake=self.lake
+        )
 
-    def life(self) -> Mapping[application.signs_of_life.ProcessRole, application.signs_of_life.Life]:
-        """See `application.signs_of_life`."""
-        return application.signs_of_life.read_life(begin=self.read, clock=self.clock)
+    def life(
+        self,
+    ) -> Mapping[application.operations.liveness.ProcessRole, application.operations.liveness.Life]:
+        """See `application.operations.liveness`."""
+        return application.operations.liveness.read_life(begin=self.read, clock=self.clock)
 
-    def numbers(self) -> application.read_numbers.StoreNumbers:
-        """See `application.read_numbers`."""
-        return application.read_numbers.read_numbers(begin=self.read, clock=self.clock)
+    def numbers(self) -> application.operations.read_numbers.StoreNumbers:
+        """See `application.operations.read_numbers`."""
+        return application.operations.read_numbers.read_numbers(begin=self.read, clock=self.clock)
 
-    def work_on_stream(self, stream: str) -> application.read_work.StreamWork:
-        """See `application.read_work`."""
-        return application.read_work.work_on_stream(stream, begin=self.read_one_moment)
+    def work_on_stream(self, stream: str) -> application.operations.read_work.StreamWork:
+        """See `application.operations.read_work`."""
+        return application.operations.read_work.work_on_stream(stream, begin=self.read_one_moment)
 
     def spends_on(self, stream: str) -> Mapping[str, int]:
-        """See `application.read_work`."""
-        return application.read_work.spends_on(stream, begin=self.read)
+        """See `application.operations.read_work`."""
+        return application.operations.read_work.spends_on(stream, begin=self.read)
 
     def takes_writes(self, at_most_seconds: float) -> bool:
         """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
@@ -184,12 +190,12 @@ class Reading(Adapters):
         return self.signer.public_key().hex()
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
-        """See `application.create_stream.origin_for`."""
-        return application.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
+        """See `application.streams.create_stream.origin_for`."""
+        return application.streams.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
 
     def lost_online(self) -> frozenset[str]:
-        """See `application.materialize_ptk`."""
-        return application.materialize_ptk.lost_online(read=self.read, features=self.features)
+        """See `application.versions.materialize_ptk`."""
+        return application.versions.materialize_ptk.lost_online(read=self.read, features=self.features)
 
 
 def _placed(uow: ReadTransaction, ptk_id: str) -> int:

@@ -38,48 +38,48 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
     # use cases for people
 
     def create_stream(self, stream: Stream) -> None:
-        """See `application.create_stream`."""
-        application.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
+        """See `application.streams.create_stream`."""
+        application.streams.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
-        """See `application.evolve_stream`."""
-        return application.evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
+        """See `application.streams.evolve_stream`."""
+        return application.streams.evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
 
     def ingest(
         self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
-    ) -> application.ingest_records.IngestReply:
-        """See `application.ingest_records`."""
-        return application.ingest_records.ingest_records(
+    ) -> application.ingest.ingest_records.IngestReply:
+        """See `application.ingest.ingest_records`."""
+        return application.ingest.ingest_records.ingest_records(
             stream, table, batch_id, part, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw
         )
 
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
-        """See `application.close_windows`."""
-        return application.close_windows.close_windows(
+        """See `application.windows.close_windows`."""
+        return application.windows.close_windows.close_windows(
             stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
         )
 
     def close_some_windows(self, stream: str) -> bool:
         """One step of `close_windows` by the clock; whether there may be more to close."""
-        step = application.close_windows.STEP
-        closed = application.close_windows.close_windows(
+        step = application.windows.close_windows.STEP
+        closed = application.windows.close_windows.close_windows(
             stream, at_most=step, begin=self.begin, clock=self.clock
         )
         return len(closed) == step
 
     def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
-        """See `application.prepare_again`."""
-        application.prepare_again.prepare_again(
+        """See `application.windows.prepare_again`."""
+        application.windows.prepare_again.prepare_again(
             stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
         )
 
-    def recover_ledger(self) -> tuple[application.recover_ledger.Recovered, ...]:
-        """See `application.recover_ledger`."""
-        return application.recover_ledger.recover_ledger(
+    def recover_ledger(self) -> tuple[application.ledger.recover_ledger.Recovered, ...]:
+        """See `application.ledger.recover_ledger`."""
+        return application.ledger.recover_ledger.recover_ledger(
             begin=self.begin,
             clock=self.clock,
             keys=self.keys,
@@ -88,8 +88,8 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         )
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
-        """See `application.upgrade_catalog`."""
-        return application.upgrade_catalog.upgrade_catalog(
+        """See `application.operations.upgrade_catalog`."""
+        return application.operations.upgrade_catalog.upgrade_catalog(
             schema=self.catalog_schema,
             keys=self.keys,
             begin=lambda: self.catalog.begin(),  # which no program opens before the upgrade
@@ -97,15 +97,15 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         )
 
     def forget(self, stream: str, unit: str | int) -> None:
-        """See `application.forget_unit`."""
-        application.forget_unit.forget_unit(
+        """See `application.windows.forget_unit`."""
+        application.windows.forget_unit.forget_unit(
             stream,
             unit,
             begin=self.begin,
             keys=self.keys,
             raw=self.raw,
             eraser=self.eraser,
-            ticks=application.ticks.Ticks(self.clock, self.settings.tick, time.sleep),
+            ticks=application.paid_runs.release_ticks.Ticks(self.clock, self.settings.tick, time.sleep),
         )
 
     def register_ptk(
@@ -120,11 +120,13 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         config: Mapping[str, Any] | None = None,
         description: str = "",
     ) -> str:
-        """See `application.register_ptk`."""
-        wanted = application.registering.WantedPtk(
+        """See `application.ptks.register_ptk`."""
+        wanted = application.ptks.registration.WantedPtk(
             name, estimator, target, train_frequency, config or {}, description
         )
-        return application.register_ptk.register_ptk(wanted, team=team, stream=stream, by=self.registering)
+        return application.ptks.register_ptk.register_ptk(
+            wanted, team=team, stream=stream, by=self.registering
+        )
 
     def update_ptk(
         self,
@@ -135,8 +137,8 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         config: Mapping[str, Any] | None = None,
         description: str | None = None,
     ) -> PtkSpec:
-        """See `application.register_ptk.update_ptk`."""
-        return application.register_ptk.update_ptk(
+        """See `application.ptks.register_ptk.update_ptk`."""
+        return application.ptks.register_ptk.update_ptk(
             ptk_id,
             estimator=estimator,
             target=target,
@@ -146,14 +148,14 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         )
 
     def deregister_ptk(self, ptk_id: str) -> None:
-        """See `application.register_ptk.deregister_ptk`."""
-        application.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
+        """See `application.ptks.register_ptk.deregister_ptk`."""
+        application.ptks.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
-    ) -> application.export_ledger.Export:
-        """See `application.export_ledger`."""
-        return application.export_ledger.export_ledger(
+    ) -> application.ledger.export_ledger.Export:
+        """See `application.ledger.export_ledger`."""
+        return application.ledger.export_ledger.export_ledger(
             stream,
             since,
             until,
@@ -165,32 +167,36 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         )
 
     def rollback_ptk(self, ptk_id: str, to: int) -> int:
-        """See `application.rollback_ptk`; the number of the new version."""
-        return application.rollback_ptk.rollback_ptk(ptk_id, to, begin=self.begin, clock=self.clock).number
+        """See `application.versions.rollback_ptk`; the number of the new version."""
+        return application.versions.rollback_ptk.rollback_ptk(
+            ptk_id, to, begin=self.begin, clock=self.clock
+        ).number
 
     def materialize_ptk(self, ptk_id: str) -> int:
-        """See `application.materialize_ptk`."""
-        return application.materialize_ptk.materialize_ptk(ptk_id, begin=self.begin, clock=self.clock)
+        """See `application.versions.materialize_ptk`."""
+        return application.versions.materialize_ptk.materialize_ptk(
+            ptk_id, begin=self.begin, clock=self.clock
+        )
 
     def repair_online(self) -> tuple[str, ...]:
-        """See `application.materialize_ptk`."""
-        return application.materialize_ptk.repair_online(
+        """See `application.versions.materialize_ptk`."""
+        return application.versions.materialize_ptk.repair_online(
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
-    def show_life(self, role: application.signs_of_life.ProcessRole, instance: str) -> None:
-        """See `application.signs_of_life`."""
-        application.signs_of_life.show_life(role, instance, begin=self.begin, clock=self.clock)
+    def show_life(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
+        """See `application.operations.liveness`."""
+        application.operations.liveness.show_life(role, instance, begin=self.begin, clock=self.clock)
 
     def garbage(
         self, older_than: timedelta, *, delete: bool = False
-    ) -> tuple[application.collect_garbage.Garbage, ...]:
-        """See `application.collect_garbage`; a look without `delete`."""
+    ) -> tuple[application.operations.collect_garbage.Garbage, ...]:
+        """See `application.operations.collect_garbage`; a look without `delete`."""
         if not delete:
-            return application.collect_garbage.find_garbage(
+            return application.operations.collect_garbage.find_garbage(
                 older_than, begin=self.read, lake=self.lake, raw=self.raw
             )
-        return application.collect_garbage.collect_garbage(
+        return application.operations.collect_garbage.collect_garbage(
             older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
         )
 
@@ -219,11 +225,13 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         """Ids of jobs that a worker would take now, in the order in which workers do."""
         now = self.clock.now()
         with self.read() as uow:
-            return uow.jobs.due(now, limit, deliveries=False, slots=application.claim_job.slots_of(uow, now))
+            return uow.jobs.due(
+                now, limit, deliveries=False, slots=application.operations.claim_job.slots_of(uow, now)
+            )
 
     def claim_fairest(self) -> tuple[Job, ...]:
-        """See `application.claim_job.claim_fairest`."""
-        return application.claim_job.claim_fairest(
+        """See `application.operations.claim_job.claim_fairest`."""
+        return application.operations.claim_job.claim_fairest(
             begin=self.begin,
             clock=self.clock,
             lease=self.settings.lease,
@@ -233,7 +241,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
 
     def work_on(self, job_id: str) -> bool:
         """Claim one job and do it; False if there was nothing to do."""
-        job = application.claim_job.claim_job(
+        job = application.operations.claim_job.claim_job(
             job_id, begin=self.begin, clock=self.clock, lease=self.settings.lease, steps=self.steps
         )
         if job is None:
@@ -247,7 +255,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
             with (
                 self.traces.job(job),
                 self.keys.working(self.catalog.journal_view().ledger_id),
-                application.heartbeat.Heartbeat(
+                application.operations.heartbeat.Heartbeat(
                     job,
                     self.begin,
                     self.clock,
@@ -260,7 +268,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
             return  # somebody else does it now
         except Exception as error:
             with suppress(LeaseLost):  # an expiry may have ended the job
-                application.claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
+                application.operations.claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
             raise
 
     @property
@@ -296,7 +304,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
     def _due_and_small(self, limit: int) -> frozenset[str]:
         with self.read() as uow:
             now, rows = self.clock.now(), self.settings.small_rows
-            return frozenset(application.claim_job.small_trainings(uow, now, limit, rows))
+            return frozenset(application.operations.claim_job.small_trainings(uow, now, limit, rows))
 
     def _busy(self) -> bool:
         now = self.clock.now()

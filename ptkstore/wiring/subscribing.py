@@ -19,8 +19,8 @@ class Subscribing(Adapters):
     """Who hears of new versions, and what became of it."""
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
-        """See `application.subscribe`."""
-        return application.subscribe.subscribe_to_ptk(
+        """See `application.delivery.subscribe`."""
+        return application.delivery.subscribe.subscribe_to_ptk(
             ptk_id,
             endpoint,
             team=team,
@@ -31,36 +31,38 @@ class Subscribing(Adapters):
         )
 
     def unsubscribe(self, subscription_id: str) -> None:
-        """See `application.subscribe`."""
-        application.subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
+        """See `application.delivery.subscribe`."""
+        application.delivery.subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
-        """See `application.subscribe`."""
-        return application.subscribe.rotate_secret(
+        """See `application.delivery.subscribe`."""
+        return application.delivery.subscribe.rotate_secret(
             subscription_id, overlap, begin=self.read, clock=self.clock, keys=self.keys
         )
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
-        """See `application.subscribe`."""
-        return application.subscribe.notify_new_ptk_state(
+        """See `application.delivery.subscribe`."""
+        return application.delivery.subscribe.notify_new_ptk_state(
             ptk_id, begin=self.begin, clock=self.clock, streams=self.event_streams
         )
 
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
-        """See `application.redeliver`."""
-        return application.redeliver.redeliver(
+        """See `application.delivery.redeliver`."""
+        return application.delivery.redeliver.redeliver(
             subscription_id, number, since, begin=self.begin, clock=self.clock
         )
 
     def disable_subscription(self, subscription_id: str) -> None:
-        """See `application.redeliver`."""
-        application.redeliver.disable_subscription(subscription_id, begin=self.begin, clock=self.clock)
+        """See `application.delivery.redeliver`."""
+        application.delivery.redeliver.disable_subscription(
+            subscription_id, begin=self.begin, clock=self.clock
+        )
 
     def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
-        """See `application.redeliver`."""
-        return application.redeliver.enable_subscription(
+        """See `application.delivery.redeliver`."""
+        return application.delivery.redeliver.enable_subscription(
             subscription_id, redelivering=redelivering, begin=self.begin, clock=self.clock
         )
 
@@ -82,9 +84,9 @@ class Subscribing(Adapters):
         team: str | None = None,
         after: str = "",
         limit: int | None = None,
-    ) -> tuple[application.read_deliveries.Followed, ...]:
-        """See `application.read_deliveries`."""
-        return application.read_deliveries.subscriptions_of(
+    ) -> tuple[application.delivery.read_deliveries.Followed, ...]:
+        """See `application.delivery.read_deliveries`."""
+        return application.delivery.read_deliveries.subscriptions_of(
             ptk_id, team, after=after, limit=limit, begin=self.read
         )
 
@@ -95,21 +97,23 @@ class Subscribing(Adapters):
 
     def deliveries(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None
-    ) -> application.read_deliveries.Followed:
-        """See `application.read_deliveries`."""
-        return application.read_deliveries.deliveries_of(
+    ) -> application.delivery.read_deliveries.Followed:
+        """See `application.delivery.read_deliveries`."""
+        return application.delivery.read_deliveries.deliveries_of(
             subscription_id, after=after, limit=limit, begin=self.read
         )
 
-    def due_deliveries(self) -> application.deliver_due.DueDeliveries:
-        """See `application.deliver_due`; for the relay."""
-        sending = application.deliver_due.Sending(self.keys, self.manifests, self.courier, self.event_streams)
-        return application.deliver_due.DueDeliveries(
+    def due_deliveries(self) -> application.delivery.deliver_due.DueDeliveries:
+        """See `application.delivery.deliver_due`; for the relay."""
+        sending = application.delivery.deliver_due.Sending(
+            self.keys, self.manifests, self.courier, self.event_streams
+        )
+        return application.delivery.deliver_due.DueDeliveries(
             begin=self.begin,
             read=self.read,
             clock=self.clock,
             sending=sending,
-            watching=application.deliver_due.Watching(self.traced_steps, self.traces, log_code),
+            watching=application.delivery.deliver_due.Watching(self.traced_steps, self.traces, log_code),
             lease=self.settings.lease,
             working=lambda: self.keys.working(self.catalog.journal_view().ledger_id),
         )

@@ -19,11 +19,11 @@ class TeamCoding(Adapters):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[application.exchange_ptks.WantedPtk],
+        wanted: Sequence[application.ptks.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
-    ) -> application.exchange_ptks.Admission:
-        """See `application.exchange_ptks`."""
-        return application.exchange_ptks.admit_ptks(
+    ) -> application.ptks.exchange_ptks.Admission:
+        """See `application.ptks.exchange_ptks`."""
+        return application.ptks.exchange_ptks.admit_ptks(
             team=team,
             stream=stream,
             wanted=wanted,
@@ -37,12 +37,12 @@ class TeamCoding(Adapters):
         *,
         team: str,
         stream: str,
-        wanted: Sequence[application.exchange_ptks.WantedPtk],
+        wanted: Sequence[application.ptks.exchange_ptks.WantedPtk],
         leaving: Sequence[str] = (),
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `application.exchange_ptks`."""
-        application.exchange_ptks.exchange_ptks(
+        """See `application.ptks.exchange_ptks`."""
+        application.ptks.exchange_ptks.exchange_ptks(
             team=team,
             stream=stream,
             wanted=wanted,
@@ -53,17 +53,21 @@ class TeamCoding(Adapters):
         )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
-        """See `application.team_code`."""
-        quota = application.team_code.Quota(
+        """See `application.ptks.team_code`."""
+        quota = application.ptks.team_code.Quota(
             self.settings.bundles_per_team, self.settings.bundle_mib_per_team * 2**20
         )
-        return application.team_code.put_bundle(content, sha256, team=team, quota=quota, bundles=self.bundles)
+        return application.ptks.team_code.put_bundle(
+            content, sha256, team=team, quota=quota, bundles=self.bundles
+        )
 
     def examine_team_code(
         self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
     ) -> Examined:
-        """See `application.team_code`."""
-        return application.team_code.examine_team_code(estimator, bundle, sandbox=self.sandbox, runs=runs)
+        """See `application.ptks.team_code`."""
+        return application.ptks.team_code.examine_team_code(
+            estimator, bundle, sandbox=self.sandbox, runs=runs
+        )
 
     def check_sandbox(self) -> None:
         """`NoSandbox` unless team code can be run here."""

@@ -22,15 +22,15 @@ class Telling(Adapters):
         limit: int | None = None,
         newest: bool = False,
     ) -> Sequence[Notice]:
-        """See `application.read_notices`."""
-        return application.read_notices.notices_of(
+        """See `application.delivery.read_notices`."""
+        return application.delivery.read_notices.notices_of(
             team, since=since, skip=skip, limit=limit, newest=newest, begin=self.read
         )
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
-    ) -> tuple[application.read_trainings.Training, ...]:
-        """See `application.read_trainings`."""
-        return application.read_trainings.trainings_of(
+    ) -> tuple[application.training.read_trainings.Training, ...]:
+        """See `application.training.read_trainings`."""
+        return application.training.read_trainings.trainings_of(
             ptk_id, start=start, limit=limit, newest=newest, begin=self.read
         )

@@ -7,22 +7,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypedDict
 
-from ptkstore.application import (
-    allocate_window,
-    collect_partial,
-    deliver_event,
-    detect_drift,
-    evaluate_ptk,
-    expire_window,
-    materialize_state,
-    place_state,
-    prepare_window,
-    profile_ptk,
-    train_ptk,
-)
-from ptkstore.application.paid_run import Opening, Spending
-from ptkstore.application.patience import Patience
-from ptkstore.application.ticks import Ticks
+from ptkstore.application.delivery import deliver_event
+from ptkstore.application.paid_runs.commit_retry import Patience
+from ptkstore.application.paid_runs.paid_run import Opening, Spending
+from ptkstore.application.paid_runs.release_ticks import Ticks
+from ptkstore.application.profiling import detect_drift, profile_ptk
+from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk
+from ptkstore.application.versions import materialize_state, place_state
+from ptkstore.application.windows import allocate_window, expire_window, prepare_window
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore

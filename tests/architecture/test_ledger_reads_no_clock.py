@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 LEDGER = (
-    "application/charging.py",
-    "application/group_commit.py",
+    "application/ledger/charging.py",
+    "application/ledger/group_commit.py",
     "adapters/sql/ledger.py",
     "adapters/sql/projections.py",
     "domain/accountants.py",

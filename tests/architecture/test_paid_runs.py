@@ -8,8 +8,8 @@ import pytest
 
 from tests.architecture.source import Module, modules
 
-WALK = "ptkstore.application.paid_run"
-PARTIALS = "ptkstore.application.collect_partial"  # opens rows under the spend of its training
+WALK = "ptkstore.application.paid_runs.paid_run"
+PARTIALS = "ptkstore.application.training.collect_partial"  # opens rows under the spend of its training
 
 
 def uses(module: Module, name: str) -> bool:

@@ -126,9 +126,9 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,
-    "ptkstore.adapters.sandbox.team_examining": ESTIMATORS
+    "ptkstore.adapters.sandbox.inside.examining": ESTIMATORS
     | {"rich"},  # both are loaded inside the sandbox alone
-    "ptkstore.adapters.sandbox.team_loading": ESTIMATORS,
+    "ptkstore.adapters.sandbox.inside.loading": ESTIMATORS,
     "ptkstore.adapters.sql.migrating": TABLES | {"alembic", "orjson", "sqlalchemy"},  # only for an upgrade
     "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "orjson", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,

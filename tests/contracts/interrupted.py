@@ -6,7 +6,7 @@ import sys
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.journal import EntryKind
-from tests.contracts.builders import STREAM, job, request
+from tests.support.builders import STREAM, job, request
 
 
 def main(url: str, moment: str) -> None:

@@ -17,8 +17,8 @@ from sqlalchemy import Engine, event, text
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.adapters.sql.content import stream_text
-from ptkstore.application import close_windows as closing
-from ptkstore.application.close_windows import close_windows
+from ptkstore.application.windows import close_windows as closing
+from ptkstore.application.windows.close_windows import close_windows
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.losses import Loss
@@ -27,7 +27,8 @@ from ptkstore.domain.streams import Closing
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
 from ptkstore.ports.streams import Progress
-from tests.contracts.builders import (
+from tests.contracts.test_profiles import ASK
+from tests.support.builders import (
     NOW,
     ORIGIN,
     PTK,
@@ -40,8 +41,7 @@ from tests.contracts.builders import (
     stream_named,
     with_blocks,
 )
-from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
-from tests.contracts.test_profiles import ASK
+from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 DAY = timedelta(days=1)
 SCHEDULES = 4

@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
-from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job
-from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
+from tests.support.builders import LEASE, NOW, PTK, add, claim, job
+from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 SECOND = timedelta(seconds=1)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.group_commit import Asked, GroupCommit
+from ptkstore.application.ledger.group_commit import Asked, GroupCommit
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Denied, Granted
 from ptkstore.errors import Conflict, Unavailable
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.tracing import carried, carrying
-from tests.contracts.builders import STREAM, request, with_blocks
+from tests.support.builders import STREAM, request, with_blocks
 
 PATIENCE_SECONDS = 30.0
 

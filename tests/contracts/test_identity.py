@@ -11,11 +11,18 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application import answer_once, authorize, grant_role, issue_token, revoke_token, rotate_token
-from ptkstore.application.authorize import Named
-from ptkstore.application.create_team import create_team
-from ptkstore.application.read_audit_log import read_audit_log
-from ptkstore.application.record_action import recorded
+from ptkstore.application.identity import (
+    answer_once,
+    authorize,
+    grant_role,
+    issue_token,
+    revoke_token,
+    rotate_token,
+)
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.identity.create_team import create_team
+from ptkstore.application.identity.read_audit_log import read_audit_log
+from ptkstore.application.identity.record_action import recorded
 from ptkstore.domain.identity import EVERY, Action, Grant, Principal, Role
 from ptkstore.errors import (
     Conflict,
@@ -29,9 +36,9 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from tests.contracts.builders import NOW, stream_named
-from tests.contracts.databases import OnPostgresql, OnSqlite
-from tests.ptkstore.application.world import StandingClock
+from tests.support.builders import NOW, stream_named
+from tests.support.databases import OnPostgresql, OnSqlite
+from tests.support.world import StandingClock
 
 WHO = Principal("taxi", "0" * 16, frozenset({Role.PRODUCER}))
 

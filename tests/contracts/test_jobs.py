@@ -17,8 +17,8 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, LeaseLost, UnknownName
-from tests.contracts.builders import LEASE, NOW, PTK, add, claim, job, version
-from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
+from tests.support.builders import LEASE, NOW, PTK, add, claim, job, version
+from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 LATER = NOW + LEASE
 

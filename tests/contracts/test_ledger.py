@@ -22,7 +22,7 @@ from ptkstore.domain.journal import GENESIS, EntryKind, chained_digest
 from ptkstore.domain.ledger import Denied, Granted, decide, verify
 from ptkstore.domain.losses import NO_LOSS, Loss
 from ptkstore.errors import Conflict, LateWriter
-from tests.contracts.builders import (
+from tests.support.builders import (
     PTK,
     STREAM,
     committed,
@@ -32,7 +32,7 @@ from tests.contracts.builders import (
     stream_named,
     with_blocks,
 )
-from tests.contracts.databases import OnPostgresql, OnSqlite, until_somebody_waits
+from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 
 ENTRY = {
     "stream": STREAM,

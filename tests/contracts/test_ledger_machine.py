@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.charging import release_unopened, reserve_all, spend
+from ptkstore.application.ledger.charging import release_unopened, reserve_all, spend
 from ptkstore.domain.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.blocks import BlockRange, BlockState
 from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import BudgetRequest, EntryKind
 from ptkstore.domain.ledger import Denied, Granted, verify
 from ptkstore.domain.losses import Loss
-from tests.contracts.builders import PTK, STREAM, stream_named
+from tests.support.builders import PTK, STREAM, stream_named
 
 LINES = {"common": Loss.capacity(0.7, 1e-6), "ptk taxi.speed": Loss.capacity(0.3, 1e-6)}
 WHOLE = Loss.capacity(1, 2e-6)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.trace_window import Descendant, trace_window
+from ptkstore.application.versions.trace_window import Descendant, trace_window
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.snapshots import Lineage, Version, canonical_json
 from ptkstore.domain.windows import Window, WindowId, WindowState
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import UnitOfWork
-from tests.contracts.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named
+from tests.support.databases import OnPostgresql, OnSqlite
 
 A, B, C, ELSEWHERE = "ads.a", "taxi.b", "zoo.c", "taxi.elsewhere"
 Key = tuple[str, int]

@@ -10,8 +10,8 @@ import pytest
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.ports.catalog import Notice
-from tests.contracts.builders import NOW, PTK, add, job, version
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import NOW, PTK, add, job, version
+from tests.support.databases import OnPostgresql, OnSqlite
 
 DAY = timedelta(days=1)
 

@@ -8,8 +8,8 @@ from sqlalchemy.exc import DBAPIError
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.errors import Unavailable
 from ptkstore.ports.catalog import Notice
-from tests.contracts.builders import NOW, PTK
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import NOW, PTK
+from tests.support.databases import OnPostgresql, OnSqlite
 
 
 class OneMomentContract:

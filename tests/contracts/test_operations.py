@@ -11,8 +11,8 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import Subscription
 from ptkstore.ports.operations import Outbox, Waiting
-from tests.contracts.builders import LEASE, NOW, PTK, STREAM, add, claim, job, ptk_spec, stream_named, version
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import LEASE, NOW, PTK, STREAM, add, claim, job, ptk_spec, stream_named, version
+from tests.support.databases import OnPostgresql, OnSqlite
 
 MINUTE = timedelta(minutes=1)
 

@@ -14,8 +14,8 @@ from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.losses import Loss
 from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict
 from ptkstore.errors import LateWriter
-from tests.contracts.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
+from tests.support.databases import OnPostgresql, OnSqlite
 
 ASK = ProfileAsk(
     STREAM, "common", "f" * 64, 0.2, (0.1, 0.5), 1.0, 64, 256, 2.0, 4, (0.0, 1.0), "rows", 100, 0.95, 3, 1_000, (0, 1),

@@ -13,7 +13,7 @@ from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import Denied, Granted
-from tests.contracts.builders import STREAM, committed, end, request, reserve, with_blocks
+from tests.support.builders import STREAM, committed, end, request, reserve, with_blocks
 
 
 def retire(catalog: SqlCatalog, number: int, *, recovered: bool) -> None:

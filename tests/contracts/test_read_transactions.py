@@ -11,9 +11,9 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.create_team import create_team
-from ptkstore.application.evolve_stream import check_columns_are_stored
-from ptkstore.application.read_notices import notices_of
+from ptkstore.application.delivery.read_notices import notices_of
+from ptkstore.application.identity.create_team import create_team
+from ptkstore.application.ptks.registration import check_columns_are_stored
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import ColumnType
@@ -21,8 +21,8 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Conflict, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.world import Clock
-from tests.contracts.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
+from tests.support.databases import OnPostgresql, OnSqlite
 
 READS: dict[str, tuple[Any, ...]] = {
     "streams.get": (STREAM,),

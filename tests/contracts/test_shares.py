@@ -11,11 +11,11 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.world import SilentSteps
-from ptkstore.application.claim_job import claim_fairest
+from ptkstore.application.operations.claim_job import claim_fairest
 from ptkstore.domain.jobs import LONGEST_LEASE, Job, JobKind, Outcome, latest_due
-from tests.contracts.builders import LEASE, NOW, add, claim, job, ptk_spec, stream_named
-from tests.contracts.databases import OnPostgresql, OnSqlite
-from tests.ptkstore.application.world import StandingClock
+from tests.support.builders import LEASE, NOW, add, claim, job, ptk_spec, stream_named
+from tests.support.databases import OnPostgresql, OnSqlite
+from tests.support.world import StandingClock
 
 SECOND = timedelta(seconds=1)
 LIGHT = HistoricalStatistics(

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.errors import Unavailable
-from tests.contracts.databases import OnPostgresql, OnSqlite
+from tests.support.databases import OnPostgresql, OnSqlite
 
 PROBE = text("SELECT value FROM meta WHERE name = 'probe'")
 

@@ -20,7 +20,7 @@ from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.declarations import PTK, Repository
 from tests.ptkstore.adapters.objects.test_read_only import READER
-from tests.ptkstore.application.world import World
+from tests.support.world import World
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 VIEW = "taxi__speed_by_hour__filled"

@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.charging import release_unopened, reserve_all, spend
-from ptkstore.application.group_commit import GroupCommit
+from ptkstore.application.ledger.charging import release_unopened, reserve_all, spend
+from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.domain.accountants import Accountant, Charge
 from ptkstore.domain.blocks import BlockRange
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
@@ -22,7 +22,7 @@ from ptkstore.domain.journal import BudgetRequest
 from ptkstore.domain.ledger import Granted
 from ptkstore.domain.losses import Loss
 from ptkstore.errors import LateWriter, LeaseLost, NameTaken
-from tests.contracts.builders import LEASE, NOW, PTK, STREAM, stream_named
+from tests.support.builders import LEASE, NOW, PTK, STREAM, stream_named
 
 ACCOUNTANT = Accountant.RENYI
 CAPACITY = Loss.capacity(1, 1e-6)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from ptkstore.domain.subscriptions import EVENT_TYPE
-from tests.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS
 
 AGAIN_AFTER_SECONDS = 0.5
 SILENT_AT_MOST_SECONDS = 90.0  # heartbeats come every 15

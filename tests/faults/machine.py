@@ -16,7 +16,7 @@ import redis
 
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Patience
-from ptkstore.adapters.sandbox.fork_server import RUN_NAME
+from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.machine import environment
 from ptkstore.domain.identity import Role
@@ -29,7 +29,7 @@ from tests.faults import scenario
 from tests.faults.checker import Evidence, Subscriber, check
 from tests.faults.listeners import EventListener
 from tests.faults.strikes import FAULTS, Armed
-from tests.waiting import free_port
+from tests.support.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINING = "ptkstore.training_process"

@@ -15,10 +15,10 @@ from typing import Any
 
 from ptkstore.adapters.keys import AesGcmSealer, split_hash
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox.evaluating import evaluate
-from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.profiling import has_drifted, profile
-from ptkstore.adapters.sandbox.training import collect, train
+from ptkstore.adapters.sandbox.child.evaluate import evaluate
+from ptkstore.adapters.sandbox.child.prepare import prepare
+from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
+from ptkstore.adapters.sandbox.child.train import collect, train
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import JobState

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ptkstore.application
-from ptkstore.application.paid_run import PaidRun
+from ptkstore.application.paid_runs.paid_run import PaidRun
 
 KINDS = ("prepare", "allocate", "train", "partial", "place", "flip", "notify", "expire")
 OF_PROFILES = ("profile", "drift")

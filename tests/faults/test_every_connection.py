@@ -30,12 +30,12 @@ from ptkstore.wiring.local import LocalService
 from tests.faults import scenario
 from tests.faults.checker import Evidence, check, spends_without_version
 from tests.faults.rig import Rig, rig
-from tests.ptkstore.adapters.objects.s3 import serving
-from tests.ptkstore.application.world import ErasesHere
 from tests.services import proxy, wire
 from tests.services.postgres import Postgres
 from tests.services.proxy import FaultyHttp
 from tests.services.wire import FaultyWire
+from tests.support.s3 import serving
+from tests.support.world import ErasesHere
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

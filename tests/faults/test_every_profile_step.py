@@ -16,7 +16,7 @@ from ptkstore.domain.profiles import ProfileRecord, ProfileState, Verdict
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_PROFILES, Point, all_points
-from tests.ptkstore.application.world import SeenViews
+from tests.support.world import SeenViews
 
 pytestmark = pytest.mark.long
 

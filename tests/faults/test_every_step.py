@@ -13,7 +13,7 @@ from ptkstore.domain.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_EVALUATIONS, Point, all_points
-from tests.ptkstore.application.world import SeenViews
+from tests.support.world import SeenViews
 
 pytestmark = pytest.mark.long  # the last tests look at what the others left
 

@@ -16,7 +16,7 @@ from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.faults import scenario
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real
 

@@ -15,10 +15,10 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.filters import Filters
 from ptkstore.domain.journal import EntryKind
 from ptkstore.domain.ledger import verify
-from tests.contracts.builders import stream_named
 from tests.faults.ledger_tables import SQLITE
 from tests.faults.ledger_writer import write
-from tests.measurements import Measured
+from tests.support.builders import stream_named
+from tests.support.measurements import Measured
 
 pytestmark = pytest.mark.long
 

@@ -16,7 +16,7 @@ from tests.faults.checker import spends_without_version
 from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(880)]
 

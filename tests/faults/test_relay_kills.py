@@ -18,8 +18,8 @@ from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import JobKind
 from tests.faults.machine import ROOT
-from tests.measurements import Measured
-from tests.ptkstore.application.world import World
+from tests.support.measurements import Measured
+from tests.support.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

@@ -13,8 +13,8 @@ from tests.faults.checker import check, spends_without_version
 from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import all_points
 from tests.faults.test_real_processes import ZOMBIES, numbers, once_in_order, prepare
-from tests.measurements import Measured
-from tests.waiting import until
+from tests.support.measurements import Measured
+from tests.support.waiting import until
 
 KILLS = 120
 POINTS_A_WINDOW = 10

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.application.paid_run import PaidRun
+from ptkstore.application.paid_runs.paid_run import PaidRun
 from tests.faults import test_every_profile_step, test_every_step
 from tests.faults.steps import all_points, paid_runs, points_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ptklib import CountFeaturizer
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import JobKind
 from ptkstore.sdk import Store

@@ -17,7 +17,8 @@ from sqlalchemy.engine import Engine
 from ptkstore.adapters.sql.deliveries import SqlDeliveries
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
-from ptkstore.application import charging, place_state
+from ptkstore.application.ledger import charging
+from ptkstore.application.versions import place_state
 from ptkstore.domain.filters import Filters
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind

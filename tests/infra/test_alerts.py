@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ptkstore.api.metrics import Metrics
 from ptkstore.api.online import OnlineRows
 from tests.infra.rendering import INFRA
-from tests.ptkstore.application.world import World
+from tests.support.world import World
 
 RULES: list[dict[str, Any]] = [
     rule

@@ -23,10 +23,10 @@ import pytest
 
 from ptkstore.adapters.processes.redis_server import redis_binary
 from tests.infra.rendering import PROCESSES, SECRETS, compose
-from tests.ptkstore.adapters.objects.s3 import serving
-from tests.ptkstore.api.server import all_items, arrow, ingest
-from tests.ptkstore.application.world import STREAM, speed, trips
-from tests.waiting import free_port
+from tests.support.api_server import all_items, arrow, ingest
+from tests.support.s3 import serving
+from tests.support.waiting import free_port
+from tests.support.world import STREAM, speed, trips
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

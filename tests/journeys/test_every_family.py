@@ -16,8 +16,8 @@ from ptkstore.domain.losses import Loss
 from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store, featurize
-from tests.ptklib.families import EXAMPLES, Example, rows
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World
+from tests.support.families import EXAMPLES, Example, rows
+from tests.support.world import DAY, ORIGIN, STREAM, World
 
 WINDOWS = 2
 SCHEMA = Schema(

@@ -11,8 +11,8 @@ import s3fs
 
 from ptkstore.domain.jobs import Outcome
 from ptkstore.settings import load_settings
-from tests.ptkstore.adapters.objects.s3 import serving
-from tests.ptkstore.application.world import STREAM, World
+from tests.support.s3 import serving
+from tests.support.world import STREAM, World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

@@ -26,7 +26,7 @@ from ptkstore.errors import Unauthenticated, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from tests.ptkstore.adapters.feast.test_other_environment import python  # noqa: F401 - a fixture
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

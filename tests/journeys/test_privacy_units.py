@@ -13,7 +13,7 @@ from ptklib import HistoricalStatistics
 from ptkstore import PTK
 from ptkstore.errors import PtkRejected
 from ptkstore.sdk import Repository, Store, featurize
-from tests.ptkstore.application.world import ORIGIN, World
+from tests.support.world import ORIGIN, World
 
 CITIES = ["berlin", "paris", "rome"]
 RIDERS = 300

@@ -16,7 +16,7 @@ from ptklib import TreeFeaturizer
 from ptkstore import PTK
 from ptkstore.cli.main import app
 from ptkstore.sdk import Repository, Store
-from tests.ptkstore.application.world import STREAM, World, trips
+from tests.support.world import STREAM, World, trips
 
 pytestmark = pytest.mark.long
 

@@ -16,8 +16,8 @@ import pytest
 import ptkstore
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.sdk import Store, load_repository
-from tests.team_code import GOOD, REPOSITORY, write_repository
-from tests.waiting import until
+from tests.support.team_code import GOOD, REPOSITORY, write_repository
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from ptklib import Clustering, CovarianceMatrix, DPEstimator, HistoricalStatistics
 from ptklib.bounding import bounded_rows
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, SchemaError
-from tests.ptklib.families import EXAMPLES, Example, label_of, rows
+from tests.support.families import EXAMPLES, Example, label_of, rows
 
 # UserEmbeddings has a unit of its own, the user, and `max_rows_per_user`.
 BOUNDED = [e for e in EXAMPLES if "max_rows_per_unit" in e.estimator.get_params()]

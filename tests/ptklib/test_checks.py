@@ -14,7 +14,7 @@ from ptklib.checks.event_diff import differences
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.mechanisms import AboveThreshold, gaussian, laplace
 from ptklib.mechanisms.recording import Draw, recorded_draws
-from tests.ptklib.families import EXAMPLES, Example
+from tests.support.families import EXAMPLES, Example
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

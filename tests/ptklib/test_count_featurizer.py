@@ -8,7 +8,7 @@ import pytest
 
 from ptklib import CountFeaturizer, DPEstimator, ReleasedState
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, SchemaError
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from ptklib import CountFeaturizer, DPEstimator, ReleasedState
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, SchemaError
 from ptklib.hashing import HashedDomain, bucket_of
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 WORD = 2**64
 

@@ -17,7 +17,7 @@ from ptklib.exceptions import (
     StateMismatchError,
 )
 from ptklib.mechanisms.partition import PartitionSelection
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 DIFFERENT_WIDTHS = ["int8", "int16", "int32", "int64", "uint8", "uint64", "float64", "object"]
 

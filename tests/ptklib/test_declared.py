@@ -9,7 +9,7 @@ from sklearn.base import clone
 from ptklib import TeamCode, estimator_from_spec
 from ptklib.declared import DeclaredValues, as_declared
 from ptklib.exceptions import InvalidParameterError
-from tests.ptklib.families import EXAMPLES, Example, label_of, rows
+from tests.support.families import EXAMPLES, Example, label_of, rows
 
 every_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 

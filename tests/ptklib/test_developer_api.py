@@ -7,7 +7,7 @@ import pytest
 
 from ptklib import CountFeaturizer, DPEstimator, HistoricalStatistics, as_ptk
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError, StateMismatchError
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 
 def speeds() -> HistoricalStatistics:

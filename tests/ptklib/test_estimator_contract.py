@@ -23,7 +23,7 @@ from ptklib.families import FAMILIES
 from ptklib.moments import MomentSums
 from ptklib.partials import merge_all
 from ptklib.sums import NoisySums
-from tests.ptklib.families import EXAMPLES, Example, label_of, rows
+from tests.support.families import EXAMPLES, Example, label_of, rows
 
 every_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 SUMS = [

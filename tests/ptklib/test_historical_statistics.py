@@ -14,9 +14,9 @@ from ptklib.exceptions import (
     SchemaError,
     UnboundedSensitivityError,
 )
-from tests.ptklib.families import rows
-from tests.ptklib.hourly import speeds_per_hour as per_hour
-from tests.ptklib.hourly import table_of
+from tests.support.families import rows
+from tests.support.hourly import speeds_per_hour as per_hour
+from tests.support.hourly import table_of
 
 
 @pytest.mark.usefixtures("without_noise")

@@ -12,8 +12,8 @@ from ptklib import HistoricalStatistics, ReleasedState
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.privacy import Bounds
 from ptklib.statistics.binning import Binning
-from tests.ptklib.families import rows
-from tests.ptklib.hourly import speeds_per_hour, table_of
+from tests.support.families import rows
+from tests.support.hourly import speeds_per_hour, table_of
 
 EDGES = (0.0, 5.0, 15.0, 60.0)
 

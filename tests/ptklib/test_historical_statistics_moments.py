@@ -10,8 +10,8 @@ import pytest
 
 from ptklib import DPEstimator, HistoricalStatistics, ReleasedState
 from ptklib.exceptions import InvalidParameterError
-from tests.ptklib.families import rows
-from tests.ptklib.hourly import speeds_per_hour, table_of
+from tests.support.families import rows
+from tests.support.hourly import speeds_per_hour, table_of
 
 per_hour = partial(speeds_per_hour, statistics=("count", "mean", "variance", "std"))
 

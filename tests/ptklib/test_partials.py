@@ -16,8 +16,8 @@ from ptklib.mechanisms import stream
 from ptklib.partials import PartialStatistics
 from ptklib.state import ReleasedState
 from ptklib.statistics import HistoricalStatistics
-from tests.ptklib.families import EXAMPLES, Example, label_of, rows
-from tests.repeatable import RepeatableBytes
+from tests.support.families import EXAMPLES, Example, label_of, rows
+from tests.support.repeatable import RepeatableBytes
 
 N_SHARDS = 3
 JOINED = {

@@ -8,7 +8,7 @@ import pytest
 from ptklib import Clustering, CountFeaturizer, CovarianceMatrix, TreeFeaturizer
 from ptklib.exceptions import InvalidParameterError
 from ptklib.plain import NUMBERS_MAX, PlainForm, plain_form, plain_parameters
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 BOUNDS = {"speed": (0.0, 60.0), "fare": (0.0, 50.0)}
 FORMS = [

@@ -12,7 +12,7 @@ from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms.recording import recorded_draws
 from ptklib.privacy import PrivacyLoss
 from ptklib.profiling import DriftTest, Found, Method, Profile, fingerprint_of
-from tests.ptklib.profiled import ShareOfOnes, SquaredRisk, hashed_bits, share_of_risk
+from tests.support.profiled import ShareOfOnes, SquaredRisk, hashed_bits, share_of_risk
 
 LIMIT = 0.1
 LOSS = PrivacyLoss(2.0, 0.0, {"name": "EpsilonDelta", "epsilon": 2.0, "delta": 0.0})

@@ -21,7 +21,7 @@ from ptklib.privacy import PrivacyLoss
 from ptklib.profiling import Found, HashedRows, NeedsMore, Profiler, TeamPtk
 from ptklib.profiling.comparison import RESOLUTION, Centre, UpperTest
 from ptklib.profiling.samples import Examples
-from tests.ptklib.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits
+from tests.support.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits
 
 POPULATION = 20_000
 

@@ -21,7 +21,7 @@ from ptklib.profiling import Found, HashedRows, HashRange, NeedsMore, Profiler, 
 from ptklib.profiling import plan as plans
 from ptklib.profiling.bounds import Line
 from ptklib.profiling.comparison import RESOLUTION, Centre, HighTest, UpperTest
-from tests.ptklib.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits, share_of_risk
+from tests.support.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits, share_of_risk
 
 FAILURE = 0.05
 TARGET = 0.08

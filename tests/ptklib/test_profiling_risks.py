@@ -22,7 +22,7 @@ from ptklib import (
 from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.risks import ExactRisk, risk_of
 from ptklib.profiling.risks.linear import LeastSquaresRisk
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 BOX = {"speed": (0, 60), "fare": (0, 50)}
 MEANS = HistoricalStatistics(domains={"hour": range(4)}, bounds=BOX, epsilon=8.0)

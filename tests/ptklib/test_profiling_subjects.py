@@ -12,7 +12,7 @@ import ptklib
 from ptklib import CovarianceMatrix, HistoricalStatistics, as_ptk
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.profiling import Found, HashedRows, NeedsMore, Profiler, TeamPtk
-from tests.ptklib.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits
+from tests.support.profiled import PlainRisk, ShareOfOnes, SquaredRisk, hashed_bits
 
 
 def means(**changes: Any) -> HistoricalStatistics:

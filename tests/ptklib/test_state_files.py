@@ -11,7 +11,7 @@ import pytest
 
 from ptklib import DPEstimator, HistoricalStatistics, ReleasedState, load_state
 from ptklib.exceptions import CorruptStateError
-from tests.ptklib.families import rows
+from tests.support.families import rows
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from ptklib import CountFeaturizer, HistoricalStatistics
 from ptklib.exceptions import SchemaError
 from ptklib.inputs import InputTable
 from ptklib.tables import as_arrow
-from tests.ptklib.families import EXAMPLES, Example, label_of, rows
-from tests.ptklib.tables import NAMED, ONE_COLUMN, ArrowStream
-from tests.repeatable import replayed_noise
+from tests.support.families import EXAMPLES, Example, label_of, rows
+from tests.support.repeatable import replayed_noise
+from tests.support.tables import NAMED, ONE_COLUMN, ArrowStream
 
 every_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 every_kind = pytest.mark.parametrize("kind", NAMED)

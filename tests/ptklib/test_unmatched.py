@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 from ptklib import CountFeaturizer, HistoricalStatistics, TreeFeaturizer, UserEmbeddings
 from ptklib.exceptions import UnmatchedWarning
-from tests.ptklib.families import EXAMPLES, rows
-from tests.ptklib.tables import NAMED
-from tests.repeatable import replayed_noise
+from tests.support.families import EXAMPLES, rows
+from tests.support.repeatable import replayed_noise
+from tests.support.tables import NAMED
 
 MANY = 20_000
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.postgres import _become as dies_with_us
-from tests.waiting import free_port
+from tests.support.waiting import free_port
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "ceph-authtool", "monmaptool", "ceph", "radosgw", "radosgw-admin")
 ACCESS, SECRET = "ptk-tests", "ptk-tests-only-here"

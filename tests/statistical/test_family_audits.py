@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ptklib.checks import Audit, at_audit_budget, audit, twin
-from tests.measurements import Measured
-from tests.ptklib.families import EXAMPLES
 from tests.statistical.audited import LONG, QUICK, Audited
+from tests.support.families import EXAMPLES
+from tests.support.measurements import Measured
 
 pytestmark = pytest.mark.long
 

@@ -22,11 +22,11 @@ from ptkstore.domain.streams import Closing
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
-from tests import full_disk
 from tests.faults import scenario
 from tests.faults.machine import ROOT
-from tests.ptkstore.application.world import STREAM, World
-from tests.waiting import PATIENCE_SECONDS, free_port, lives, until
+from tests.support import full_disk
+from tests.support.waiting import PATIENCE_SECONDS, free_port, lives, until
+from tests.support.world import STREAM, World
 from workers.app import make_app
 from workers.broker import Broker
 

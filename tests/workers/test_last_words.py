@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.application.essential_thread import FAILED_STATUS
+from ptkstore.application.operations.essential_thread import FAILED_STATUS
 from tests.faults.machine import ROOT
 
 pytestmark = pytest.mark.long
@@ -321,7 +321,7 @@ log_code("second", "-", "ok")
 ENDS_WITH_ITS_THREAD = f"""
 import threading
 from ptkstore.adapters.world import configure_logging, log_no_texts
-from ptkstore.application.essential_thread import EssentialThread
+from ptkstore.application.operations.essential_thread import EssentialThread
 def fails():
     raise {{error}}("{CANARY}")
 configure_logging()

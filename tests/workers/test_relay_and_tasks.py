@@ -18,8 +18,8 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.world import LoggedSteps, configure_logging
-from ptkstore.application import close_windows
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.operations.liveness import ProcessRole
+from ptkstore.application.windows import close_windows
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.errors import LeaseLost, PtkRejected, Unavailable
 from ptkstore.sdk import Store

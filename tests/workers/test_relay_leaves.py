@@ -19,14 +19,14 @@ import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks.courier import PER_HOST
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from tests.faults.machine import ROOT
-from tests.full_disk import FULL_DISK
 from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
-from tests.ptkstore.application.world import World
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.full_disk import FULL_DISK
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.world import World
 from workers.app import make_app
 from workers.broker import Broker
 

@@ -14,8 +14,8 @@ from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.machine import environment
 from ptkstore.domain.jobs import JobState
 from tests.faults.machine import ROOT
-from tests.ptkstore.application.world import World
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.world import World
 from workers.app import make_app
 from workers.broker import Broker
 
@@ -25,7 +25,7 @@ TRAIN = "train/taxi.speed/0"
 NOBODY_ELECTS = """
 import sys
 from pathlib import Path
-from ptkstore.application import train_ptk
+from ptkstore.application.training import train_ptk
 from ptkstore.errors import Unavailable
 from workers import worker
 tried = Path(sys.argv.pop())

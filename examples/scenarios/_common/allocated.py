@@ -24,8 +24,8 @@ from ptklib.profiling import HashedRows, HashRange
 from ptklib.profiling.samples import HASHES
 from ptklib.spec import estimator_from_spec
 from ptkstore.adapters.keys.splitting import UNIT_ID_BYTES, split_hash
-from ptkstore.application.charging import charge_of
-from ptkstore.application.estimators import event_of
+from ptkstore.application.ledger.charging import charge_of
+from ptkstore.application.planning.estimators import event_of
 from ptkstore.domain.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.allocation import (
     Choice,

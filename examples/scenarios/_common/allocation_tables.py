@@ -13,7 +13,7 @@ from _common.curves import Curves
 from _common.served import Served
 from _common.team import MANY_PARTITIONS, Team
 from _common.thirteen import CLUSTERS, LEVELS
-from ptkstore.application.planning import Planned
+from ptkstore.application.planning.window_plans import Planned
 from ptkstore.domain.allocation import Infeasible, Plan
 
 Table = dict[str, Any]

@@ -21,8 +21,8 @@ import ptkstore
 from _common.allocated import CAPACITY, Window
 from _common.profiled import CLUSTER_GRID, GRID
 from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
-from ptkstore.application.formula_plans import with_facts
-from ptkstore.application.planning import Planned, as_told, plan_window
+from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.planning.window_plans import Planned, as_told, plan_window
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected

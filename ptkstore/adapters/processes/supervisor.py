@@ -17,7 +17,7 @@ from ptkstore.adapters.processes.children import Child, spawn
 from ptkstore.adapters.processes.logs import LARGEST_BYTES, open_log, rotate
 from ptkstore.adapters.processes.private_paths import Lock, make_home, private_directory
 from ptkstore.adapters.processes.spawner import spawner
-from ptkstore.application.essential_thread import EssentialThread
+from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.errors import InvalidRequest
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")

@@ -24,7 +24,7 @@ from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
 from ptkstore.adapters.webhooks.destinations import Answer, Destination, unreachable
 from ptkstore.adapters.webhooks.messenger import HttpMessenger
 from ptkstore.adapters.webhooks.signing import signed_headers
-from ptkstore.application.essential_thread import EssentialThread
+from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.ports.messages import (
     FAILED,
     LEASE_UNSURE,

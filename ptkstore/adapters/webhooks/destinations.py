@@ -15,7 +15,7 @@ from ssrfguard import Policy, Resolver, Target, resolve
 from ssrfguard.errors import BlockedAddressError, BlockedURLError
 
 from ptkstore.adapters.webhooks.addresses import NOWHERE, PUBLIC, isatap_target
-from ptkstore.application.team_shares import TeamShares
+from ptkstore.application.operations.team_shares import TeamShares
 from ptkstore.errors import InvalidRequest, Unavailable
 
 Answer = tuple[int, int, int, str, tuple[object, ...]]

@@ -17,8 +17,8 @@ from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.api.guard import refused_on_record, token_text
 from ptkstore.api.online import OnlineRows
 from ptkstore.api.resources import refusals
-from ptkstore.application.authorize import Named
-from ptkstore.application.signs_of_life import ProcessRole
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.domain.identity import Action
 from ptkstore.errors import InvariantBroken, PtkStoreError, Unavailable, UnknownName
 from ptkstore.wire.health import Health, Readiness

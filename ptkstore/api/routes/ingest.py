@@ -16,7 +16,7 @@ from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.resources import Resource
 from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
 from ptkstore.api.slots import Slots, body_of
-from ptkstore.application.ingest_records import IngestReply, may_be_stored
+from ptkstore.application.ingest.ingest_records import IngestReply, may_be_stored
 from ptkstore.domain.identity import Action
 from ptkstore.errors import OutcomeUnknown
 from ptkstore.wire.base import Name

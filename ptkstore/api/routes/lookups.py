@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from ptkstore.api.guard import WhoAsks
 from ptkstore.api.resources import Resource
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.serving import STATE_KEY

@@ -9,7 +9,7 @@ from fastapi import Query
 from ptkstore.api.guard import WhoAsks
 from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in
 from ptkstore.api.resources import Resource
-from ptkstore.application.read_notices import readable_team
+from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.telling import notice_document

@@ -13,8 +13,8 @@ from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in, page_of
 from ptkstore.api.resources import Resource
 from ptkstore.api.slots import leave_place
-from ptkstore.application.authorize import Named
-from ptkstore.application.exchange_ptks import WantedPtk, exchanged
+from ptkstore.application.identity.authorize import Named
+from ptkstore.application.ptks.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.errors import NotAllowed

@@ -12,7 +12,7 @@ from ptkstore.api.guard import Caller, WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, cursor_at, name_in, number_in
 from ptkstore.api.resources import Resource
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.subscriptions import deliveries_document, overlap_of, subscription_document

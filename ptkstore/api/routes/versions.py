@@ -13,7 +13,7 @@ from ptkstore.api.guard import WhoAsks, token_text
 from ptkstore.api.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
 from ptkstore.api.resources import Resource
 from ptkstore.api.states import State, States
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.windows import INDEX_MAX
 from ptkstore.errors import UnknownName

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.read_exposure import Exposure
-from ptkstore.application.read_profile import ProfileView
-from ptkstore.application.trace_window import Descendant
+from ptkstore.application.profiling.read_profile import ProfileView
+from ptkstore.application.streams.exposure import Exposure
+from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.streams import Stream
@@ -22,7 +22,7 @@ from ptkstore.sdk.profiles import profile_of
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 if TYPE_CHECKING:
-    from ptkstore.application.recommend_rows import StreamAdvice
+    from ptkstore.application.planning.recommend_rows import StreamAdvice
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RemoteReading:
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
         """What the registered PTKs of a stream need."""
-        from ptkstore.application.recommend_rows import check_partitions  # loads what plans
+        from ptkstore.application.planning.recommend_rows import check_partitions  # loads what plans
         from ptkstore.sdk.recommendations import advice_of
 
         check_partitions(partitions)

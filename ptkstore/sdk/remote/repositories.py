@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from ptkstore.application.exchange_ptks import Admission, WantedPtk
-from ptkstore.application.team_code import examine_team_code
+from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
+from ptkstore.application.ptks.team_code import examine_team_code
 from ptkstore.domain.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest, TooLarge

@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ptkstore.application.diff_versions import VersionDiff, difference
-from ptkstore.application.export_ledger import Export
-from ptkstore.application.ingest_records import (
+from ptkstore.application.ingest.ingest_records import (
     IngestReply,
     may_be_stored,
     may_be_stored_in_part,
     partly_stored,
     taken_up_to,
 )
-from ptkstore.application.read_ledger import LedgerCheck
+from ptkstore.application.ledger.export_ledger import Export
+from ptkstore.application.ledger.verification import LedgerCheck
+from ptkstore.application.versions.diff_versions import VersionDiff, difference
 from ptkstore.domain.assurances import Assurance, assured_of
 from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.names import ptk_id_of

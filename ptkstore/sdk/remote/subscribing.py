@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ptkstore.application.read_deliveries import Followed
+from ptkstore.application.delivery.read_deliveries import Followed
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ptkstore.application.read_trainings import Training
+from ptkstore.application.training.read_trainings import Training
 from ptkstore.ports.catalog import Notice
 from ptkstore.sdk.remote.transport import Transport, path_of
 from ptkstore.sdk.telling import notice_of, training_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptkstore.api.server import Api
+from tests.support.api_server import Api
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from ptkstore.cli.reports.pages import report_page
 from ptkstore.domain.assurances import SHARES, Assurance, Assured
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk import Store, connect
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, trips
-from tests.team_code import GOOD, Inspector, bundle_with, described
+from tests.support.api_server import Api
+from tests.support.team_code import GOOD, Inspector, bundle_with, described
+from tests.support.world import DAY, ORIGIN, trips
 
 OWN, LIBRARY = "taxi.own", "taxi.speed"
 WORD: dict[str, Any] = {"assurance": "asserted", "asserted_by": "taxi"}

@@ -17,12 +17,12 @@ from ptkstore.adapters.feast.names import view_name
 from ptkstore.api.app import create_app, routes_of
 from ptkstore.api.resources import guards_of
 from ptkstore.api.routes.lookups import _ptks_in
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import EVERY, STREAM_ROLES, Grant, Role
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.ptks import LookupIn
-from tests.ptkstore.api.server import Api, problem
-from tests.ptkstore.application.world import speed
+from tests.support.api_server import Api, problem
+from tests.support.world import speed
 
 P, D, C, O, A = Role  # noqa: E741 - an officer
 ALL = {P, D, C, O, A}

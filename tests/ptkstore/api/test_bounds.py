@@ -19,9 +19,9 @@ import pytest
 from ptkstore.api import protocol
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import TEAM, Api, problem
 from tests.ptkstore.api.test_authorization import EXPECTED
-from tests.ptkstore.application.world import STREAM, speed
+from tests.support.api_server import TEAM, Api, problem
+from tests.support.world import STREAM, speed
 
 IMPATIENT = Limits(body_within=2.0, chunk_within=0.5, answer_within=0.5)
 

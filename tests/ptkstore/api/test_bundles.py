@@ -15,10 +15,10 @@ from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
 from ptkstore.domain.bundles import BUNDLE_BYTES_MAX, sha256_of
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
-from tests.cases import case
-from tests.ptkstore.api.server import Api, problem
-from tests.team_code import GOOD, ROOMY, Inspector, bundle_with, described
-from tests.waiting import until
+from tests.support.api_server import Api, problem
+from tests.support.cases import case
+from tests.support.team_code import GOOD, ROOMY, Inspector, bundle_with, described
+from tests.support.waiting import until
 
 BUNDLE = bundle_with(GOOD)
 NAME = sha256_of(BUNDLE)

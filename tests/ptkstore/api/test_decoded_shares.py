@@ -14,8 +14,8 @@ import pytest
 from ptkstore.api import decoded_shares
 from ptkstore.api.decoded_shares import DecodedShares
 from ptkstore.errors import TooManyRequests, Unavailable
-from tests.ptkstore.application.world import trips
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.world import trips
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ from pathlib import Path
 from ptkstore.api.limits import Limits
 from ptkstore.api.row_bodies import PARQUET, table_in
 from ptkstore.errors import PtkStoreError
-from tests.ptkstore.application.world import SCHEMA
+from tests.support.world import SCHEMA
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -14,8 +14,8 @@ import pytest
 
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import Api, problem
-from tests.waiting import until
+from tests.support.api_server import Api, problem
+from tests.support.waiting import until
 
 PATH = "/v1/ptks/taxi.speed/events"
 # Heartbeats come quickly, so that a test sees what happens at one.

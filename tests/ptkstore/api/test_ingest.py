@@ -25,9 +25,9 @@ from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
 from ptkstore.domain.identity import Role
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkStoreError, SchemaMismatch, TooLarge, UnknownFormat
-from tests.ptkstore.api.server import Api, arrow, ingest, problem
-from tests.ptkstore.application.world import SCHEMA, STREAM, trips, unheard_batch
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.api_server import Api, arrow, ingest, problem
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.world import SCHEMA, STREAM, trips, unheard_batch
 
 LIMITS = Limits()
 SMALL = Limits(ingest_rows=100, ingest_decoded=100_000)

@@ -18,12 +18,12 @@ from ptkstore import connect
 from ptkstore import errors as e
 from ptkstore.api import slots
 from ptkstore.api.limits import Limits
-from ptkstore.application.exchange_ptks import Admission
+from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.identity import Role
 from ptkstore.sdk import PTK, Repository
 from ptkstore.sdk.remote import repositories
-from tests.ptkstore.api.server import Api, problem
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.api_server import Api, problem
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 ORDINARY, LARGE = 10_000, 60_000
 VERBS = ["admission", "exchange"]

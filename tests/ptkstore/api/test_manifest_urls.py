@@ -12,7 +12,7 @@ from ptkstore.adapters.webhooks import ApiManifests, WebhookReceiver
 from ptkstore.domain.identity import Role
 from ptkstore.errors import InvalidRequest
 from ptkstore.settings import load_settings
-from tests.ptkstore.api.server import Api, problem
+from tests.support.api_server import Api, problem
 
 PTK = "taxi.speed"
 

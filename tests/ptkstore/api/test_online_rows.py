@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ptkstore.api import online
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class Hangs:

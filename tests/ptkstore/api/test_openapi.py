@@ -25,7 +25,7 @@ from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.streams import Assurance, Closing, ColumnType, PrivacyUnit
 from ptkstore.wire import identity, ptks, streams, subscriptions
 from ptkstore.wire.base import Wire
-from tests.ptkstore.api.server import Api
+from tests.support.api_server import Api
 
 pytestmark = pytest.mark.long
 

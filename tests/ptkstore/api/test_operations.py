@@ -19,14 +19,14 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.api import online
 from ptkstore.api.online import OnlineRows
 from ptkstore.api.routes import health
-from ptkstore.application.signs_of_life import SILENT_AFTER, ProcessRole
+from ptkstore.application.operations.liveness import SILENT_AFTER, ProcessRole
 from ptkstore.cli.main import app as command
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
 from ptkstore.errors import Unavailable
-from tests import full_disk
-from tests.ptkstore.api.server import Api, arrow, ingest, problem
-from tests.ptkstore.application.world import trips
-from tests.waiting import until
+from tests.support import full_disk
+from tests.support.api_server import Api, arrow, ingest, problem
+from tests.support.waiting import until
+from tests.support.world import trips
 
 TOKEN = "collector-0123456789abcdef"
 NOBODY = {"online": "ok", "worker": "silent", "relay": "silent", "schedule": "silent"}

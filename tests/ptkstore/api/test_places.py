@@ -21,10 +21,10 @@ from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.ports.team_code import Examined
-from tests.ptkstore.api.server import Api, arrow, ingest, problem
-from tests.ptkstore.application.world import trips
-from tests.team_code import Inspector, bundle_with, described
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.api_server import Api, arrow, ingest, problem
+from tests.support.team_code import Inspector, bundle_with, described
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.world import trips
 
 SHORT, LONG = 10_000, 60_000
 LIMITS = Limits(

@@ -18,9 +18,9 @@ import pytest
 from ptkstore.cli.machine import running
 from ptkstore.domain.identity import Role
 from ptkstore.settings import Settings
-from tests.ptkstore.api.server import Api, all_items, arrow, ingest, problem
-from tests.ptkstore.application.world import STREAM, speed, trips
-from tests.waiting import until
+from tests.support.api_server import Api, all_items, arrow, ingest, problem
+from tests.support.waiting import until
+from tests.support.world import STREAM, speed, trips
 
 pytestmark = pytest.mark.long
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.application.refused_callers import EVERY_SECONDS, RefusedCallers
+from ptkstore.application.identity.refused_callers import EVERY_SECONDS, RefusedCallers
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Role
 from ptkstore.errors import Unavailable
-from tests.ptkstore.api.server import Api, problem
 from tests.ptkstore.console.test_statements import counted
+from tests.support.api_server import Api, problem
 
 CANARY = "canary4711"
 UNKNOWN = "ptk_" + "0" * 16 + "_" + "x" * 43

@@ -21,8 +21,8 @@ from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
 from ptkstore.wire.base import LIST_MAX, NAME
-from tests.ptkstore.api.server import Api, all_items, problem
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, speed
+from tests.support.api_server import Api, all_items, problem
+from tests.support.world import DAY, ORIGIN, STREAM, speed
 
 STREAM_BODY = {
     "name": "clicks",

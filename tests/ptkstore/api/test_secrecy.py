@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import Api, ingest, problem
-from tests.ptkstore.application.world import STREAM, speed
+from tests.support.api_server import Api, ingest, problem
+from tests.support.world import STREAM, speed
 
 CANARY = "canary4711"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.api.server import warm_up
-from tests.ptkstore.api.server import Api
+from tests.support.api_server import Api
 
 
 @pytest.fixture

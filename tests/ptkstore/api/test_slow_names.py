@@ -16,8 +16,8 @@ from ptkstore.adapters.webhooks import HttpMessenger
 from ptkstore.adapters.webhooks.destinations import LOOKUPS_PER_TEAM
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import Api, problem
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.api_server import Api, problem
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 ASKED = 3 * LOOKUPS_PER_TEAM
 PTK_ID = "taxi.speed"

@@ -17,9 +17,9 @@ from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.streams import Assurance, Closing
 from ptkstore.ports.catalog import Notice
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.api.server import Api, all_items, problem
-from tests.ptkstore.application.world import DAY, NOW, ORIGIN, World, trips
-from tests.team_code import Inspector, bundle_with, described
+from tests.support.api_server import Api, all_items, problem
+from tests.support.team_code import Inspector, bundle_with, described
+from tests.support.world import DAY, NOW, ORIGIN, World, trips
 
 PTK = "taxi.speed"
 CANARY = "canary-7c1f9a"

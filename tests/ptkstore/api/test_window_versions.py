@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.server import Api, all_items, problem
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, speed
+from tests.support.api_server import Api, all_items, problem
+from tests.support.world import DAY, ORIGIN, STREAM, speed
 
 PATH = "/v1/streams/taxi/windows/{}/versions"
 

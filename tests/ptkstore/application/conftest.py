@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.ptkstore.application.faults import Faults, InFiles, OnTheWire
-from tests.ptkstore.application.world import World
 from tests.services import wire
 from tests.services.postgres import Postgres
 from tests.services.wire import FaultyWire
+from tests.support.catalog_faults import Faults, InFiles, OnTheWire
+from tests.support.world import World
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ptkstore.adapters.keys import FileKeyStore
 from ptkstore.adapters.sql import tables as t
 from ptkstore.cli.main import app
-from tests.ptkstore.adapters.sql.older import write_schema_3
+from tests.support.older_catalogs import write_schema_3
 
 NEEDED = str(t.SCHEMA_VERSION)
 

@@ -15,8 +15,8 @@ from pyarrow import csv, feather
 from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
-from tests.cases import case
-from tests.ptkstore.application.world import trips
+from tests.support.cases import case
+from tests.support.world import trips
 
 SCHEMA = "at:timestamp,hour:int64,speed:float64,zone:string,long:bool"
 CREATE = [

@@ -15,7 +15,7 @@ from ptkstore.adapters.sql.names import names_on_server
 from ptkstore.cli import completion
 from ptkstore.cli.commands import COMMANDS
 from ptkstore.cli.lazily import load
-from tests.ptkstore.application.world import World
+from tests.support.world import World
 
 PTK = str(Path(sys.executable).with_name("ptk"))
 

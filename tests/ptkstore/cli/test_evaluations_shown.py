@@ -10,8 +10,8 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import sdk
 from ptkstore.sdk import Repository, Store
-from tests.ptkstore.application.world import World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import World
 
 PTK = "taxi.speed"
 FIELDS = {"version", "window", "loss", "standard_error", "units", "epsilon", "at"}

@@ -14,7 +14,7 @@ from ptkstore.cli.main import app
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
-from tests.ptkstore.application.world import World
+from tests.support.world import World
 
 Run = Callable[..., Result]
 

@@ -10,8 +10,8 @@ import pytest
 
 from ptkstore.sdk import Store
 from ptkstore.sdk.lineage import lineage_of
-from tests.ptkstore.application.world import DAY, ORIGIN, World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import DAY, ORIGIN, World
 
 PTK = "taxi.speed"
 

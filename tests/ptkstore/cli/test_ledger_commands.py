@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
 from ptkstore.domain.sharing import Sharing
-from tests.cases import case
-from tests.ptkstore.application.world import STREAM, World
+from tests.support.cases import case
+from tests.support.world import STREAM, World
 
 
 @pytest.fixture

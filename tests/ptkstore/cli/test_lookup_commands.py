@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.ptkstore.application.world import trips
 from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+from tests.support.world import trips
 
 DECLARED = """
 late = PTK(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import case
 from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+from tests.support.cases import case
 
 
 @pytest.fixture

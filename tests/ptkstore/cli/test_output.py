@@ -16,8 +16,8 @@ from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Refused
 from ptkstore.ports.catalog import Notice
-from tests.ptkstore.application.world import NOW, World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import NOW, World
 
 NAME = "etl:key:prod"
 HOSTILE = "all is \x1b[2J\x1b[H\x1b]52;c;cm0gLXJmIH4=\x07well\x9b1A\u202e\u2066\r\nbudget: untouched [/b]"

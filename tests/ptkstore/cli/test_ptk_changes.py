@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import case
 from tests.ptkstore.cli.test_recommend_command import Line, ptk, taxi
+from tests.support.cases import case
 
 __all__ = ["ptk", "taxi"]
 

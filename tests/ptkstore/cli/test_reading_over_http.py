@@ -20,8 +20,8 @@ from ptkstore.domain.identity import Role
 from ptkstore.errors import Refused, UnknownName
 from ptkstore.sdk import Store, connect
 from ptkstore.sdk.remote import transport
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import STREAM
+from tests.support.api_server import Api
+from tests.support.world import STREAM
 
 PTK, GONE = "taxi.speed", "taxi.gone"
 EVERY_ROLE = tuple(Role)

@@ -17,7 +17,7 @@ from ptkstore.domain.reports import signed
 from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.streams import Closing
 from ptkstore.errors import InvalidRequest
-from tests.ptkstore.application.world import STREAM, World
+from tests.support.world import STREAM, World
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 from ptkstore.cli.rows import columns_of, read_table
 from ptkstore.errors import UnknownName
 from ptkstore.sdk import Store
-from tests.ptkstore.application.world import STREAM, World
 from tests.ptkstore.cli.test_commands import Line, ptk, stream
 from tests.ptkstore.sdk.conftest import api, roles, store, world
+from tests.support.world import STREAM, World
 
 __all__ = ["api", "ptk", "roles", "store", "stream", "world"]
 

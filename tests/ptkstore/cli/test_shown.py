@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ptkstore.cli import output, shown
-from tests.ptkstore.application.world import World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import World
 
 PTK = "taxi.speed"
 

@@ -8,9 +8,9 @@ import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.subscriptions import DeadLetter
-from tests.cases import case
-from tests.ptkstore.application.world import World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.cases import case
+from tests.support.world import World
 
 PTK = "taxi.speed"
 NOBODY = "sub_0000000000000000"

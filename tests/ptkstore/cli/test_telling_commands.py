@@ -9,8 +9,8 @@ import pytest
 
 from ptkstore.ports.catalog import Notice
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.application.world import NOW, World
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import NOW, World
 
 PTK = "taxi.speed"
 

@@ -19,9 +19,9 @@ from ptkstore.domain.audit import LOCAL, AuditEntry
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 from ptkstore.wiring.local import LocalService
-from tests.ptkstore.adapters.sql.older import write_schema_3
-from tests.ptkstore.application.world import World, trips
 from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+from tests.support.older_catalogs import write_schema_3
+from tests.support.world import World, trips
 
 CHANGING = {
     "team create": "team.create",

@@ -16,7 +16,7 @@ from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.cli.up import _redis
 from ptkstore.settings import Settings
 from tests.ptkstore.cli.test_commands import Line
-from tests.waiting import free_port, until
+from tests.support.waiting import free_port, until
 
 pytestmark = pytest.mark.long
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import case
-from tests.ptkstore.application.world import World, speed
 from tests.ptkstore.cli.test_commands import Line
+from tests.support.cases import case
+from tests.support.world import World, speed
 
 PTK = "taxi.speed"
 

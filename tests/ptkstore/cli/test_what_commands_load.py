@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 
@@ -31,10 +31,14 @@ A_READ_NEEDS = HELP_NEEDS | {
 }
 A_BUDGET_NEEDS = A_READ_NEEDS | {"numpy"}  # which adds up the blocks of a stream
 A_SHOW_NEEDS = A_BUDGET_NEEDS | {"pyarrow"}
+FOLDERS = {
+    module.name for module in walk_packages(application.__path__, "ptkstore.application.") if module.ispkg
+}
 READING_USE_CASES = {
+    "lazy",
     "essential_thread",
     "read_deliveries",
-    "read_exposure",
+    "exposure",
     "read_notices",
     "read_trainings",
 }
@@ -133,7 +137,13 @@ def test_a_read_loads_what_it_needs(home: str) -> None:
 def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
     modules = loaded(("budget", "taxi", "--home", home))
     assert sorted(set(NOT_NEEDED) & modules - A_BUDGET_NEEDS) == []
-    assert use_cases(modules) <= READING_USE_CASES | {"books", "charging", "odometers", "read_ledger"}
+    assert use_cases(modules) <= READING_USE_CASES | {
+        "books",
+        "budgets",
+        "charging",
+        "odometers",
+        "verification",
+    }
 
 
 def test_a_ptk_with_the_epsilon_it_declares_is_shown_without_its_estimator(home: str) -> None:
@@ -146,7 +156,9 @@ def test_a_ptk_with_the_epsilon_it_declares_is_shown_without_its_estimator(home:
 def test_a_service_has_every_use_case_before_it_forks_or_answers(program: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "home")]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    names = {found.name for found in iter_modules(application.__path__)}
+    names = {
+        module.name.split(".")[-1] for module in walk_packages(application.__path__, "a.") if not module.ispkg
+    }
     assert use_cases(set(json.loads(ended.stdout))) == names
 
 
@@ -157,4 +169,5 @@ def test_a_use_case_that_is_not_there_is_no_attribute() -> None:
 
 def use_cases(modules: set[str]) -> set[str]:
     """The modules of the use cases among these."""
-    return {name.split(".")[2] for name in modules if name.startswith("ptkstore.application.")}
+    names = [name.split(".") for name in modules if name.startswith("ptkstore.application.")]
+    return {parts[-1] for parts in names if ".".join(parts) not in FOLDERS}

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ptkstore
-from ptkstore.application.read_profile import ProfileView
+from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.cli import output
 from ptkstore.cli.commands import COMMANDS
 from ptkstore.cli.lazily import load
@@ -23,8 +23,8 @@ from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.profiles import _line
 from ptkstore.domain.ptks import duration, duration_text
-from tests.ptkstore.application.world import trips
 from tests.ptkstore.cli.test_commands import CREATE, Line
+from tests.support.world import trips
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.ports.catalog import Notice
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, NOW, ORIGIN, trips
-from tests.team_code import GOOD, Inspector, bundle_with, described
+from tests.support.api_server import Api
+from tests.support.team_code import GOOD, Inspector, bundle_with, described
+from tests.support.world import DAY, NOW, ORIGIN, trips
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{7*7}}"
 PAGES = (

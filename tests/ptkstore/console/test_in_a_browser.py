@@ -13,10 +13,10 @@ import pytest
 from ptkstore.domain.identity import Role
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.training import TrainFailed
-from tests.lacking import needs
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM
 from tests.services.chromium import Chromium, executable
+from tests.support.api_server import Api
+from tests.support.lacking import needs
+from tests.support.world import DAY, ORIGIN, STREAM
 
 pytestmark = [
     pytest.mark.real,

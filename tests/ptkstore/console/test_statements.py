@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from ptkstore.application.authorize import Named
+from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
@@ -16,9 +16,9 @@ from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import NotAllowed, UnknownName
 from ptkstore.ports.catalog import Notice
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
+from tests.support.api_server import Api
+from tests.support.world import World
 
 MOST = 24
 PER_BUDGET = 8

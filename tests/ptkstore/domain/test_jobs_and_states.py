@@ -25,7 +25,7 @@ from ptkstore.domain.snapshots import (
     version_path,
 )
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
-from tests.contracts.builders import PTK, STREAM, ptk_spec, request, stream_named
+from tests.support.builders import PTK, STREAM, ptk_spec, request, stream_named
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

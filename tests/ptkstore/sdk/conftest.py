@@ -10,8 +10,8 @@ import pytest
 from ptkstore import connect
 from ptkstore.domain.identity import Role
 from ptkstore.sdk import Store
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
+from tests.support.api_server import Api
+from tests.support.world import World
 
 
 @pytest.fixture

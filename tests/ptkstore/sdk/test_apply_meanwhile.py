@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ptkstore import errors as e
-from ptkstore.application.exchange_ptks import Admission
+from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.sdk import Repository, Store, load_repository
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
 from tests.ptkstore.sdk.test_plan_and_apply import declaring, registered, speed
-from tests.team_code import Inspector, write_repository
+from tests.support.api_server import Api
+from tests.support.team_code import Inspector, write_repository
+from tests.support.world import World
 
 
 @pytest.fixture

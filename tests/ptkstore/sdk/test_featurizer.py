@@ -27,10 +27,10 @@ from ptkstore import Featurizer, featurize
 from ptkstore.domain.identity import Role
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
-from tests.cases import case
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
-from tests.waiting import until
+from tests.support.api_server import Api
+from tests.support.cases import case
+from tests.support.waiting import until
+from tests.support.world import World
 
 PTK = "taxi.speed"
 

@@ -12,9 +12,9 @@ import pytest
 from ptkstore import errors as e
 from ptkstore.domain.windows import WindowId
 from ptkstore.sdk import Store
-from tests.cases import case
-from tests.ptklib.tables import NAMED
-from tests.ptkstore.application.world import STREAM, World, trips
+from tests.support.cases import case
+from tests.support.tables import NAMED
+from tests.support.world import STREAM, World, trips
 
 NO_INTEGERS = {"whole floats", "short floats", "whole decimals"}
 """Kinds whose hours have a type that a column of integers does not take."""

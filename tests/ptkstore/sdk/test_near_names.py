@@ -12,8 +12,8 @@ from ptkstore import errors as e
 from ptkstore.domain.identity import Role
 from ptkstore.domain.near_names import near
 from ptkstore.sdk import Store
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
+from tests.support.api_server import Api
+from tests.support.world import World
 
 
 @pytest.fixture

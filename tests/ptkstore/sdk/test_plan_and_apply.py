@@ -12,15 +12,15 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import connect
 from ptkstore import errors as e
-from ptkstore.application import exchange_ptks
+from ptkstore.application.ptks import exchange_ptks
 from ptkstore.domain.identity import Action, Role
 from ptkstore.domain.streams import Assurance
 from ptkstore.ports.team_code import Finding
 from ptkstore.sdk import PTK, Repository, Store, load_repository
 from ptkstore.sdk.repositories import RoomLeft
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
-from tests.team_code import Inspector, write_repository
+from tests.support.api_server import Api
+from tests.support.team_code import Inspector, write_repository
+from tests.support.world import World
 
 FAILED = Finding("check_noise_is_drawn", "failed", "no noise is drawn")
 

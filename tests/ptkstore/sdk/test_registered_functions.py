@@ -20,10 +20,10 @@ from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkRejected, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.own_modules import source_of_imported
-from tests.cases import case
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import World
-from tests.team_code import GOOD, Inspector
+from tests.support.api_server import Api
+from tests.support.cases import case
+from tests.support.team_code import GOOD, Inspector
+from tests.support.world import World
 
 FACTS: dict[str, Any] = {
     "columns": ["hour"],

@@ -22,8 +22,8 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
-from ptkstore.application.read_profile import ProfileView
-from ptkstore.application.trace_window import Descendant
+from ptkstore.application.profiling.read_profile import ProfileView
+from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import Assured
 from ptkstore.domain.blocks import BlockRange
@@ -41,9 +41,9 @@ from ptkstore.sdk.remote.errors import BY_CODE, error_of
 from ptkstore.sdk.remote.transport import Transport
 from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
-from tests.cases import case
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, speed, trips
+from tests.support.api_server import Api
+from tests.support.cases import case
+from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
 

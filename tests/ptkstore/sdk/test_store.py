@@ -18,8 +18,8 @@ from ptkstore import PTK
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk import Repository, Store, connect, featurize, load_repository
 from ptkstore.sdk.policies import utc
-from tests.cases import case
-from tests.ptkstore.application.world import DAY, ORIGIN, STREAM, World, trips
+from tests.support.cases import case
+from tests.support.world import DAY, ORIGIN, STREAM, World, trips
 
 FEATURES = [f"taxi__speed__{name}" for name in ("count", "speed_sum", "speed_mean")]
 SCHEMA = {"at": "timestamp", "hour": "int64"}

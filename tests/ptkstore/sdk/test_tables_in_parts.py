@@ -16,14 +16,14 @@ import pytest
 from ptkstore import connect
 from ptkstore import errors as e
 from ptkstore.api.limits import Limits
-from ptkstore.application.ingest_records import IngestReply
+from ptkstore.application.ingest.ingest_records import IngestReply
 from ptkstore.domain.identity import Role
 from ptkstore.domain.windows import WindowId
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import parts, transport
 from ptkstore.sdk.remote.parts import Parts
-from tests.ptkstore.api.server import Api, arrow
-from tests.ptkstore.application.world import STREAM, World, trips, unheard_batch
+from tests.support.api_server import Api, arrow
+from tests.support.world import STREAM, World, trips, unheard_batch
 
 
 @pytest.fixture

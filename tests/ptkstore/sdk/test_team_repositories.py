@@ -17,9 +17,17 @@ from ptkstore.domain.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
 from ptkstore.sdk import PTK, Repository, Store, load_repository
 from ptkstore.sdk.field_changes import FieldChange, field_changes
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import DAY, ORIGIN, World, trips
-from tests.team_code import GOOD, REPOSITORY, ROOMY, Inspector, bundle_with, described, write_repository
+from tests.support.api_server import Api
+from tests.support.team_code import (
+    GOOD,
+    REPOSITORY,
+    ROOMY,
+    Inspector,
+    bundle_with,
+    described,
+    write_repository,
+)
+from tests.support.world import DAY, ORIGIN, World, trips
 
 LIBRARY = """
 from ptklib import HistoricalStatistics

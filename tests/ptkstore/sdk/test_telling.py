@@ -14,8 +14,8 @@ from ptkstore.ports.catalog import Notice
 from ptkstore.ports.training import TrainFailed
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport
-from tests.ptkstore.api.server import Api
-from tests.ptkstore.application.world import NOW, World
+from tests.support.api_server import Api
+from tests.support.world import NOW, World
 
 PTK = "taxi.speed"
 

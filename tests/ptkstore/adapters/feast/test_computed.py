@@ -10,7 +10,7 @@ import pytest
 
 from ptklib import Clustering, CovarianceMatrix, HistoricalStatistics, TreeFeaturizer
 from ptkstore.adapters.feast.computed import source_text
-from ptkstore.application.computed_columns import check_computed, computed_columns
+from ptkstore.application.versions.computed_columns import check_computed, computed_columns
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.ports.features import Computed
 

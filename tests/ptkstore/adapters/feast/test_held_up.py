@@ -24,7 +24,7 @@ from ptkstore.adapters.sql import catalog as catalog_module
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
 from ptkstore.cli.main import app
 from ptkstore.errors import Unavailable
-from tests.waiting import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("make")]  # which loads Feast
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
-from tests.lacking import without
 from tests.ptkstore.adapters.feast.test_publishing import telling
+from tests.support.lacking import without
 
 pytestmark = pytest.mark.real
 

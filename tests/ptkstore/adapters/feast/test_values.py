@@ -8,9 +8,9 @@ import pytest
 
 from ptklib.team import TeamCode
 from ptkstore.adapters.feast.names import is_view_of, view_name
-from ptkstore.application.servable import NotServable, check_own_code, check_servable
+from ptkstore.application.versions.servable import NotServable, check_own_code, check_servable
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
-from tests.team_code import described
+from tests.support.team_code import described
 
 _KINDS = {pa.int64(): "int64", pa.float64(): "float64", pa.string(): "string", pa.bool_(): "bool"}
 VIEW = "taxi__speed_by_hour"

@@ -12,8 +12,8 @@ import pytest
 from ptkstore.adapters.keys import FileKeyStore, FileSigner
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable
-from tests import full_disk
-from tests.failing_disk import CALLS, fail_at
+from tests.support import full_disk
+from tests.support.failing_disk import CALLS, fail_at
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 WINDOW = WindowId("taxi", 3)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ptkstore.adapters.keys import AesGcmSealer
-from tests.ptkstore.adapters.objects.s3 import serving
+from tests.support.s3 import serving
 
 
 @pytest.fixture(scope="session")

@@ -18,11 +18,11 @@ from ptkstore.adapters.objects.remote import RemotePlace
 from ptkstore.domain.jobs import Outcome
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.settings import load_settings
-from tests.measurements import Measured
-from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
-from tests.ptkstore.application.world import World
 from tests.services.ceph import Ceph
 from tests.services.proxy import KINDS, FaultyHttp, between_us_and
+from tests.support.measurements import Measured
+from tests.support.published import PTK, a_version, content
+from tests.support.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.soak]
 

@@ -18,8 +18,8 @@ from ptkstore.adapters.objects import FsspecLake
 from ptkstore.adapters.objects.bundles import FsspecBundles
 from ptkstore.adapters.objects.remote import RemotePlace
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable
-from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
 from tests.services.proxy import KINDS, FaultyHttp, between_us_and
+from tests.support.published import PTK, a_version, content
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ import pytest
 from ptkstore.adapters.objects.local import LocalPlace
 from ptkstore.adapters.objects.names import UNFINISHED
 from ptkstore.errors import OutcomeUnknown, Unavailable
-from tests.failing_disk import CALLS, fail_at
+from tests.support.failing_disk import CALLS, fail_at
 
 ACTS: dict[str, Callable[[LocalPlace], object]] = {
     "create": lambda place: place.create("a/new", b"new"),

@@ -15,9 +15,9 @@ from ptklib import HistoricalStatistics, load_state
 from ptkstore.adapters.objects import FsspecLake
 from ptkstore.domain.snapshots import table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, Unavailable, UnknownName
-from tests import full_disk
 from tests.ptkstore.adapters.objects.conftest import Bytes
-from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
+from tests.support import full_disk
+from tests.support.published import PTK, a_version, content
 
 FOLDER = "ptks/taxi.speed/v00000001"
 MANIFEST = f"{FOLDER}/manifest.json"

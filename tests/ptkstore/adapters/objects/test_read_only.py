@@ -20,7 +20,7 @@ from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecLake, FsspecRawZone
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Unavailable
-from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
+from tests.support.published import PTK, a_version, content
 
 pytestmark = pytest.mark.real
 

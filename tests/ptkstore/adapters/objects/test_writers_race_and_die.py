@@ -17,7 +17,7 @@ from ptkstore.adapters.objects.local import LocalPlace
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.domain.windows import WindowId
 from ptkstore.errors import UnknownName
-from tests.ptkstore.adapters.objects.versions import PTK, a_version, content
+from tests.support.published import PTK, a_version, content
 
 FILES = content(b"one" * 10_000, b"two" * 10_000)
 FOLDER = "ptks/taxi.speed/v00000001"
@@ -26,7 +26,7 @@ PUTS = """
 import sys
 from ptkstore.adapters.objects import FsspecLake
 from ptkstore.errors import InvariantBroken
-from tests.ptkstore.adapters.objects.versions import a_version, content
+from tests.support.published import a_version, content
 files = content(b"one" * 10_000, b"two" * 10_000)
 lake = FsspecLake(sys.argv[1])
 versions = [a_version(files, number=n, tau=float(sys.argv[2])) for n in range(1, 6)]

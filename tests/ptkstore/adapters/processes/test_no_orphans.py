@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.ptkstore.adapters.processes.helpers import (
+from tests.support.processes import (
     PATIENCE_SECONDS,
     both_pids,
     other_process,
     parent_of_a_child,
     wait_until,
 )
-from tests.waiting import lives
+from tests.support.waiting import lives
 
 SUPERVISES = """
     import os, signal, sys, threading, time

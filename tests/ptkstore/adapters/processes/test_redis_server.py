@@ -19,8 +19,8 @@ from ptkstore.adapters.feast.repo import RedisOnline
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.private_paths import Lock, private_directory, socket_directory
 from ptkstore.errors import Conflict, Refused, Unavailable
-from tests.ptkstore.adapters.processes.helpers import other_process, wait_until
-from tests.waiting import lives
+from tests.support.processes import other_process, wait_until
+from tests.support.waiting import lives
 
 RUNS_REDIS = """
     import signal, sys

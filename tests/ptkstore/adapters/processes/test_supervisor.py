@@ -17,15 +17,15 @@ from ptkstore.adapters.processes import Command, Supervisor
 from ptkstore.adapters.processes.logs import rotate
 from ptkstore.adapters.processes.supervisor import TEND_EVERY_SECONDS, ChildStatus, Patience
 from ptkstore.errors import Conflict, InvalidRequest
-from tests import full_disk
-from tests.ptkstore.adapters.processes.helpers import (
+from tests.support import full_disk
+from tests.support.processes import (
     PYTHON,
     both_pids,
     number_in,
     parent_of_a_child,
     wait_until,
 )
-from tests.waiting import lives
+from tests.support.waiting import lives
 
 SLEEP = ("sleep", "600")
 WRITES_ON_TERM = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptkstore.adapters.sandbox.world import World, new_world, some_rows
+from tests.support.sandbox_orders import World, new_world, some_rows
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ptkstore.adapters.sandbox.fork_server import RUN_NAME
-from ptkstore.adapters.sandbox.process import Ended, Limits, run_child
-from ptkstore.adapters.sandbox.program import MODULE
+from ptkstore.adapters.sandbox.parent.program import MODULE
+from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
+from ptkstore.adapters.sandbox.processes.process import Ended, Limits, run_child
 from ptkstore.errors import LeaseLost, Unavailable
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.adapters.sandbox.world import FORKS_AND_WAITS, World, nothing
-from tests.waiting import lives, until
+from tests.support.sandbox_orders import FORKS_AND_WAITS, World, nothing
+from tests.support.waiting import lives, until
 
 ROOMY = Limits(timeout_seconds=30, memory_bytes=1 << 30)
 
@@ -192,7 +192,7 @@ def slow_part(root: Path) -> str:
 WORKER = """
 import sys
 from pathlib import Path
-from tests.ptkstore.adapters.sandbox.world import new_world, some_rows
+from tests.support.sandbox_orders import new_world, some_rows
 world = new_world(Path(sys.argv[1]))
 world.trainer().train(world.request(part_urls=(sys.argv[2],)), lambda: print("alive", flush=True))
 """
@@ -238,9 +238,9 @@ def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
 def test_a_guarded_process_leaves_no_core_and_lets_nobody_look() -> None:
     asks = """
 import ctypes
-from ptkstore.adapters.sandbox import guard
+from ptkstore.adapters.sandbox.processes import hardening
 asked = lambda: [ctypes.CDLL(None).prctl(option, 0, 0, 0, 0) for option in (3, 39)]
-print(asked(), guard.keep_secrets(), asked())
+print(asked(), hardening.keep_secrets(), asked())
 """
     done = subprocess.run(
         [sys.executable, "-c", asks], check=True, timeout=60, capture_output=True, text=True
@@ -252,11 +252,11 @@ print(asked(), guard.keep_secrets(), asked())
 def test_a_program_that_would_crash_while_it_says_goodbye_ends_as_it_went(deed: str, status: int) -> None:
     program = f"""
 import atexit, os
-from ptkstore.adapters.sandbox import guard
+from ptkstore.adapters.sandbox.processes import hardening
 atexit.register(os.abort)
 def program():
     {deed}
-guard.run_to_its_end(program)
+hardening.run_to_its_end(program)
 """
     done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (status, "" if status else "said\n")

@@ -12,7 +12,8 @@ import pytest
 
 from ptklib.spec import estimator_from_spec
 from ptklib.state import FORMAT_VERSION, ReleasedState
-from ptkstore.adapters.sandbox.messages import (
+from ptkstore.adapters.sandbox.child.train import _drafted, train
+from ptkstore.adapters.sandbox.messages.orders import (
     Order,
     decode_answer,
     decode_mass,
@@ -20,15 +21,14 @@ from ptkstore.adapters.sandbox.messages import (
     encode_answer,
     encode_order,
 )
-from ptkstore.adapters.sandbox.training import _drafted, train
-from ptkstore.adapters.sandbox.verify import verified
-from ptkstore.application.servable import UndeclaredValue
+from ptkstore.adapters.sandbox.parent.draft_check import verified
+from ptkstore.application.versions.servable import UndeclaredValue
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.snapshots import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
-from tests.ptkstore.adapters.sandbox.world import SPEC, World
-from tests.team_code import described
+from tests.support.sandbox_orders import SPEC, World
+from tests.support.team_code import described
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone
 from ptkstore.adapters.sandbox import ProcessEraser
-from ptkstore.adapters.sandbox.forgetting import forget
-from ptkstore.adapters.sandbox.messages import Order, decode_order, encode_order
+from ptkstore.adapters.sandbox.child.forget import forget
+from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_order
 from ptkstore.errors import CorruptObject, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.training import ForgetRequest
-from tests.ptkstore.adapters.sandbox.world import WINDOW, World, nothing
+from tests.support.sandbox_orders import WINDOW, World, nothing
 
 PARTS = 3
 

@@ -16,21 +16,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ptkstore.adapters.sandbox import forking
-from ptkstore.adapters.sandbox.fork_server import NAME, RUN_NAME
-from ptkstore.adapters.sandbox.forking import run_fork
-from ptkstore.adapters.sandbox.process import Ended, Limits
-from ptkstore.adapters.sandbox.program import ENVIRONMENT
+from ptkstore.adapters.sandbox.parent import forking
+from ptkstore.adapters.sandbox.parent.forking import run_fork
+from ptkstore.adapters.sandbox.parent.program import ENVIRONMENT
+from ptkstore.adapters.sandbox.processes.fork_server import NAME, RUN_NAME
+from ptkstore.adapters.sandbox.processes.process import Ended, Limits
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import LeaseLost, NoProcess, Unavailable
-from tests.ptkstore.adapters.sandbox.world import FORKS_AND_WAITS, SPEC, World, nothing
-from tests.waiting import lives, until
+from tests.support.sandbox_orders import FORKS_AND_WAITS, SPEC, World, nothing
+from tests.support.waiting import lives, until
 
 ROOMY = Limits(timeout_seconds=60, memory_bytes=1 << 30)
 # A run does what its order says.
 PROGRAM = """
 import os, sys
-from ptkstore.adapters.sandbox import fork_server, guard
+from ptkstore.adapters.sandbox.processes import fork_server, hardening as guard
 
 def run(fd):
     exec(sys.stdin.read(), {"fd": fd, "os": os, "sys": sys})
@@ -202,7 +202,7 @@ def test_a_server_holds_no_key_no_order_no_row_and_nothing_open_after_its_runs(w
     assert opened == ["/dev/null"] * 3 + ["anon_inode", "socket"]
     assert server.net_connections() == []
     memory = memory_of(server.pid)
-    assert b"ptkstore.adapters.sandbox.fork_server" in memory  # the search finds what is there
+    assert b"ptkstore.adapters.sandbox.processes.fork_server" in memory  # the search finds what is there
     secrets = [request.window_key for request in requests] + [request.draft_key for request in requests]
     forms = [form for key in secrets for form in (key, key.hex().encode(), base64.b64encode(key))]
     forms += [b"canary-of-the-order", b"canary-driver", *(request.draft_id.encode() for request in requests)]

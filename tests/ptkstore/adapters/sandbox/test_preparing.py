@@ -16,20 +16,20 @@ import pyarrow as pa
 import pytest
 
 from ptkstore.adapters.keys import split_hash
-from ptkstore.adapters.sandbox.fork_server import RUN_NAME
-from ptkstore.adapters.sandbox.messages import (
+from ptkstore.adapters.sandbox.child.prepare import prepare
+from ptkstore.adapters.sandbox.messages.orders import (
     Order,
     decode_order,
     decode_written,
     encode_answer,
     encode_order,
 )
-from ptkstore.adapters.sandbox.preparing import prepare
-from ptkstore.adapters.sandbox.program import storage_environment
+from ptkstore.adapters.sandbox.parent.program import storage_environment
+from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.domain.streams import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.training import PrepareRequest
-from tests.ptkstore.adapters.sandbox.world import WHOLE, WINDOW, World, nothing
+from tests.support.sandbox_orders import WHOLE, WINDOW, World, nothing
 
 SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("zone", ColumnType.STRING)), "at")
 BOUNDS = (WHOLE // 4, WHOLE // 2, WHOLE)

@@ -10,7 +10,7 @@ import pytest
 from ptkstore.adapters.sandbox import ProcessTrainer, Program
 from ptkstore.domain.snapshots import Draft
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.adapters.sandbox.world import World, counts, near, nothing, state_of
+from tests.support.sandbox_orders import World, counts, near, nothing, state_of
 
 
 @pytest.mark.long

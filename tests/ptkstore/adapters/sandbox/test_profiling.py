@@ -14,12 +14,18 @@ import pytest
 
 from ptklib.spec import estimator_from_spec
 from ptkstore.adapters.sandbox import ProcessProfiler
-from ptkstore.adapters.sandbox.messages import Order, decode_order, decode_told, encode_answer, encode_order
-from ptkstore.adapters.sandbox.profile_messages import drift_of, points_of
+from ptkstore.adapters.sandbox.messages.orders import (
+    Order,
+    decode_order,
+    decode_told,
+    encode_answer,
+    encode_order,
+)
+from ptkstore.adapters.sandbox.messages.profiles import drift_of, points_of
 from ptkstore.domain.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.adapters.sandbox.world import SPEC, WHOLE, World, new_world, nothing
+from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing
 
 N = 3_000
 ASK = ProfileAsk(
@@ -75,7 +81,7 @@ def test_a_profile_tells_its_answers_and_leaves_nothing_else(mixed: World, tmp_p
 
 
 def test_only_hashes_of_the_set_are_read(mixed: World) -> None:
-    from ptkstore.adapters.sandbox.profiling import profile
+    from ptkstore.adapters.sandbox.child.profile import profile
 
     beyond = replace(profile_set(mixed), low=2**63, high=2**63 + 2**32)  # a dozen nanohashes: no row
     told = profile(to_profile(mixed, profile_set=beyond), mixed.raw)
@@ -84,7 +90,7 @@ def test_only_hashes_of_the_set_are_read(mixed: World) -> None:
 
 @pytest.mark.parametrize("speed", [10.0, 50.0])
 def test_a_state_of_another_time_has_drifted(mixed: World, speed: float) -> None:
-    from ptkstore.adapters.sandbox.profiling import has_drifted
+    from ptkstore.adapters.sandbox.child.profile import has_drifted
 
     assert has_drifted(to_test(mixed, speed), mixed.raw) is True
 

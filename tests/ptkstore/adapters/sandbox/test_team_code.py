@@ -18,18 +18,19 @@ import pyarrow as pa
 import pytest
 
 from ptklib.state import ReleasedState
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits, team_sandbox
-from ptkstore.adapters.sandbox.confined import run_confined
-from ptkstore.adapters.sandbox.fair_queue import FairQueue
-from ptkstore.adapters.sandbox.seal import Seal
-from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, message, state_from
-from ptkstore.adapters.sandbox.team_training import train_team_code
+from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
+from ptkstore.adapters.sandbox.confinement.confined import run_confined
+from ptkstore.adapters.sandbox.confinement.seal import Seal
+from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, message, state_from
+from ptkstore.adapters.sandbox.parent import team_sandbox
+from ptkstore.adapters.sandbox.parent.fair_queue import FairQueue
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.adapters.sandbox.world import World, nothing, state_of
-from tests.team_code import GOOD, ROOMY, bundle_with, described
-from tests.waiting import until
+from tests.support.sandbox_orders import World, nothing, state_of
+from tests.support.team_code import GOOD, ROOMY, bundle_with, described
+from tests.support.waiting import until
 
 FAILED = TrainFailed("team-code-failed")
 ROWS = pa.table({"hour": pa.array([8] * 500 + [9] * 20)})

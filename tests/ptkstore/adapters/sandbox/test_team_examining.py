@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits, team_examining
-from ptkstore.adapters.sandbox.team_examining import examined
-from ptkstore.adapters.sandbox.team_messages import NotAsDeclared, examined_from, message
+from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+from ptkstore.adapters.sandbox.inside import examining
+from ptkstore.adapters.sandbox.inside.examining import examined
+from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, examined_from, message
 from ptkstore.ports.team_code import Finding
-from tests.team_code import GOOD, HOURS, bundle_with, described
+from tests.support.team_code import GOOD, HOURS, bundle_with, described
 
 FAULTY = {
     "check_noise_is_drawn": GOOD.replace("laplace(counts, l1_sensitivity=1, epsilon=epsilon)", "counts"),
@@ -177,7 +178,7 @@ def test_a_check_of_scikit_learn_may_be_excused_and_no_other(examine: Examine) -
 def test_a_class_with_columns_of_its_own_is_spared_arrays_without_names(
     examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(team_examining, "array_form", lambda estimator: estimator)  # there is no other form
+    monkeypatch.setattr(examining, "array_form", lambda estimator: estimator)  # there is no other form
     found = examine(ESTIMATOR.replace("Speeds", "FixedSpeeds"), **speeds("own:FixedSpeeds"))
     assert failed(found) == []
     (told,) = [finding for finding in found["findings"] if finding[0].startswith("sklearn_")]
@@ -193,7 +194,7 @@ def test_half_the_noise_shows_in_a_long_audit_and_a_slow_one_has_no_twin(
         return status, reason
 
     assert of_twin(examine(GOOD, runs=2_000)) == ("passed", "")
-    monkeypatch.setattr(team_examining, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(examining, "_LONG_SECONDS", 0.0)
     status, reason = of_twin(examine(GOOD, runs=200))
     assert (status, "takes long" in reason) == ("skipped", True)
 

@@ -13,8 +13,8 @@ from ptklib.exceptions import PtklibError
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox.messages import decode_answer, encode_answer
-from ptkstore.adapters.sandbox.training import PARTIAL_FILE, collect, train
+from ptkstore.adapters.sandbox.child.train import PARTIAL_FILE, collect, train
+from ptkstore.adapters.sandbox.messages.orders import decode_answer, encode_answer
 from ptkstore.domain.snapshots import Draft
 from ptkstore.errors import (
     CorruptObject,
@@ -27,7 +27,7 @@ from ptkstore.errors import (
     WindowGone,
 )
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed
-from tests.ptkstore.adapters.sandbox.world import SPEC, WHOLE, World, counts, near, some_rows, state_of
+from tests.support.sandbox_orders import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 
 def trained(world: World, **changes: Any) -> ReleasedState:

@@ -22,7 +22,7 @@ from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, NameTaken, Unavailable, UnknownName
 from ptkstore.ports.catalog import Notice
 from ptkstore.ports.streams import Progress
-from tests.contracts.builders import NOW, ORIGIN, PTK, STREAM, ptk_spec, stream_named
+from tests.support.builders import NOW, ORIGIN, PTK, STREAM, ptk_spec, stream_named
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ptkstore.adapters.sql import SqlCatalog, jobs
-from ptkstore.application.partials import add_partials
+from ptkstore.application.training.partials import add_partials
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from tests.contracts.builders import NOW, PTK, STREAM
-from tests.waiting import until
+from tests.support.builders import NOW, PTK, STREAM
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.real
 

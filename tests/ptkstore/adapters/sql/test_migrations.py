@@ -22,11 +22,11 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema, differences
 from ptkstore.adapters.sql.schema import found_version, lock_setup
-from ptkstore.application.read_ledger import verify_ledger
+from ptkstore.application.ledger.verification import verify_ledger
 from ptkstore.domain.policies import policy_in
 from ptkstore.errors import CatalogOutdated, Refused, Unavailable
-from tests.ptkstore.adapters.sql.older import rows_of, shape_of, write_schema_3
 from tests.services.postgres import Postgres
+from tests.support.older_catalogs import rows_of, shape_of, write_schema_3
 
 STREAM = "rides"  # of the stored catalog
 VENDORS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)]

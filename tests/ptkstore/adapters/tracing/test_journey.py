@@ -20,9 +20,9 @@ from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import STREAM_ROLES
 from ptkstore.domain.jobs import JobKind
 from tests.privacy import canary
-from tests.ptkstore.api.server import Api, arrow, ingest
-from tests.ptkstore.application.world import DAY, NOW, ORIGIN, STREAM, trips
 from tests.services.collector import Collector, attributes
+from tests.support.api_server import Api, arrow, ingest
+from tests.support.world import DAY, NOW, ORIGIN, STREAM, trips
 
 TICK = timedelta(seconds=1)
 OPENS_ROWS = {"prepare", "train", "partial", "profile", "drift", "evaluate", "expire"}

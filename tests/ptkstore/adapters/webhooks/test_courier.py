@@ -31,7 +31,7 @@ from tests.ptkstore.adapters.webhooks.test_messenger import (
     says,
     says_nothing,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 LOOPBACK = ("127.0.0.0/8",)
 PATIENCE_SECONDS = 120.0

@@ -22,7 +22,7 @@ from ptkstore.adapters.webhooks.destinations import (
     EndpointRefused,
 )
 from ptkstore.errors import InvalidRequest, TooManyRequests, Unavailable
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 PUBLIC = "93.184.215.14"
 PUBLIC_6 = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

@@ -1,0 +1,64 @@
+"""What the child does with a profile set: samples by keyed hash in, answers out, nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
+from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
+from ptkstore.application.planning.profile_plans import drift_test_of, profiler_of
+from ptkstore.domain.columns import HASH
+from ptkstore.domain.profiles import Point, Verdict
+from ptkstore.ports.objects import RawZone
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+
+if TYPE_CHECKING:
+    from ptklib.profiling.samples import HashedRows
+
+
+def profile(request: ProfileRequest, raw: RawZone) -> tuple[Point, ...]:
+    """Open the profile set and profile the asked epsilons on disjoint samples of it."""
+    ask = request.ask
+    profiler = profiler_of(request.estimator, ask, request.epsilons, request.n_min, request.confidence)
+    found = profiler.run(_profile_set(request, raw))
+    return tuple(_point(epsilon, answer) for epsilon, answer in found.points)
+
+
+def has_drifted(request: DriftRequest, raw: RawZone) -> bool:
+    """Open the profile set as a test set and compare a released state with what was promised."""
+    test = drift_test_of(request.estimator, request.ask, request.epsilon)
+    return test.run(ReleasedState.from_files(request.state), _profile_set(request, raw))
+
+
+def _profile_set(request: ProfileRequest | DriftRequest, raw: RawZone) -> HashedRows:
+    """The rows of the part with the keyed hashes of their privacy units; its size is public, from the policy."""
+    from ptklib.profiling.samples import HashedRows  # takes pandas with it, which preparations go without
+
+    where = request.profile_set
+    columns = tuple(dict.fromkeys(_columns(request)))
+    pieces = [raw.read_part(url, where.window_key, (*columns, HASH)) for url in where.part_urls]
+    rows = pa.concat_tables(pieces).combine_chunks()
+    return HashedRows(
+        rows.select(list(columns)),
+        rows[HASH].to_numpy(),
+        population=request.ask.population,
+        within=(where.low, where.high),
+    )
+
+
+def _columns(request: ProfileRequest | DriftRequest) -> tuple[str, ...]:
+    columns: tuple[str, ...] = estimator_from_spec(request.estimator).input_columns()
+    return columns
+
+
+def _point(epsilon: float, answer: Answer) -> Point:
+    match answer:
+        case Found(n):
+            return Point(epsilon, Verdict.FOUND, n)
+        case NeedsMore(n_tried):
+            return Point(epsilon, Verdict.NEEDS_MORE, n_tried)
+        case Unreachable():
+            return Point(epsilon, Verdict.UNREACHABLE)

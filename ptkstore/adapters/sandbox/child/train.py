@@ -1,0 +1,124 @@
+"""What the child does: rows in, released state out; or rows in, partial statistics out, and from those the state."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ptklib.partials import PartialStatistics
+from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
+from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
+from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
+from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
+from ptkstore.domain.ptks import granted
+from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
+from ptkstore.errors import OutcomeUnknown, Unavailable
+from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.training import (
+    STAGING_FAILED,
+    CollectRequest,
+    StagedPartial,
+    TrainFailed,
+    TrainRequest,
+)
+
+PARTIAL_FILE: Final = "partial.arrow"
+_SUFFIX = ".parquet"
+_WAITS: Final = (1, 2, 4, 8, 15, 30)  # seconds, between tries to write
+
+
+def train(
+    request: TrainRequest,
+    raw: RawZone,
+    staging: Staging,
+    bubblewrap: Bubblewrap | None = None,
+    limits: Limits = USUAL_LIMITS,
+) -> Draft | TrainFailed:
+    """Train on the granted rows, or on what was collected of them, and leave the state in staging.
+
+    Its files have the names of the lake. Team code is run in `bubblewrap`, within `limits`.
+    """
+    estimator = _estimator(request)
+    previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)
+    estimator.check_previous_state(previous)
+    if request.bundle is not None:
+        rows = _rows(estimator, request, raw)
+        made = train_team_code(
+            estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
+        )
+        return made if isinstance(made, TrainFailed) else _drafted(made, request, staging)
+    parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
+    if not request.partials:
+        parts = [_collected(estimator, request, raw)]
+    state = estimator.finalize(parts, previous_state=previous).to_state()
+    return _drafted(state, request, staging)
+
+
+def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | TrainFailed:
+    files = {}
+    for name, content in state.to_files().items():
+        if name.endswith(_SUFFIX):
+            files[table_file_name(name.removesuffix(_SUFFIX), hashlib.sha256(content).hexdigest())] = content
+    if not _written(request, files, staging):
+        return TrainFailed(STAGING_FAILED)
+    described = tuple(
+        StateFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()
+    )
+    return Draft(request.draft_id, described, dict(state.meta))
+
+
+def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> TrainFailed | None:
+    """Leave the exact statistics of the granted rows in staging: **private**, and encrypted there.
+
+    They are not compressed: how long sums are depends on the estimator alone.
+    """
+    table = _collected(_estimator(request), request, raw).to_table()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    written = _written(request, {PARTIAL_FILE: sink.getvalue().to_pybytes()}, staging)
+    return None if written else TrainFailed(STAGING_FAILED)
+
+
+def _written(request: TrainRequest | CollectRequest, files: Mapping[str, bytes], staging: Staging) -> bool:
+    """Write to staging what was made, the very same again while that fails: its noise is drawn once."""
+    for wait_seconds in (*_WAITS, None):
+        try:
+            staging.write(request.draft_id, files, request.draft_key)
+        except (Unavailable, OutcomeUnknown):
+            if wait_seconds is None:
+                break
+            time.sleep(wait_seconds)
+        else:
+            return True
+    return False
+
+
+def _estimator(request: TrainRequest | CollectRequest) -> Any:
+    estimator = estimator_from_spec(granted(request.estimator, request.epsilon, request.delta))
+    estimator.declared_loss()
+    return estimator
+
+
+def _collected(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> PartialStatistics:
+    part: PartialStatistics = estimator.partial_statistics(_rows(estimator, request, raw))
+    return part
+
+
+def _rows(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> pa.Table:
+    columns = tuple(dict.fromkeys(estimator.input_columns()))
+    hashes = (request.hash_low, request.hash_high)
+    return pa.concat_tables(
+        [raw.read_part(url, request.window_key, columns, hashes) for url in request.part_urls]
+    )
+
+
+def _staged(partials: Iterable[StagedPartial], staging: Staging) -> Iterator[PartialStatistics]:
+    for one in partials:
+        content = staging.read(one.draft_id, (PARTIAL_FILE,), one.draft_key)[PARTIAL_FILE]
+        yield PartialStatistics.from_table(pa.ipc.open_stream(content).read_all())

@@ -1,0 +1,1 @@
+"""How team code is confined: bubblewrap, and what a process gives up."""

@@ -1,0 +1,60 @@
+"""Run the program of team code once in the sandbox: one message in, one message out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap, a_new_uid
+from ptkstore.adapters.sandbox.confinement.seal import Seal
+from ptkstore.adapters.sandbox.messages.codes import NO_SANDBOX, TEAM_CODE_FAILED
+from ptkstore.adapters.sandbox.processes.process import Limits, run_child
+
+if TYPE_CHECKING:
+    from ptkstore.adapters.sandbox.messages.team_code import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """What came out: an answer, or the code of why there is none."""
+
+    answer: bytes
+    failure: str | None = None
+
+
+def run_confined(
+    bubblewrap: Bubblewrap,
+    header: Mapping[str, Any],
+    parts: Parts,
+    limits: Limits,
+    keep_alive: Callable[[], None] = lambda: None,
+) -> Confined:
+    """Run it once; nothing of it outlives the call.
+
+    Whatever the code did, there is one failure: an error, a time-out, too much memory and a wrong answer tell apart
+    what it saw, and nobody pays for that.
+
+    Raises
+    ------
+    NoSandbox
+        There is no bubblewrap.
+    """
+    from ptkstore.adapters.sandbox.messages.team_code import ANSWER_BYTES_MAX, SEALED, message, seconds
+
+    seal = Seal(a_new_uid(), limits.memory_bytes, seconds(limits.timeout_seconds))
+    ended = run_child(
+        bubblewrap.argv(),
+        message({**header, "seal": asdict(seal)}, parts),
+        limits=limits,
+        directory=Path("/"),
+        environment={},
+        keep_alive=keep_alive,
+        longest_answer=ANSWER_BYTES_MAX,
+    )
+    if not ended.answer.startswith(SEALED):
+        return Confined(b"", TEAM_CODE_FAILED if ended.timed_out else NO_SANDBOX)
+    if ended.timed_out or ended.status != 0 or len(ended.answer) > ANSWER_BYTES_MAX:
+        return Confined(b"", TEAM_CODE_FAILED)
+    return Confined(ended.answer[len(SEALED) :])

@@ -1,0 +1,1 @@
+"""Inside bubblewrap: the program that runs team code."""

@@ -1,0 +1,149 @@
+"""Inside the sandbox: the code that a description names, and one training of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from ptklib.base import DPEstimator
+from ptklib.families import trust_family
+from ptklib.state import FORMAT_VERSION, ReleasedState
+from ptklib.team import TeamCode
+from ptkstore.adapters.sandbox.messages.team_code import columns_of, message
+
+Tables = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """The paper's two functions, as the team wrote them."""
+
+    train_dp: Callable[..., Any]
+    eval: Callable[..., Any] | None
+
+    def train(
+        self, described: TeamCode, rows: pa.Table, epsilon: float, previous: Tables | None
+    ) -> dict[str, pa.Table]:
+        """Train once; the tables in the declared form."""
+        found = self.train_dp(iter([rows]), epsilon, previous, described.arguments or {})
+        return in_form(found, described)
+
+    def evaluate(self, rows: pa.Table, state: Tables) -> float:
+        """What `eval` says of a state."""
+        assert self.eval is not None
+        takes_state = len(_positional(self.eval)) > 1
+        return float(self.eval(iter([rows]), state) if takes_state else self.eval(iter([rows])))
+
+
+def loaded(described: TeamCode) -> DPEstimator | Functions:
+    """The estimator with the described parameters, or the functions.
+
+    Raises
+    ------
+    TypeError
+        The code is neither a class of estimators nor a function.
+    """
+    found = _named(described.code)
+    if isinstance(found, type) and issubclass(found, DPEstimator):
+        trust_family(found)
+        return found(**_parameters(found, described))
+    if isinstance(found, type) or not callable(found):
+        raise TypeError(f"{described.code} is neither a DPEstimator class nor a function train_dp")
+    return Functions(found, None if described.eval is None else _named(described.eval))
+
+
+def trained(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes:
+    """Train on the rows of a message, and answer with the state."""
+    described = TeamCode(**header["estimator"]["params"])
+    code = loaded(described)
+    rows = pa.ipc.open_stream(pa.py_buffer(parts["rows"])).read_all()
+    previous = _previous(header["previous"], parts)
+    if isinstance(code, Functions):
+        tables: Tables = code.train(described, rows, float(described.epsilon), previous)
+        return _answer(described, tables, {})
+    state = None if previous is None else continued(code, described, previous, header["previous"])
+    code.fit(rows, previous_state=state)
+    released = code.to_state()
+    return _answer(described, released.tables, released.meta)
+
+
+def continued(
+    estimator: DPEstimator, described: TeamCode, tables: Tables, meta: Mapping[str, Any]
+) -> ReleasedState:
+    """A stored state of team code as one of the team's own class."""
+    schemas = {name: schema.to_json() for name, schema in described.table_schemas().items()}
+    return ReleasedState(
+        tables,
+        {"format_version": FORMAT_VERSION, **estimator.to_spec(), "tables": schemas, **meta},
+        is_read=True,
+    )
+
+
+def in_form(found: Any, described: TeamCode) -> dict[str, pa.Table]:
+    """What `train_dp` returned, as tables of the declared columns.
+
+    Raises
+    ------
+    ValueError
+        It is something else.
+    """
+    schemas = described.table_schemas()
+    if not isinstance(found, Mapping) or set(found) != set(schemas):
+        raise ValueError(
+            f"train_dp has to return a mapping with exactly the tables {', '.join(sorted(schemas))}"
+        )
+    return {name: _in_form(name, found[name], schema.schema) for name, schema in schemas.items()}
+
+
+def _in_form(name: str, table: Any, schema: pa.Schema) -> pa.Table:
+    if isinstance(table, pd.DataFrame):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    if not isinstance(table, pa.Table) or set(table.column_names) != set(schema.names):
+        raise ValueError(
+            f"table {name!r} has to be a table with exactly the columns {', '.join(schema.names)}"
+        )
+    if any(column.null_count for column in table.columns):
+        raise ValueError(f"table {name!r} holds missing values")
+    return table.select(schema.names).replace_schema_metadata(None).cast(schema)
+
+
+def _previous(meta: Any, parts: Mapping[str, memoryview]) -> dict[str, pa.Table] | None:
+    if meta is None:
+        return None
+    return {
+        name.removeprefix("previous/"): pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+        for name, content in parts.items()
+        if name.startswith("previous/")
+    }
+
+
+def _answer(described: TeamCode, tables: Tables, meta: Mapping[str, Any]) -> bytes:
+    rows, parts = columns_of(tables, described.table_schemas())
+    said = {name: _plain(meta.get(name, {})) for name in ("noise_std", "noise_variance", "defaults")}
+    return message({"rows": rows, **said}, parts)
+
+
+def _plain(value: Any) -> Any:
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def _named(entry: str) -> Any:
+    module, _, name = entry.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _parameters(family: type, described: TeamCode) -> dict[str, Any]:
+    known = signature(family).parameters
+    budget = {"epsilon": described.epsilon, "delta": described.delta}
+    return {**(described.arguments or {}), **{name: value for name, value in budget.items() if name in known}}
+
+
+def _positional(function: Callable[..., Any]) -> list[Parameter]:
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return [p for p in signature(function).parameters.values() if p.kind in kinds]

@@ -1,0 +1,47 @@
+"""What a run needs to have imported: the fork server loads it once for all runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ptklib.families import FAMILIES
+from ptkstore.adapters.sandbox.messages.orders import Request
+from ptkstore.ports.evaluating import EvaluateRequest
+from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainRequest
+
+_ALWAYS: Final = (
+    "ptkstore.adapters.keys",
+    "ptkstore.adapters.objects",
+    "pyarrow.dataset",
+    "pyarrow.parquet.encryption",
+)
+_ROOM: Final = "ptkstore.adapters.sandbox"
+_WORK: Final[dict[type, str]] = {
+    PrepareRequest: f"{_ROOM}.preparing",
+    ForgetRequest: f"{_ROOM}.forgetting",
+    TrainRequest: f"{_ROOM}.training",
+    CollectRequest: f"{_ROOM}.training",
+    ProfileRequest: f"{_ROOM}.profiling",
+    DriftRequest: f"{_ROOM}.profiling",
+    EvaluateRequest: f"{_ROOM}.evaluating",
+}
+_ESTIMATORS: Final = ("opendp.prelude", "dp_accounting")  # ptklib imports them when it first needs them
+_REMOTE: Final = {"s3": "s3fs"}
+
+
+def modules_for(request: Request, *urls: str) -> tuple[str, ...]:
+    """The modules that a run of this request imports, in the order to import them; names nothing that is secret."""
+    storage = [_REMOTE[scheme] for url in urls if (scheme := url.partition("://")[0]) in _REMOTE]
+    modules = [*_ALWAYS, *storage, _WORK[type(request)]]
+    estimator: Any = getattr(request, "estimator", None)
+    if estimator is not None:
+        modules += _of_family(estimator.get("family"))
+    return tuple(dict.fromkeys(modules))
+
+
+def _of_family(family: object) -> tuple[str, ...]:
+    """Of team code nothing: its own program computes it."""
+    if isinstance(family, str) and family in FAMILIES:
+        return (FAMILIES[family], *_ESTIMATORS)
+    return ("ptklib.team",)

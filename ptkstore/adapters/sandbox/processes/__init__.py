@@ -1,0 +1,1 @@
+"""Processes that are fed, limited, watched and cleared away."""

@@ -1,0 +1,14 @@
+"""Subscribers and owners: who is told what, and how it went."""
+
+from typing import TYPE_CHECKING
+
+from ptkstore.application import lazy
+
+if TYPE_CHECKING:
+    from ptkstore.application.delivery import deliver_due as deliver_due
+    from ptkstore.application.delivery import read_deliveries as read_deliveries
+    from ptkstore.application.delivery import read_notices as read_notices
+    from ptkstore.application.delivery import redeliver as redeliver
+    from ptkstore.application.delivery import subscribe as subscribe
+else:
+    __getattr__ = lazy.modules_of(__name__)

@@ -1,0 +1,289 @@
+"""Deliveries to subscribers: what to send, and what follows from how it ended."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ptkstore.domain.audit import LOCAL, SERVICE, AuditEntry
+from ptkstore.domain.identity import STREAM_ROLES, Action, Principal, Target, allows
+from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
+from ptkstore.domain.jobs import Outcome as Ended
+from ptkstore.domain.names import team_of
+from ptkstore.domain.snapshots import Version, canonical_json
+from ptkstore.domain.subscriptions import (
+    GIVE_UP_AFTER_ATTEMPTS,
+    NO_ROLE,
+    DeadLetter,
+    Subscription,
+    event_of,
+    message_id,
+    retry_wait,
+)
+from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.messages import (
+    BUSY,
+    FAILED,
+    Delivered,
+    EventStreams,
+    ManifestAddresses,
+    Message,
+    NotDelivered,
+    NotTried,
+    Outcome,
+    Tried,
+)
+from ptkstore.ports.world import Clock
+
+NO_SECRET = "no-secret"
+_BROKEN = (InvalidRequest, InvariantBroken, LookupError, TypeError, ValueError)
+_TRY_AGAIN = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A claimed delivery: its message, or `outcome` where nothing is to be sent. `number` 0: nothing is due."""
+
+    job: Job
+    subscription: Subscription
+    number: int
+    body: bytes = b""
+    missed: tuple[int, ...] = ()
+    was_dead: bool = False
+    outcome: Outcome | None = None
+
+    @property
+    def redelivers(self) -> bool:
+        """Whether this sends a dead letter again."""
+        return self.job.kind is JobKind.REDELIVER
+
+    @property
+    def id(self) -> str:
+        """The `webhook-id`."""
+        return message_id(self.subscription.id, self.number)
+
+    @property
+    def key(self) -> str:
+        """Names this claim: what is under way from before a lost lease has another."""
+        return f"{self.job.id}#{self.job.fence}"
+
+
+def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses) -> list[Outgoing]:
+    """What these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
+    names = [str(job.subscription_id) for job in jobs]
+    subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.letters_of(names)
+    roles, events = _Roles(uow), _Events(uow, manifests)
+    found = []
+    for job, name in zip(jobs, names, strict=True):
+        subscription = subscriptions.get(name)
+        if subscription is None:
+            continue
+        try:
+            found.append(_outgoing(job, subscription, letters.get(name, ()), roles, events))
+        except _BROKEN:  # this one fails like any attempt, and holds up no other
+            found.append(Outgoing(job, subscription, job.position + 1, outcome=NotDelivered(FAILED)))
+    return found
+
+
+def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) -> Message | Tried:
+    """The message to sign and send over HTTP; an event for a stream is appended here and now.
+
+    Raises nothing: a key store that does not answer now says nothing about the endpoint, and a secret that cannot be
+    read fails like an attempt; neither holds up any other message.
+    """
+    stream = one.subscription.stream_key
+    if stream is not None:
+        message = Message(one.key, one.subscription.endpoint, one.id, one.body, ())
+        return streams.append(stream, message, one.number, redelivered=one.redelivers)
+    try:
+        signing = keys.secrets_of(one.subscription.id, clock.now())
+    except UnknownName:
+        return NotDelivered(NO_SECRET)
+    except (OSError, Unavailable):
+        return NotTried()
+    except _BROKEN:
+        return NotDelivered(FAILED)
+    return Message(one.key, one.subscription.endpoint, one.id, one.body, signing, one.subscription.team)
+
+
+def settle(ended: Sequence[tuple[Outgoing, Tried]], *, begin: Begin, clock: Clock) -> None:
+    """Write what became of attempts, all in one transaction; those that somebody else holds by now are left out.
+
+    Whoever changes dead letters of a subscription, or stops it, holds all jobs that deliver to it, taken in one order:
+    so no two can wait for each other.
+    """
+    with begin() as uow:
+        now = clock.now()
+        beside = {one.subscription.id for one, tried in ended if _concerns_letters(one, tried)}
+        held = {job.id: job for job in uow.deliveries.held((one.job for one, _ in ended), beside)}
+        names = {one.subscription.id for one, _ in ended if one.job.id in held}
+        present = dict(uow.subscriptions.many(names))
+        standing = dict(present)
+        flipped: dict[str, int] = {}
+        after: list[Job] = []
+        for one, tried in ended:
+            job = held.get(one.job.id)
+            if job is None or job.fence != one.job.fence or one.subscription.id not in present:
+                continue
+            if one.number and not isinstance(tried, NotTried):
+                standing[one.subscription.id] = _stands(standing[one.subscription.id], tried, now)
+            ptk_id = one.subscription.ptk_id
+            if ptk_id not in flipped:
+                flipped[ptk_id] = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
+            job = _after(job, one, tried, flipped[ptk_id], uow, now)
+            if standing[one.subscription.id].disabled_at is not None:
+                job = replace(job, state=JobState.ENDED, outcome=Ended.DISABLED, attempt=0)
+            after.append(job)
+        uow.deliveries.save(after)
+        uow.subscriptions.save(s for name, s in standing.items() if s != present[name])
+        for name, subscription in standing.items():
+            if subscription.disabled_at is not None and present[name].disabled_at is None:
+                _disable(subscription, uow, now)
+        uow.commit()
+
+
+def _outgoing(
+    job: Job,
+    subscription: Subscription,
+    letters: Sequence[DeadLetter],
+    roles: _Roles,
+    events: _Events,
+) -> Outgoing:
+    redelivers = job.kind is JobKind.REDELIVER
+    asked = [letter.number for letter in letters if letter.asked_at is not None]
+    if redelivers and not asked:
+        return Outgoing(job, subscription, 0, outcome=Delivered())
+    number = asked[0] if redelivers else job.position + 1
+    if not roles.may_hear(subscription):
+        return Outgoing(job, subscription, number, outcome=NotDelivered(NO_ROLE))
+    missed = [] if redelivers else [one for one in letters if not one.told and one.number < number]
+    body = events.body(subscription.ptk_id, number, missed, redelivered=redelivers)
+    was_dead = any(letter.number == number for letter in letters)
+    return Outgoing(job, subscription, number, body, tuple(one.number for one in missed), was_dead)
+
+
+def _concerns_letters(one: Outgoing, tried: Tried) -> bool:
+    """Whether an outcome may change dead letters, or stop the subscription."""
+    return isinstance(tried, NotDelivered) or one.redelivers or one.was_dead or bool(one.missed)
+
+
+def _stands(subscription: Subscription, tried: Outcome, now: datetime) -> Subscription:
+    """The subscription after an attempt; a team without a role says nothing about its endpoint."""
+    if subscription.disabled_at is not None or tried == NotDelivered(NO_ROLE):
+        return subscription
+    return subscription.after(None if isinstance(tried, Delivered) else tried.code, now)
+
+
+def _after(job: Job, one: Outgoing, tried: Tried, flipped: int, uow: UnitOfWork, now: datetime) -> Job:
+    """The job after an attempt: later again, or on to what is next."""
+    if isinstance(tried, NotTried):
+        due_at = now + _TRY_AGAIN if tried.code == BUSY else job.due_at
+        return replace(job, state=JobState.READY, due_at=due_at, attempt=max(0, job.attempt - 1))
+    if isinstance(tried, NotDelivered):
+        if job.attempt < GIVE_UP_AFTER_ATTEMPTS and tried.code != NO_ROLE:
+            wait = retry_wait(one.id, job.attempt, tried.retry_after)
+            return replace(job, state=JobState.READY, due_at=now + wait)
+        uow.subscriptions.add_dead_letter(DeadLetter(one.subscription.id, one.number, tried.code, now))
+        subject = f"{one.subscription.ptk_id} v{one.number} to {one.subscription.id}"
+        _tell_owners(uow, one.subscription, subject, "dead-letter", now)
+    else:
+        if one.was_dead:
+            uow.subscriptions.remove_dead_letter(one.subscription.id, one.number)
+        if one.missed:
+            uow.subscriptions.mark_told(one.subscription.id, one.missed)
+    if one.redelivers:
+        left = uow.subscriptions.dead_letters(one.subscription.id)
+        more = any(letter.asked_at is not None for letter in left)
+        return replace(job, state=JobState.READY if more else JobState.IDLE, attempt=0)
+    state = JobState.READY if flipped > one.number else JobState.IDLE
+    return replace(job, position=one.number, state=state, attempt=0)
+
+
+def stop_delivering(subscription_id: str, outcome: Ended, uow: UnitOfWork) -> None:
+    """End the jobs that deliver to a subscription; a message on its way may still arrive."""
+    for kind in DELIVERIES:
+        with suppress(UnknownName):  # nothing was ever redelivered
+            job = uow.jobs.lock(job_id(kind, subscription_id))
+            if job.state is not JobState.ENDED:
+                uow.jobs.save(replace(job, state=JobState.ENDED, outcome=outcome, attempt=0))
+
+
+def _disable(subscription: Subscription, uow: UnitOfWork, now: datetime) -> None:
+    """End what else delivers to it, and tell whoever is concerned."""
+    stop_delivering(subscription.id, Ended.DISABLED, uow)
+    subject = f"{subscription.ptk_id} to {subscription.id}"
+    _tell_owners(uow, subscription, subject, "subscription-disabled", now)
+    uow.audit.append(
+        AuditEntry(
+            at=now,
+            request_id=secrets.token_hex(8),
+            team=subscription.team or LOCAL,
+            token_id=SERVICE,
+            action=Action.SUBSCRIPTION_DISABLE.value,
+            subject=f"subscription/{subscription.id}",
+            outcome=str(subscription.disabled_code),
+        )
+    )
+
+
+def _tell_owners(uow: UnitOfWork, subscription: Subscription, subject: str, code: str, now: datetime) -> None:
+    """Leave word for the PTK's team and the subscriber's."""
+    for team in sorted({team_of(subscription.ptk_id), subscription.team} - {""}):
+        uow.notify_owner(Notice(now, team, subject, code))
+
+
+class _Events:
+    """Bodies of messages; subscribers of one version share theirs."""
+
+    def __init__(self, uow: CatalogView, manifests: ManifestAddresses) -> None:
+        self._uow, self._manifests = uow, manifests
+        self._versions: dict[tuple[str, int], Version] = {}
+        self._plain: dict[tuple[str, int], bytes] = {}
+
+    def body(self, ptk_id: str, number: int, missed: Sequence[DeadLetter], *, redelivered: bool) -> bytes:
+        """The message about a version."""
+        key = (ptk_id, number)
+        if missed or redelivered:
+            return self._written(key, missed, redelivered=redelivered)
+        if key not in self._plain:
+            self._plain[key] = self._written(key)
+        return self._plain[key]
+
+    def _written(
+        self, key: tuple[str, int], missed: Sequence[DeadLetter] = (), *, redelivered: bool = False
+    ) -> bytes:
+        if key not in self._versions:
+            self._versions[key] = self._uow.versions.get(*key)
+        version = self._versions[key]
+        url = self._manifests.manifest_url(version.ptk_id, version.number)
+        event = event_of(version, url, version.elected_at, missed=missed, redelivered=redelivered)
+        return canonical_json(event).encode()
+
+
+class _Roles:
+    """Who could still subscribe; looked up once per team and PTK."""
+
+    def __init__(self, uow: CatalogView) -> None:
+        self._uow = uow
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def may_hear(self, subscription: Subscription) -> bool:
+        """Whether the team could still subscribe; whoever subscribed in the store's home has no team."""
+        if not subscription.team:
+            return True
+        key = (subscription.team, subscription.ptk_id)
+        if key not in self._known:
+            self._known[key] = self._may_hear(*key)
+        return self._known[key]
+
+    def _may_hear(self, team: str, ptk_id: str) -> bool:
+        uow = self._uow
+        stream = uow.streams.get(uow.ptks.stream_of(ptk_id))
+        target = Target(stream.name, stream.team, team)
+        grants = uow.identities.grants(team=team)
+        return allows(Action.SUBSCRIPTION_CREATE, Principal(team, "", STREAM_ROLES), target, grants)

@@ -1,0 +1,49 @@
+"""Issue a token to a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from ptkstore.application.identity.new_token import new_token
+from ptkstore.domain.identity import Role, Token
+from ptkstore.ports.catalog import Begin
+from ptkstore.ports.world import Clock
+
+USUAL_LIFE = timedelta(days=90)
+
+
+def issue_token(
+    team: str,
+    scopes: Iterable[Role],
+    *,
+    label: str = "",
+    life: timedelta = USUAL_LIFE,
+    begin: Begin,
+    clock: Clock,
+) -> tuple[Token, str]:
+    """Make a token; returns it with its text, which is shown this once and stored nowhere.
+
+    Raises
+    ------
+    UnknownName
+        There is no such team.
+    InvalidRequest
+        No role, or a life of nothing or of more than a year.
+    """
+    now = clock.now()
+    token, text = new_token(
+        Token(
+            id="",
+            team=team,
+            label=label,
+            scopes=frozenset(scopes),
+            digest="",
+            created_at=now,
+            expires_at=now + life,
+        )
+    )
+    with begin() as uow:
+        uow.identities.add_token(token)
+        uow.commit()
+    return token, text

@@ -1,0 +1,10 @@
+"""Use cases of producers: rows come in, checked and sealed."""
+
+from typing import TYPE_CHECKING
+
+from ptkstore.application import lazy
+
+if TYPE_CHECKING:
+    from ptkstore.application.ingest import ingest_records as ingest_records
+else:
+    __getattr__ = lazy.modules_of(__name__)

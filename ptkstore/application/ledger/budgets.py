@@ -1,0 +1,44 @@
+"""What each block of a stream may lose and has lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptkstore.application.ledger.books import assurances_on, books_of
+from ptkstore.domain.assurances import Assurance
+from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.loss_shares import LossShares
+from ptkstore.domain.odometers import shares_of
+from ptkstore.ports.catalog import Read
+
+_BEYOND_ALL = 2**63  # no block has such a number
+
+
+def asserted_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]]:
+    """The least assurance that a stream accepts, and its registered PTKs whose loss the library does not prove."""
+    with begin() as uow:
+        minimum = uow.streams.get(stream).policy.minimum_assurance
+        specs = () if minimum is Assurance.LIBRARY else uow.ptks.find(stream=stream)
+    return minimum, tuple(sorted(one.ptk_id for one in specs if one.assurance is not Assurance.LIBRARY))
+
+
+def budget_of(
+    stream: str, *, after: int | None = None, limit: int | None = None, begin: Read
+) -> tuple[BlockLedger, ...]:
+    """The blocks of a stream with capacity, reserved and spent, by number: all, or so many after a number.
+
+    The journal is read for the shares of what was spent, where the stream accepts more than the library's own.
+    """
+    later = None if after is None else BlockRange(after + 1, max(after + 2, _BEYOND_ALL))
+    with begin() as uow:
+        # first, so that what is read is no older than what was read before
+        blocks = uow.ledger.blocks(stream, later, limit)
+        policy = uow.streams.get(stream).policy
+        if policy.minimum_assurance is Assurance.LIBRARY:
+            return tuple(replace(one, shares=LossShares(library=one.spent)) for one in blocks)
+        books = books_of(stream, uow)
+        known = assurances_on(books, uow)
+    numbers = {one.number for one in blocks}
+    shares = shares_of([one for one in books.blocks if one.number in numbers], books.entries, known)
+    return tuple(replace(one, shares=shares.get((one.number, one.line))) for one in blocks)

@@ -1,0 +1,320 @@
+"""Export a signed report of a stream's ledger for the privacy officer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ptkstore.application.ledger.books import assurances_on, books_of
+from ptkstore.application.ledger.odometers import odometers_on
+from ptkstore.application.ledger.verification import faults_of, faults_of_memory
+from ptkstore.application.streams.exposure import Exposure, PrivatePlaces, exposure_of, sentences_on
+from ptkstore.domain.assurances import SHARES, assured
+from ptkstore.domain.block_ledgers import BlockRecord
+from ptkstore.domain.blocks import part_name, place_of
+from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
+from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.reports import loss_json, shares_json, signed
+from ptkstore.domain.sharing import sharing_json
+from ptkstore.domain.streams import Policy, PrivacyUnit
+from ptkstore.domain.windows import Window, index_of
+from ptkstore.errors import InvalidRequest
+from ptkstore.ports.catalog import Read
+from ptkstore.ports.keys import JournalView
+from ptkstore.ports.signing import Signer
+from ptkstore.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A signed report, byte for byte, and what is wrong with the journal it was made from; nothing if all is well."""
+
+    content: bytes
+    faults: tuple[str, ...]
+
+
+def export_ledger(
+    stream: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    *,
+    begin: Read,
+    clock: Clock,
+    signer: Signer,
+    journal: JournalView,
+    private: PrivatePlaces,
+) -> Export:
+    """Report losses, guarantee, blocks, PTKs and teams of the windows that meet [`since`, `until`).
+
+    The journal is recomputed first and its result is part of the report. One that does not add up is reported without
+    figures: there is nothing that they could be read off.
+
+    Raises
+    ------
+    InvalidRequest
+        The period is empty, or one is given for a stream whose blocks are shards of users: those live as long as the
+        stream, and so does their loss.
+    """
+    with begin() as uow:
+        books = books_of(stream, uow)
+        windows = uow.windows.of(stream)
+        specs = uow.ptks.find(stream=stream)
+        in_row = uow.streams.policy_in_row(stream)
+        known = assurances_on(books, uow)
+    exposure = exposure_of(stream, begin=begin, clock=clock, private=private)
+    policy = books.stream.policy
+    chosen = _windows_in(policy, windows, since, until)
+    blocks = _blocks_in(policy, books.blocks, chosen)
+    faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, private.keys, journal)
+    figures = {} if faults else _figures(policy, odometers_on(books, blocks, known), specs, len(chosen))
+    report = {
+        "stream": {"name": books.stream.name, "team": books.stream.team},
+        "made_at": clock.now().isoformat(),
+        "ledger_id": journal.ledger_id,
+        "period": _period(since, until, chosen),
+        "policy": _policy(policy),
+        "guarantee": _guarantee(policy, len(chosen)),
+        "journal": _journal(books.lines),
+        "verification": {"adds_up": not faults, "faults": list(faults)},
+        "exposure": _exposure(exposure),
+        "windows_in_doubt_below": books.progress.retired_before,
+        "losses": _losses(books.entries, blocks),
+        **figures,
+    }
+    return Export(signed(report, signer.public_key(), signer.sign), faults)
+
+
+def _windows_in(
+    policy: Policy, windows: Sequence[Window], since: datetime | None, until: datetime | None
+) -> tuple[Window, ...]:
+    if since is None and until is None:
+        return tuple(windows)
+    if policy.privacy_unit is PrivacyUnit.USER:
+        raise InvalidRequest(
+            "the blocks of the privacy unit 'user' live as long as the stream: give no period"
+        )
+    if since is not None and until is not None and until <= since:
+        raise InvalidRequest("the period must end after it starts")
+    first = index_of(policy, since) if since is not None else 0
+    end = index_of(policy, until - timedelta(microseconds=1)) + 1 if until is not None else None
+    return tuple(w for w in windows if first <= w.id.index and (end is None or w.id.index < end))
+
+
+def _blocks_in(
+    policy: Policy, blocks: Sequence[BlockRecord], windows: Sequence[Window]
+) -> tuple[BlockRecord, ...]:
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return tuple(blocks)
+    indices = {window.id.index for window in windows}
+    return tuple(block for block in blocks if place_of(block.number, policy).window in indices)
+
+
+def _period(since: datetime | None, until: datetime | None, windows: Sequence[Window]) -> dict[str, Any]:
+    return {
+        "from": None if since is None else since.astimezone(UTC).isoformat(),
+        "to": None if until is None else until.astimezone(UTC).isoformat(),
+        "windows": [
+            {
+                "window": window.id.index,
+                "start": window.start.isoformat(),
+                "end": window.end.isoformat(),
+                "state": window.state.value,
+            }
+            for window in windows
+        ],
+    }
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {
+        "capacity": loss_json(policy.capacity),
+        "accountant": policy.accountant.value,
+        "privacy_unit": policy.privacy_unit.value,
+        "unit_column": policy.unit_column,
+        "max_rows_per_unit": policy.max_rows_per_unit,
+        "user_shards": policy.user_shards,
+        "attribute": policy.attribute,
+        "attribute_values": [str(value) for value in policy.attribute_values],
+        "relation": policy.relation.value,
+        "sharing": sharing_json(policy.sharing),
+        "minimum_assurance": policy.minimum_assurance.value,
+        "asserted_text": policy.asserted_text,
+        "retire_below": loss_json(policy.retire_below),
+        "origin": policy.origin.isoformat(),
+        "window_seconds": policy.window // timedelta(seconds=1),
+        "lateness_seconds": policy.lateness // timedelta(seconds=1),
+        "retention_windows": policy.retention_windows,
+        "closing": policy.closing.value,
+        "profile_share": str(policy.profile_share),
+        "test_share": str(policy.test_share),
+        "train_partitions": policy.train_partitions,
+        "rows_per_window_declared": policy.rows_per_window,
+        "n_max_declared": policy.n_max,
+    }
+
+
+def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
+    lines = policy.sharing.lines(policy.capacity)
+    return {
+        "neighbours": neighbours(policy),
+        "per_block": loss_json(policy.capacity),
+        "lines": {line: loss_json(capacity) for line, capacity in lines.items()},
+        "all_lines_together": loss_json(all_lines(policy)),
+        "contexts": _contexts(policy),
+        "no_collusion": policy.sharing.no_collusion,
+        "composition": COMPOSITION[policy.accountant],
+        "proof": PROOF,
+        "coordinates": list(policy.accountant.coordinates),
+        "promised": _protections(policy, policy.capacity, windows),
+        "tight": TIGHT,
+        "shares": SHARES,
+    }
+
+
+def _exposure(exposure: Exposure) -> dict[str, Any]:
+    """What of the whole stream is kept when the report is made."""
+    verdict, *told = sentences_on(exposure)
+    return {
+        "closing": exposure.closing.value,
+        "holds": exposure.holds,
+        "verdict": verdict,
+        "means": told,
+        "rows_since": exposure.since.isoformat(),
+        "retention_allows_since": exposure.allowed_since.isoformat(),
+        "event_time_reached": exposure.reached.isoformat(),
+        "open_since": exposure.open_since.isoformat(),
+        "windows": [
+            {
+                "window": kept.window.id.index,
+                "start": kept.window.start.isoformat(),
+                "state": kept.window.state.value,
+                "rows_until": kept.until.isoformat(),
+            }
+            for kept in exposure.kept
+        ],
+        "overdue_windows": list(exposure.overdue),
+        "remains_of_expired_windows": list(exposure.remains),
+        "past_by_clock": list(exposure.past_by_clock),
+    }
+
+
+def _contexts(policy: Policy) -> dict[str, Any] | None:
+    """What the policy's contexts rest on; None for a stream without any."""
+    if not policy.sharing.contexts:
+        return None
+    return {
+        "names": [name for name, _ in policy.sharing.contexts],
+        "no_collusion": policy.sharing.no_collusion,
+        "assumes": CONTEXTS,
+        "summed_capacity": loss_json(all_lines(policy)),
+    }
+
+
+def _protections(policy: Policy, loss: Loss, windows: int) -> list[dict[str, Any]]:
+    return [
+        {"who": one.who, **loss_json(one.loss), "rule": one.rule}
+        for one in protections(policy, loss, windows)
+    ]
+
+
+def _journal(lines: Sequence[ChainLine]) -> dict[str, Any]:
+    ends = [{"sequence": entry.sequence, "digest": entry.digest} for entry in (*lines[:1], *lines[-1:])]
+    return {
+        "entries": len(lines),
+        "before_first": GENESIS,
+        "first": ends[0] if ends else None,
+        "last": ends[-1] if ends else None,
+    }
+
+
+def _losses(entries: Sequence[Entry], blocks: Sequence[BlockRecord]) -> list[dict[str, Any]]:
+    """The spends on any of the blocks."""
+    numbers = [block.number for block in blocks]
+    return [
+        _loss_of(entry)
+        for entry in entries
+        if entry.kind is EntryKind.SPEND
+        and bisect_left(numbers, entry.blocks.lo) < bisect_left(numbers, entry.blocks.hi)
+    ]
+
+
+def _loss_of(entry: Entry) -> dict[str, Any]:
+    return {
+        "sequence": entry.sequence,
+        "key": entry.key,
+        "ptk": entry.ptk_id,
+        "line": entry.request.line,
+        "blocks": {"from": entry.blocks.lo, "below": entry.blocks.hi},
+        **loss_json(entry.loss),
+        "charge": {
+            "nano": list(entry.charge.amounts),
+            "delta": loss_json(Loss(0, entry.charge.delta_atto))["delta"],
+        },
+        "event": entry.event_text,
+    }
+
+
+def _figures(
+    policy: Policy, odometers: Odometers, specs: Sequence[PtkSpec], windows: int
+) -> Mapping[str, Any]:
+    known = {spec.ptk_id: spec for spec in specs}
+    return {
+        "spent": {
+            "stream": _spent(odometers.stream),
+            "lines": {line: _spent(spent) for line, spent in odometers.lines.items()},
+            "means": _protections(policy, odometers.stream.guarantee, windows),
+        },
+        "blocks": [_block(row, policy) for row in odometers.blocks],
+        "assured": odometers.assured.document(),
+        "ptks": [{**_ptk(known.get(one.name)), **_party("ptk", one)} for one in odometers.ptks],
+        "registered": [{"ptk": ptk_id, **_ptk(spec)} for ptk_id, spec in known.items()],
+        "teams": [_party("team", one) for one in odometers.teams],
+    }
+
+
+def _spent(spent: Spent) -> dict[str, Any]:
+    return {
+        "releases": spent.releases,
+        "guarantee": loss_json(spent.guarantee),
+        "basic": loss_json(spent.basic),
+        "tight": loss_json(spent.tight),
+    }
+
+
+def _block(row: LineOdometer, policy: Policy) -> dict[str, Any]:
+    place = place_of(row.number, policy)
+    return {
+        "block": row.number,
+        "window": place.window,
+        "part": part_name(place.part),
+        "attribute_value": str(policy.attribute_values[place.group]) if policy.attribute_values else None,
+        "shard": place.shard if place.window is None else None,
+        "line": row.line,
+        "state": row.state.value,
+        "in_doubt": row.in_doubt,
+        "capacity": loss_json(row.capacity),
+        "reserved": loss_json(row.reserved),
+        "spent": _spent(row.spent),
+        **shares_json(row.shares),
+    }
+
+
+def _party(kind: str, party: PartyOdometer) -> dict[str, Any]:
+    return {
+        kind: party.name,
+        "reserved": loss_json(party.reserved),
+        "spent": _spent(party.spent),
+        **party.assured.document(),
+    }
+
+
+def _ptk(spec: PtkSpec | None) -> dict[str, Any]:
+    if spec is None:
+        return {"assurance": None, "asserted_by": None, "family": None}
+    return {**assured(spec.assurance, spec.ptk_id).document(), "family": spec.family}

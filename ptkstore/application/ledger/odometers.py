@@ -1,0 +1,57 @@
+"""Read the odometers of a stream: what has been lost, and by whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from ptklib.accounting import pld_epsilon
+from ptklib.events import EpsilonDelta, Event
+from ptklib.exceptions import PtklibError
+from ptklib.privacy import PrivacyLoss
+from ptkstore.application.ledger.books import Books, assurances_on, books_of
+from ptkstore.domain.assurances import Assured
+from ptkstore.domain.block_ledgers import BlockRecord
+from ptkstore.domain.blocks import blocks_below
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.ports.catalog import Read
+
+
+def read_odometers(stream: str, *, begin: Read) -> Odometers:
+    """All odometers of a stream, over all of its blocks."""
+    with begin() as uow:
+        books = books_of(stream, uow)
+        known = assurances_on(books, uow)
+    return odometers_on(books, books.blocks, known)
+
+
+def odometers_on(books: Books, blocks: Sequence[BlockRecord], known: Mapping[str, Assured]) -> Odometers:
+    """The odometers of some of the blocks, with what is `known` of each PTK."""
+    doubt = blocks_below(books.progress.retired_before, books.stream.policy)
+    entries = books.entries
+    found = odometers_of(
+        blocks,
+        entries,
+        tight_epsilon,
+        lambda number: doubt is not None and doubt.lo <= number < doubt.hi,
+    )
+    return found.with_assurance(known, shares_of(blocks, entries, known))
+
+
+def tight_epsilon(releases: Releases, delta: float) -> float:
+    """The figure of privacy loss distributions for a list of releases (differences.md F1: for reports alone)."""
+    losses = [
+        PrivacyLoss(loss.epsilon, loss.delta, _event_in(event, loss))
+        for (event, loss), count in releases.items()
+        for _ in range(count)
+    ]
+    return pld_epsilon(losses, delta)
+
+
+def _event_in(text: str, loss: Loss) -> Event:
+    """The event of a release; one that this version cannot read counts as any mechanism of that loss."""
+    try:
+        return Event.of(json.loads(text))
+    except PtklibError:
+        return EpsilonDelta(epsilon=loss.epsilon, delta=loss.delta)

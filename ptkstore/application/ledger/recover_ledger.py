@@ -1,0 +1,242 @@
+"""Recover a catalog that is behind what was spent: retire what is in doubt, then open windows (differences.md F3b)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.domain.blocks import BlockState, blocks_below
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.names import team_of
+from ptkstore.domain.snapshots import Version, canonical_json, repeated_version, trained_on
+from ptkstore.domain.streams import PrivacyUnit, Stream
+from ptkstore.errors import UnknownName
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.keys import JournalView, KeyStore
+from ptkstore.ports.objects import Lake
+from ptkstore.ports.world import Clock
+
+OTHER_POLICY = "policy-differs"
+_RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what opens rows
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of one stream; all of it is public."""
+
+    stream: str
+    in_step: bool
+    windows_in_doubt: int
+    blocks_retired: int
+    runs_ended: int
+    versions_adopted: int
+    ptks_to_register: tuple[str, ...] = ()
+    stopped: bool = False
+    """Whether it was left as it is: its journal holds another policy than the key store, which opens nothing for it."""
+
+
+def recover_ledger(
+    *, begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
+) -> tuple[Recovered, ...]:
+    """Make a restored catalog usable again, at the price of every block whose spends it may have forgotten.
+
+    The key store remembers up to which window anything was ever opened, and for which journal. Where this catalog does
+    not continue that journal, all blocks up to that window are retired, those of windows it has yet to close included,
+    and their runs end without an output. Versions that the lake holds beyond the catalog's are taken over, so that
+    numbers are not given twice; also those of PTKs that this catalog does not know, which may then be registered under
+    their old names and go on. The catalog then gets a new identity: no copy from before opens anything any more, and
+    no process that still has one does any job.
+
+    Streams are in step or not as a whole catalog: one of them behind means that the catalog was restored, and each is
+    looked at. A stream whose journal holds another policy than the key store is left as it is, and its owner is told;
+    the others are recovered. Once its policy is put back, recover again. Repeatable, also after a crash; a catalog in
+    step is left as it is.
+
+    Raises
+    ------
+    Refused
+        A job is being worked on; workers are stopped first.
+    CatalogBehind
+        A window was opened meanwhile, by whoever uses another copy of the catalog: stop it and recover again.
+    """
+    with keys.recovering():
+        found = _recover(begin, clock, keys, journal, lake)
+        keys.accept_ledger(journal.ledger_id)
+    return found
+
+
+def _recover(
+    begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
+) -> tuple[Recovered, ...]:
+    with begin() as uow:
+        known = uow.streams.all()
+    streams = [stream for stream in known if not _has_another_policy(stream, keys, journal)]
+    found = _recover_all(streams, begin, clock, keys, journal, lake)
+    stopped = [stream for stream in known if stream not in streams]
+    _tell_of_policies(stopped, begin, clock)
+    found += [_stopped(stream) for stream in stopped]
+    return tuple(sorted(found, key=lambda one: one.stream))
+
+
+def _recover_all(
+    streams: Sequence[Stream], begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
+) -> list[Recovered]:
+    doubts = {stream.name: keys.in_doubt(stream.name, journal) for stream in streams}
+    if all(doubt is None for doubt in doubts.values()):
+        return list(map(_in_step, streams))
+    if not any(doubts.values()):  # a recovery ended before the key store knew of it
+        for name, doubt in doubts.items():
+            if doubt is not None:
+                keys.accept(name, journal, None)
+        return list(map(_in_step, streams))
+    found = []
+    with begin() as uow:
+        for stream in streams:
+            uow.streams.lock(stream.name)
+            doubt = doubts[stream.name]
+            found.append(_retire(uow, stream, doubt, clock))
+        adopted = _adopt(uow, [stream.name for stream in streams], lake, clock)
+        uow.renew_ledger_id()
+        uow.commit()
+    for stream in streams:
+        keys.accept(stream.name, journal, doubts[stream.name] or None)
+    return [
+        replace(
+            one,
+            versions_adopted=sum(a.versions for a in adopted if a.stream == one.stream),
+            ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.known),
+        )
+        for one in found
+    ]
+
+
+def _has_another_policy(stream: Stream, keys: KeyStore, journal: JournalView) -> bool:
+    """Whether the key store keeps a policy that is not the journal's; a catalog of before may have none there."""
+    kept = keys.policy(stream.name)
+    return kept is not None and journal.policy(stream.name) != kept
+
+
+def _tell_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> None:
+    if not streams:
+        return
+    with begin() as uow:
+        for stream in streams:
+            uow.notify_owner(Notice(clock.now(), stream.team, stream.name, OTHER_POLICY))
+        uow.commit()
+
+
+def _in_step(stream: Stream) -> Recovered:
+    return Recovered(stream.name, True, 0, 0, 0, 0)
+
+
+def _stopped(stream: Stream) -> Recovered:
+    return Recovered(stream.name, False, 0, 0, 0, 0, stopped=True)
+
+
+def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) -> Recovered:
+    if not doubt:
+        return _in_step(stream)
+    progress = uow.streams.progress(stream.name)
+    uow.streams.advance(stream.name, replace(progress, retired_before=max(progress.retired_before, doubt)))
+    live = [
+        job
+        for job in uow.jobs.find(stream=stream.name)
+        if job.kind in _RUNS
+        and job.state is not JobState.ENDED
+        and (job.window.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
+    ]
+    ended = [job for job in live if job.kind is not JobKind.PARTIAL]
+    for job in ended:
+        held = uow.jobs.lock(job.id)
+        release_unopened(uow, held.reservation)
+        opened = held.state is JobState.OPENED
+        uow.jobs.save(held.ended(Outcome.FAILED if opened else Outcome.WITHDRAWN))
+        uow.notify_owner(
+            Notice(
+                clock.now(), team_of(str(job.ptk_id)), f"{job.ptk_id} window {job.window_index}", "recovered"
+            )
+        )
+    for job in live:
+        if job.kind is JobKind.PARTIAL:
+            uow.jobs.save(uow.jobs.lock(job.id).ended(Outcome.WITHDRAWN))
+    retired = []
+    if (blocks := blocks_below(doubt, stream.policy)) is not None:
+        records, _ = uow.ledger.created(stream.name)
+        active = (record.number for record in records if record.state is BlockState.ACTIVE)
+        retired = [number for number in active if number in blocks.numbers()]
+        uow.ledger.retire(stream.name, retired)
+    uow.notify_owner(Notice(clock.now(), stream.team, stream.name, "ledger-recovered"))
+    return Recovered(stream.name, False, doubt, len(retired), len(ended), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    ptk_id: str
+    stream: str
+    versions: int
+    known: bool
+
+
+def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) -> list[_Adopted]:
+    """Take over the versions that the lake holds beyond the catalog's, for these streams."""
+    found = []
+    for ptk_id in lake.ptk_ids():
+        latest = uow.versions.latest(ptk_id)
+        number = first = latest.number + 1 if latest else 1
+        known = _known_stream(uow, ptk_id)
+        stream = known
+        while (manifest := _manifest(lake, ptk_id, number)) is not None:
+            stream = known or trained_on(manifest)
+            if stream not in streams:  # of another catalog, or of a stream that is yet to be created again
+                break
+            _take_over(uow, stream, ptk_id, number, manifest, clock)
+            number += 1
+        if stream is None or number == first:
+            continue
+        found.append(_Adopted(ptk_id, stream, number - first, known is not None))
+        if known is None:
+            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ptk_id, "register-again"))
+        else:
+            uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
+    return found
+
+
+def _known_stream(uow: CatalogView, ptk_id: str) -> str | None:
+    try:
+        return uow.ptks.stream_of(ptk_id)
+    except UnknownName:
+        return None
+
+
+def _manifest(lake: Lake, ptk_id: str, number: int) -> dict[str, Any] | None:
+    try:
+        return lake.read_version(ptk_id, number)[0]
+    except UnknownName:
+        return None
+
+
+def _take_over(
+    uow: UnitOfWork, stream: str, ptk_id: str, number: int, manifest: dict[str, Any], clock: Clock
+) -> None:
+    window = int(manifest["newest_contributing_window"]["index"])
+    now = clock.now()
+    if repeated_version(manifest) is not None:
+        made_by = Job.rollback(stream, ptk_id, number, now)
+    else:
+        training = job_id(JobKind.TRAIN, ptk_id, window)
+        made_by = Job(
+            training,
+            JobKind.TRAIN,
+            stream,
+            JobState.ENDED,
+            now,
+            window_index=window,
+            ptk_id=ptk_id,
+            outcome=Outcome.PUBLISHED,
+        )
+    uow.jobs.add(made_by)
+    uow.jobs.save(uow.jobs.lock(made_by.id).ended(Outcome.PUBLISHED))
+    draft = f"{stream}.{window}.recovered-{ptk_id}-{number}"
+    uow.versions.add(Version(ptk_id, number, made_by.id, draft, window, now, canonical_json(manifest)))

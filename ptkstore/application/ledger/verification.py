@@ -1,0 +1,57 @@
+"""Whether a journal still adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ptkstore.application.ledger.charging import charge_of
+from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.block_ledgers import BlockRecord
+from ptkstore.domain.journal import BudgetRequest, ChainLine
+from ptkstore.domain.ledger import verify
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import CatalogBehind
+from ptkstore.ports.catalog import Read
+from ptkstore.ports.keys import JournalView, KeyStore
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCheck:
+    """The result of recomputing a stream's journal; `faults` is empty when all is well."""
+
+    stream: str
+    entries: int
+    blocks: int
+    faults: tuple[str, ...]
+
+
+def verify_ledger(stream: str, *, begin: Read, keys: KeyStore, journal: JournalView) -> LedgerCheck:
+    """Recompute digests, order, sums and capacities from the journal, and compare it with the key store's memory.
+
+    `begin` starts a transaction that reads one moment.
+    """
+    with begin() as uow:
+        policy = uow.streams.policy_in_row(stream)
+        blocks, _ = uow.ledger.created(stream)
+        lines = uow.ledger.chain(stream)
+    faults = faults_of(blocks, lines, policy) + faults_of_memory(stream, keys, journal)
+    return LedgerCheck(stream, len(lines), len(blocks), faults)
+
+
+def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy: Policy) -> tuple[str, ...]:
+    """What is wrong with a journal, charges recomputed from their events; empty when all is well."""
+    return verify(blocks, lines, _recomputed, policy)
+
+
+def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
+    """Where the journal does not continue what the key store saw, or holds another policy."""
+    try:
+        keys.check_journal(stream, journal)
+    except CatalogBehind as error:
+        return (str(error),)
+    return ()
+
+
+def _recomputed(event: Mapping[str, object], accountant: Accountant, request: BudgetRequest) -> Charge:
+    return charge_of(event, accountant, request.loss)

@@ -1,0 +1,310 @@
+"""Price, spend, ask for the key, run apart, wait for the tick, keep: for all that spends (differences.md F2-F6)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar, Final, Generic, TypeVar
+
+from ptkstore.application.ledger.charging import Event, expect_spent, release_unopened, spend
+from ptkstore.application.ledger.group_commit import GroupCommit
+from ptkstore.application.paid_runs.commit_retry import Patience
+from ptkstore.domain.accountants import Charge
+from ptkstore.domain.blocks import rows_behind
+from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.runs import hopeless, runs_once
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.keys import JournalView, KeyStore
+from ptkstore.ports.objects import RawZone
+from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.world import Steps
+
+R = TypeVar("R")
+_T = TypeVar("_T")
+
+CHANGED: Final = "changed-after-its-reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What spends a loss, waits, and writes down what came of it."""
+
+    begin: Begin
+    charges: GroupCommit
+    patience: Patience
+    steps: Steps
+
+    def now(self) -> datetime:
+        """The present in UTC."""
+        return self.patience.ticks.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What opens rows for a claim; `keep_alive` raises once somebody else has the job."""
+
+    keys: KeyStore
+    journal: JournalView
+    raw: RawZone
+    keep_alive: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A claimed run that may open rows; `history` is that of its reservation, empty if it has yet to reserve."""
+
+    stream: Stream
+    spec: PtkSpec
+    job: Job
+    history: tuple[Entry, ...]
+
+    @property
+    def spend(self) -> Entry | None:
+        """What was paid by an earlier claim, or by this one unheard."""
+        return self.history[-1] if self.job.state is JobState.OPENED else None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a run is charged."""
+
+    charge: Charge
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that ends before it opens rows; its owner is told `code`, or else the outcome."""
+
+    outcome: Outcome
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """A run whose loss is spent: from here on its rows may be read."""
+
+    stream: Stream
+    spec: PtkSpec
+    spend: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRows:
+    """Rows of a window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
+
+    part_urls: tuple[str, ...]
+    low: int
+    high: int
+    key: bytes
+
+
+class PaidRun(ABC, Generic[R]):
+    """What is a kind of paid run's own; the rest is `pay_and_run`.
+
+    `price`, `is_paid`, `keep` and what they call are steps of a transaction that others commit, and may be taken
+    again when nobody heard whether it was.
+
+    Attributes
+    ----------
+    ran, kept : str
+        The steps at which it has ended, on a tick, and at which its result is kept.
+    locks_stream : bool
+        Whether it writes what other PTKs of the stream share.
+    """
+
+    ran: ClassVar[str]
+    kept: ClassVar[str]
+    locks_stream: ClassVar[bool] = False
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    @abstractmethod
+    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+        """What it is charged, reserved by now at the latest."""
+
+    @abstractmethod
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> R | TrainFailed:
+        """Run in a process of its own."""
+
+    @abstractmethod
+    def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
+        """Write down the result at a tick; how the run ends. `spec` is the PTK as it is by now, None if withdrawn."""
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """What its owner's notices are about."""
+
+    def n_rows(self, policy: Policy) -> int:
+        """How many rows are planned."""
+        return policy.rows_per_window
+
+    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
+        """Take note of the spend, in its transaction; whether the run opens its rows now."""
+        return True
+
+    def was_kept(self, uow: CatalogView, result: R) -> bool:
+        """Whether a transaction that nobody answered has kept this very result."""
+        return False
+
+    def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
+        """Take note of a run that opened rows and tells nothing else."""
+
+    def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
+        """Leave word for whoever waits for the result."""
+        team = team_of(str(self.job.ptk_id))
+        uow.notify_owner(Notice(now, team, f"{self.job.ptk_id} {self.about}", code))
+
+
+def pay_and_run(run: PaidRun[R], spending: Spending, opening: Opening) -> bool:
+    """Release at most one result of the job's reservation; whether this is it.
+
+    The loss is spent before the key is asked for. Only a run of a library estimator whose lease was lost is run again
+    under the same spend: it has told nobody anything. Every other end of a run that opened rows keeps the loss and
+    releases nothing. Whoever spent and got no answer looks whether the spend stands, and goes on: it alone knows that
+    no row was opened. What has ended waits for a catalog that is away.
+
+    While the machine starts no process for team code, it waits under its spend, as it does for its key.
+    """
+    walk = _Walk(run, spending, opening)
+    try:
+        return walk.take()
+    except LeaseLost:  # somebody else runs it now, or it is over; nothing of this run is kept
+        return False
+
+
+class _Walk(Generic[R]):
+    """The steps of one paid run, in order."""
+
+    def __init__(self, run: PaidRun[R], spending: Spending, opening: Opening) -> None:
+        self._run, self._job = run, run.job
+        self._spending, self._opening = spending, opening
+
+    def take(self) -> bool:
+        spending, job = self._spending, self._job
+        patience, steps = spending.patience, spending.steps
+        # runs that begin at once elsewhere in this process share the commit
+        paid = patience.settle(lambda: spending.charges.together(job.stream, self._spend))
+        if paid is None:
+            return False
+        steps.reached("spent", job.id)
+        try:
+            rows = self._persist(paid, lambda: self._open(paid))
+            steps.reached("opened", job.id)
+            result = self._persist(paid, lambda: self._begin(paid, rows), (NoProcess,))
+        except WindowGone:
+            self._end(Ended(Outcome.EXPIRED))
+            return False
+        leaves_at = patience.ticks.wait()
+        steps.reached(self._run.ran, job.id)
+        kept = patience.outlast(lambda tick: self._keep(paid, result, tick), leaves_at)
+        if kept:
+            steps.reached(self._run.kept, job.id)
+        return kept
+
+    def _spend(self, uow: UnitOfWork) -> Spent | None:
+        stream = uow.streams.lock(self._job.stream)
+        spec = uow.ptks.lock(str(self._job.ptk_id))
+        held = uow.jobs.held(self._job)
+        if held.lease_until is None:  # this very claim gave it back, and nobody heard
+            return None
+        found = self._priced(uow, stream, spec, held)
+        if isinstance(found, Ended):
+            release_unopened(uow, held.reservation)
+            self._finish(uow, held, found)
+            return None
+        return found
+
+    def _priced(
+        self, uow: UnitOfWork, stream: Stream, spec: PtkSpec | None, held: Job
+    ) -> Spent | Ended | None:
+        # What this very claim spent without an answer opened no row: it has yet to begin.
+        begun = replace(held, state=self._job.state)
+        outcome = hopeless(begun, spec, uow.windows.get(held.window).state)
+        if spec is None or outcome is not None:
+            return Ended(outcome or Outcome.WITHDRAWN)
+        history = uow.ledger.history(str(held.reservation))
+        asked = Asked(stream, spec, held, tuple(history))
+        price = self._run.price(uow, asked)
+        if isinstance(price, Ended):
+            return price
+        if asked.spend is not None:
+            return Spent(stream, spec, asked.spend)
+        reservation = (history or uow.ledger.history(str(held.reservation)))[0]
+        if not reservation.charge.covers(price.charge):
+            return Ended(Outcome.WITHDRAWN, CHANGED)
+        spent = spend(uow, reservation, price.event, stream.policy)
+        uow.jobs.mark_opened(held)
+        return Spent(stream, spec, spent) if self._run.is_paid(uow, asked, spent) else None
+
+    def _persist(
+        self,
+        spent: Spent,
+        act: Callable[[], _T],
+        errors: tuple[type[PtkStoreError], ...] = (Unavailable, OutcomeUnknown),
+    ) -> _T:
+        """Own code whose loss is spent waits: it has opened no row, and nobody else may go on with it."""
+        if not runs_once(spent.spec):
+            return act()
+        return self._spending.patience.outlast(lambda _: act(), self._spending.now(), errors)
+
+    def _open(self, spent: Spent) -> OpenedRows:
+        opening, window = self._opening, self._job.window
+        opening.keep_alive()
+        key = opening.keys.opening_key(window, opening.journal, (spent.spend.sequence, spent.spend.digest))
+        policy = spent.stream.policy
+        rows = rows_behind(policy, spent.spend.blocks, self._run.n_rows(policy))
+        urls = tuple(opening.raw.part_url(window, file) for file in rows.files)
+        return OpenedRows(urls, rows.low, rows.high, key)
+
+    def _begin(self, spent: Spent, rows: OpenedRows) -> R | TrainFailed:
+        self._opening.keep_alive()
+        return self._run.run(spent, rows, self._opening.keep_alive)
+
+    def _keep(self, spent: Spent, result: R | TrainFailed, at: datetime) -> bool:
+        """Repeatable: `LeaseLost` means that this result is not kept and never will be."""
+        run = self._run
+        with self._spending.begin() as uow:
+            if run.locks_stream:
+                uow.streams.lock(self._job.stream)
+            spec = uow.ptks.lock(str(self._job.ptk_id))  # waits for a transaction that nobody answered
+            try:
+                held = uow.jobs.held(self._job)
+            except LeaseLost:
+                if not isinstance(result, TrainFailed) and run.was_kept(uow, result):
+                    return True
+                raise
+            expect_spent(uow, spent.spend)
+            if isinstance(result, TrainFailed):
+                ended = Ended(Outcome.FAILED, result.code)
+                self._finish(uow, held, ended)
+                run.has_failed(uow, result.code, at)
+            else:
+                ended = Ended(run.keep(uow, spent, spec, result, at))
+                self._finish(uow, held, ended)
+            uow.commit()
+        return ended.outcome in _KEPT
+
+    def _end(self, ended: Ended) -> None:
+        with self._spending.begin() as uow:
+            if self._run.locks_stream:
+                uow.streams.lock(self._job.stream)
+            self._finish(uow, uow.jobs.held(self._job), ended)
+            uow.commit()
+
+    def _finish(self, uow: UnitOfWork, held: Job, ended: Ended) -> None:
+        uow.jobs.save(held.ended(ended.outcome))
+        if ended.outcome not in _KEPT:
+            self._run.tell(uow, ended.code or ended.outcome.value, self._spending.now())
+
+
+_KEPT = (Outcome.PUBLISHED, Outcome.DONE)

@@ -1,0 +1,204 @@
+"""Read an estimator that travels as data: its loss, columns and tables, all known before any row is seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ptklib.exceptions import PtklibError
+from ptklib.spec import estimator_from_spec
+from ptklib.state import ReleasedState
+from ptkstore.application.ingest.event_tables import empty_table
+from ptkstore.application.planning.evaluation_plans import check_evaluation
+from ptkstore.application.planning.profile_plans import ask_of
+from ptkstore.application.versions.computed_columns import check_computed
+from ptkstore.domain.bundles import assurance_of, bundle_of
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.ptks import (
+    CONFIG_KEYS,
+    PtkSpec,
+    epsilons_of,
+    granted,
+    pin_of,
+    servings_of,
+    settled_config,
+)
+from ptkstore.domain.serving import check_served_tables
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.streams import Policy, PrivacyUnit, Stream
+from ptkstore.domain.texts import check_texts
+from ptkstore.errors import InvalidRequest
+
+
+def spec_of(
+    ptk_id: str,
+    owner: Stream,
+    *,
+    estimator: Mapping[str, Any],
+    target: float,
+    every: int,
+    config: Mapping[str, Any],
+    description: str,
+) -> PtkSpec:
+    """A PTK whose estimator was checked: known family and parameters, a stated loss, columns that the stream has.
+
+    Raises
+    ------
+    InvalidRequest
+        With the estimator's own message, which names parameters and columns only.
+    """
+    stream, schema, policy = owner.name, owner.schema, owner.policy
+    if isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < float("inf"):
+        raise InvalidRequest("the target must be a positive, finite number")
+    for what, said in (("estimator", estimator), ("config", config), ("description", description)):
+        check_texts(f"PTK {ptk_id}, {what}", said)
+    try:
+        trainer = estimator_from_spec(estimator)
+        declared = trainer.declared_loss()
+        _check_unit(ptk_id, stream, policy, trainer)
+        columns = trainer.input_columns()
+        tables = trainer.table_schemas()
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
+    if unknown := sorted(set(config) - CONFIG_KEYS):
+        raise InvalidRequest(
+            f"PTK {ptk_id}: config has {unknown[0]!r}; it may have {', '.join(sorted(CONFIG_KEYS))}"
+        )
+    config = settled_config(config, policy)
+    pin_of(config, policy)
+    _check_team_code(ptk_id, estimator, config)
+    for column in columns:
+        if schema.type_of(column) is None:
+            known = ", ".join(name for name, _ in schema.columns)
+            raise InvalidRequest(f"PTK {ptk_id} reads column {column!r}; stream {stream!r} has {known}")
+    try:
+        trainer.partial_statistics(empty_table(schema))
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {ptk_id} cannot read stream {stream!r}: {error}") from error
+    check_evaluation(ptk_id, estimator, config)
+    released = {
+        table: {
+            "keys": list(form.keys),
+            "columns": [[field.name, str(field.type)] for field in form.schema],
+        }
+        for table, form in tables.items()
+    }
+    check_served_tables(released)
+    servings_of(released, config)
+    check_computed(ptk_id, trainer, config)
+    team, name = split_ptk_id(ptk_id)
+    return PtkSpec(
+        ptk_id=ptk_id,
+        team=team,
+        name=name,
+        stream=stream,
+        estimator=estimator,
+        loss=Loss.charge(declared.epsilon, declared.delta),
+        event=declared.event.to_json(),
+        tables=released,
+        target=float(target),
+        every=every,
+        assurance=assurance_of(estimator),
+        config=config,
+        description=description,
+        profile=ask_of(
+            ptk_id=ptk_id,
+            stream=stream,
+            estimator=estimator,
+            target=float(target),
+            config=config,
+            span=epsilons_of(config),
+            policy=policy,
+        ),
+    )
+
+
+def _check_team_code(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """`InvalidRequest` where team code would have to run for more than a training."""
+    asked = sorted(set(config) & {"epsilons", "evaluate", "profile"})
+    if bundle_of(estimator) is not None and asked:
+        raise InvalidRequest(
+            f"PTK {ptk_id}: team code is trained with the epsilon that it declares; the service neither profiles nor "
+            f"evaluates it, so its config cannot have {', '.join(asked)}"
+        )
+
+
+def _check_unit(ptk_id: str, stream: str, policy: Policy, trainer: Any) -> None:
+    """`InvalidRequest` unless the declared loss covers all rows that a window keeps of one of the stream's units.
+
+    ptklib knows two guarantees: towards a row, and towards all rows of one id. Which of an id's rows there are, in one
+    window or in all, is for the stream to say.
+    """
+    protects_records = trainer.privacy_unit() == "record"
+    if policy.privacy_unit is PrivacyUnit.RECORD:
+        if not protects_records:
+            raise InvalidRequest(
+                f"PTK {ptk_id} states its loss per user, stream {stream!r} accounts per record: train without "
+                "unit=..., embeddings with guarantee='record'"
+            )
+        return
+    params = trainer.get_params(deep=False)
+    if "max_rows_per_user" in params:  # embeddings are about users: they have a column of their own for them
+        column, rows = trainer.required_columns()[0], params["max_rows_per_user"]
+        advice = (
+            f"guarantee='user', user={policy.unit_column!r}, max_rows_per_user={policy.max_rows_per_unit}"
+        )
+    else:
+        column, rows = params.get("unit"), params.get("max_rows_per_unit", 1)
+        advice = f"unit={policy.unit_column!r}, max_rows_per_unit={policy.max_rows_per_unit}"
+    if protects_records or column != policy.unit_column or rows < policy.max_rows_per_unit:
+        raise InvalidRequest(
+            f"stream {stream!r} accounts per {policy.privacy_unit.value} and keeps up to {policy.max_rows_per_unit} "
+            f"rows of a user in a window; PTK {ptk_id} must cover them all: train with {advice} (or more rows)"
+        )
+
+
+_LIGHT_CELLS = 2**17
+_LIGHT_COLUMNS = 16
+
+
+def is_light(estimator: Mapping[str, Any]) -> bool:
+    """Whether a training needs little memory and time beside its rows, by its parameters alone.
+
+    It goes over the rows once or twice, reads few columns and releases few numbers.
+    """
+    return _is_light(json.dumps(estimator, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _is_light(estimator: str) -> bool:
+    try:
+        trainer = estimator_from_spec(json.loads(estimator))
+        if trainer.iterates() or len(trainer.input_columns()) > _LIGHT_COLUMNS:
+            return False
+        return sum(len(one) for one in trainer.merge(()).arrays.values()) <= _LIGHT_CELLS
+    except PtklibError:  # a PTK of an earlier program, whose parameters this one refuses
+        return False
+
+
+def condenses(estimator: Mapping[str, Any]) -> bool:
+    """Whether partial statistics of a checked estimator condense the rows, so that many workers may collect them."""
+    return bool(estimator_from_spec(estimator).condenses())
+
+
+def can_be_read(version: Version, files: Mapping[str, bytes]) -> bool:
+    """Whether the files of a version's state are one that its estimator goes on from."""
+    try:
+        state = ReleasedState.from_files(files)
+        estimator_from_spec(version.content["config"]).check_previous_state(state)
+    except PtklibError:
+        return False
+    return True
+
+
+def event_of(estimator: Mapping[str, Any], loss: Loss) -> dict[str, object]:
+    """The mechanisms that one training of `estimator` will use when it is granted `loss`."""
+    try:
+        trainer = estimator_from_spec(granted(estimator, loss.spendable_epsilon, loss.spendable_delta))
+        event: dict[str, object] = trainer.declared_loss().event.to_json()
+        return event
+    except PtklibError as error:
+        raise InvalidRequest(f"the estimator cannot be trained with {loss}") from error

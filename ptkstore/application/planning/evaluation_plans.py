@@ -1,0 +1,116 @@
+"""Estimates of PTKs' losses: what one costs, whether a test block can pay for those of all PTKs, and who gets one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ptklib.exceptions import PtklibError
+from ptkstore.application.ledger.charging import Event, charge_of
+from ptkstore.domain.accountants import Charge, admits, caps_of
+from ptkstore.domain.blocks import groups_where
+from ptkstore.domain.evaluations import evaluation_epsilon
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvalidRequest, PtkRejected
+from ptkstore.ports.catalog import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPrice:
+    """What one estimate costs."""
+
+    loss: Loss
+    charge: Charge
+    event: Event
+
+
+def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """`InvalidRequest` when an estimate is asked for that the family cannot give, or in other words."""
+    epsilon = evaluation_epsilon(config)
+    if epsilon is None:
+        return
+    try:
+        _declared(estimator, epsilon)
+    except PtklibError as error:
+        raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
+
+
+def price_of(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> EvaluationPrice:
+    """The price of an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
+    loss = Loss.charge(epsilon)
+    event = _declared(estimator, loss.spendable_epsilon).event.to_json()
+    return EvaluationPrice(loss, charge_of(event, policy.accountant, loss), event)
+
+
+def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
+    """`PtkRejected` unless one test block has room for the estimates of all; the last of `specs` is the new one.
+
+    A block of a test part is charged by evaluations alone. They run after the trainings, so what does not fit is
+    refused here and not when the versions are out.
+    """
+    *_, new = specs
+    if evaluation_epsilon(new.config) is None:
+        return
+    line = policy.sharing.line_of(new.ptk_id)
+    lines = policy.sharing.lines(policy.capacity)
+    if line not in lines:
+        raise PtkRejected(f"{new.ptk_id}: the whole budget of its line is reserved for other PTKs")
+    caps = caps_of(policy.accountant, lines[line])
+    for group in groups_where(policy, new.config.get("where")):
+        charges = [
+            price_of(spec.estimator, epsilon, policy).charge
+            for spec in specs
+            if (epsilon := evaluation_epsilon(spec.config)) is not None
+            and policy.sharing.line_of(spec.ptk_id) == line
+            and group in groups_where(policy, spec.config.get("where"))
+        ]
+        sums = [sum(amounts) for amounts in zip(*(charge.amounts for charge in charges), strict=True)]
+        if not admits(caps, sums, sum(charge.delta_atto for charge in charges)):
+            raise PtkRejected(
+                f"{new.ptk_id} asks for an evaluation of epsilon {evaluation_epsilon(new.config):g}; beside "
+                f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"
+            )
+
+
+def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: str, now: datetime) -> None:
+    """Have a version that is just elected evaluated once it is in the lake, if its PTK pays for that.
+
+    A PTK that changed while it was trained may ask for what its last version has not got: that one goes without.
+    """
+    epsilon = evaluation_epsilon(spec.config)
+    if epsilon is None or not _can_be_evaluated(version.content["config"], epsilon):
+        return
+    name = job_id(JobKind.EVALUATE, spec.ptk_id, version.number)
+    uow.jobs.add(
+        Job(
+            name,
+            JobKind.EVALUATE,
+            stream,
+            JobState.READY,
+            now,
+            window_index=version.window_index,
+            ptk_id=spec.ptk_id,
+            reservation=name,
+            position=version.number,
+        )
+    )
+
+
+def _can_be_evaluated(estimator: Mapping[str, Any], epsilon: float) -> bool:
+    try:
+        _declared(estimator, epsilon)
+    except PtklibError:
+        return False
+    return True
+
+
+def _declared(estimator: Mapping[str, Any], epsilon: float) -> Any:
+    from ptklib.profiling.estimation import LossEstimator  # loads every family
+
+    return LossEstimator(estimator, epsilon).declared_loss()

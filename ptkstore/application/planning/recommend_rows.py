@@ -1,0 +1,161 @@
+"""Recommend the rows and the window length that a stream's PTKs need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+
+from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.planning.window_plans import (
+    Offer,
+    Room,
+    as_told,
+    by_budget,
+    offers_of,
+    plan_budget,
+    room_of,
+)
+from ptkstore.domain.accountants import caps_of
+from ptkstore.domain.allocation import (
+    Infeasible,
+    Need,
+    Reason,
+    Recommendation,
+    allocate_partitions,
+    first_feasible,
+    recommend,
+    scaled,
+)
+from ptkstore.domain.blocks import groups_where
+from ptkstore.domain.losses import NO_LOSS
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import InvalidRequest
+from ptkstore.ports.catalog import Read
+
+MOST_PARTITIONS = 64
+BOUND_ROUNDS = 20
+COORDINATES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAdvice:
+    """A recommendation for each budget: a line of it, on blocks that its PTKs share.
+
+    They open the same rows of a window, so that the stream needs as many as the one that needs most.
+    """
+
+    stream: str
+    policy: Policy
+    lines: dict[str, Recommendation]
+
+    @property
+    def n_rows(self) -> int | None:
+        """N, or None where some line has no plan."""
+        rows = [line.n_rows for line in self.lines.values()]
+        known = [n for n in rows if n is not None]
+        return max(known, default=0) if len(known) == len(rows) else None
+
+    @property
+    def window(self) -> timedelta | None:
+        """T, or None where some line has no plan."""
+        windows = [line.window for line in self.lines.values() if line.window is not None]
+        return max(windows) if windows and self.n_rows is not None else None
+
+
+def check_partitions(partitions: int | None) -> None:
+    """`InvalidRequest` unless so many train partitions can be planned with."""
+    if partitions is not None and not 1 <= partitions <= MOST_PARTITIONS:
+        raise InvalidRequest(f"partitions must be a whole number between 1 and {MOST_PARTITIONS}")
+
+
+def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -> StreamAdvice:
+    """What the registered PTKs of a stream need, planned as its windows are: by accountant, line and blocks.
+
+    Only the policy and what PTKs declare, or profiles and versions have released, go in: all of it public.
+
+    Parameters
+    ----------
+    partitions : int
+        The most train partitions to plan with; the policy's number by default.
+    """
+    check_partitions(partitions)
+    with begin() as uow:
+        policy = uow.streams.get(stream).policy
+        specs = [as_told(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]
+    budgets = by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy)
+    several = Counter(line for line, _ in budgets)
+    advised: dict[str, Recommendation] = {}
+    for line, members in budgets:
+        budget = _Budget(policy, line, tuple(members), partitions or policy.train_partitions)
+        advised[f"{line}, {_values(members, policy)}" if several[line] > 1 else line] = recommend(
+            budget.needs,
+            len(members),
+            policy.sharing.lines(policy.capacity)[line],
+            rows_per_window=policy.rows_per_window,
+            window=policy.window,
+            train_share=Decimal(1) - policy.profile_share - policy.test_share,
+        )
+    return StreamAdvice(stream, policy, advised)
+
+
+def _values(members: Sequence[PtkSpec], policy: Policy) -> str:
+    """The values of the stream's attribute whose blocks these PTKs are trained on."""
+    places = {group for spec in members for group in groups_where(policy, spec.config.get("where"))}
+    return " ".join(str(policy.attribute_values[place]) for place in sorted(places))
+
+
+class _Budget:
+    """PTKs that pay from one budget, and what they need of it."""
+
+    def __init__(self, policy: Policy, line: str, members: tuple[PtkSpec, ...], partitions: int) -> None:
+        self._policy, self._line, self._members = policy, line, members
+        self._offers = [offers_of(spec, policy) for spec in members]
+        most = max([policy.n_max, *(offer.n_rows for menu in self._offers for offer in menu)])
+        room = room_of(policy, line)
+        self._room = replace(room, n_max=64 * most, partitions=partitions, partition_rows=None)
+
+    def needs(self, n_ptks: int, share: Fraction) -> Need | Infeasible:
+        """The rows of so many PTKs of this mix with so large a share of the capacity."""
+        if silent := tuple(
+            spec.ptk_id for spec, menu in zip(self._members, self._offers, strict=True) if not menu
+        ):
+            return Infeasible(NO_LOSS, self._room.capacity, Reason.ROWS, silent, n_max=self._policy.n_max)
+        room = replace(self._room, capacity=scaled(self._room.capacity, share))
+        members, offers = self._mix(n_ptks)
+        if n_ptks > len(self._members) or share != 1:
+            room = replace(room, coordinates=_promising(room, offers))
+        plan = partial(plan_budget, self._line, members, offers, self._policy)
+        found = plan(room, partial(allocate_partitions, bound_rounds=BOUND_ROUNDS))
+        if isinstance(found, Infeasible):
+            return found
+        first = plan(room, first_feasible)
+        rows = None if isinstance(first, Infeasible) else first.n_rows
+        return Need(found.n_rows, len(found.caps), min(found.bound, found.n_rows), rows)
+
+    def _mix(self, count: int) -> tuple[list[PtkSpec], list[tuple[Offer, ...]]]:
+        """So many PTKs of the present kinds, in their turn."""
+        size = len(self._members)
+        places = [(i % size, f"#{i // size}" if i >= size else "") for i in range(count)]
+        members = [replace(self._members[i], ptk_id=self._members[i].ptk_id + turn) for i, turn in places]
+        offers = [
+            tuple(replace(o, ptk_id=o.ptk_id + turn, partition=None if turn else o.partition) for o in menu)
+            for menu, turn in ((self._offers[i], turn) for i, turn in places)
+        ]
+        return members, offers
+
+
+def _promising(room: Room, offers: Sequence[Sequence[Offer]]) -> frozenset[int]:
+    """The few coordinates at which the cheapest offers take least of the caps: a picture need not try them all."""
+    caps = caps_of(room.accountant, room.capacity).amounts
+    loads = {
+        place: Fraction(sum(min(offer.charge.amounts[place] for offer in menu) for menu in offers), cap)
+        for place, cap in enumerate(caps)
+        if cap > 0
+    }
+    return frozenset(sorted(loads, key=loads.__getitem__)[:COORDINATES_SHOWN])

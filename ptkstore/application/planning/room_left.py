@@ -1,0 +1,130 @@
+"""How much loss one more PTK of a team could reserve in each block of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ptkstore.application.planning.refusals import largest
+from ptkstore.application.planning.window_plans import (
+    Offer,
+    Planned,
+    as_promised,
+    offers_of,
+    partition_rows,
+    plan_budget,
+    room_of,
+)
+from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.blocks import groups_where
+from ptkstore.domain.losses import ATTO, NO_LOSS, Loss
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a team's budget may lose per block, and the largest loss that one more of its PTKs fits with.
+
+    `context` names the group of teams that shares the budget; empty where all teams of the stream share it.
+    """
+
+    capacity: Loss
+    left: Loss
+    accountant: Accountant
+    context: str = ""
+
+
+def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
+    """The room beside `specs` for one more PTK of the team that is trained on all groups of a window's blocks.
+
+    The others count with the least loss that each of them was promised, as they do when a PTK is registered. The new
+    one is a PTK of which nothing but its epsilon and delta is known. Where trainings are spread over several
+    partitions, the room is that of one way to spread them: another way may leave more, and none of this is promised.
+
+    Only the team's own budget is looked at: what teams of other contexts reserve is not told.
+    """
+    try:
+        line = policy.sharing.line_of_team(team)
+    except Refused:  # the team is in no context
+        return Room(NO_LOSS, NO_LOSS, policy.accountant)
+    context = line.removeprefix("context ") if policy.sharing.contexts else ""
+    capacity = policy.sharing.lines(policy.capacity).get(line)
+    if capacity is None:  # all of it is reserved for single PTKs
+        return Room(NO_LOSS, NO_LOSS, policy.accountant, context)
+    members = [one for one in specs if policy.sharing.line_of(one.ptk_id) == line]
+    left = _left(members, line, capacity, policy)
+    return Room(capacity, left, policy.accountant, context)
+
+
+def _left(members: Sequence[PtkSpec], line: str, capacity: Loss, policy: Policy) -> Loss:
+    cheapest = [_cheapest(one, policy) for one in members]
+    settled = [offer for offer in cheapest if offer is not None]
+    if len(settled) < len(members):
+        return NO_LOSS
+    room, menus = room_of(policy, line), [(offer,) for offer in settled]
+    plan = plan_budget(line, members, menus, policy, room)
+    if isinstance(plan, Infeasible):
+        return NO_LOSS
+    found = {_left_in(taken, capacity, policy.accountant) for taken in _taken(members, plan.planned, policy)}
+    if not members:
+        return max(found, key=_size)
+    newcomer = replace(members[0], ptk_id="", config={})
+    for loss in sorted(found - {NO_LOSS}, key=_size, reverse=True):
+        asked = Charge.pure(policy.accountant, loss)
+        offer = Offer("", loss, asked, {}, min(partition_rows(policy), policy.n_max))
+        together = plan_budget(line, [*members, newcomer], [*menus, (offer,)], policy, room)
+        if not isinstance(together, Infeasible):
+            return loss
+    return NO_LOSS
+
+
+def _size(loss: Loss) -> tuple[int, int]:
+    return loss.epsilon_nano, loss.delta_atto
+
+
+def _cheapest(spec: PtkSpec, policy: Policy) -> Offer | None:
+    offers = offers_of(as_promised(spec, policy), policy)
+    return min(offers, key=lambda offer: offer.loss.epsilon_nano, default=None)
+
+
+Taken = Sequence[Sequence[Charge]]
+"""What is charged to each group of blocks of one partition."""
+
+
+def _taken(members: Sequence[PtkSpec], planned: Sequence[Planned], policy: Policy) -> list[Taken]:
+    """What is charged to each partition, by groups of blocks."""
+    groups = {one.ptk_id: groups_where(policy, one.config.get("where")) for one in members}
+    return [
+        [
+            [
+                one.offer.charge
+                for one in planned
+                if one.partition == partition and group in groups[one.offer.ptk_id]
+            ]
+            for group in groups_where(policy, None)
+        ]
+        for partition in range(policy.train_partitions)
+    ]
+
+
+def _left_in(taken: Taken, capacity: Loss, accountant: Accountant) -> Loss:
+    """The largest loss that fits on all groups of a partition: epsilon without a delta, then a delta beside it."""
+    caps = caps_of(accountant, capacity)
+
+    def fits(loss: Loss) -> bool:
+        asked = Charge.pure(accountant, loss)
+        for there in taken:
+            charges = (*there, asked)
+            sums = [sum(amounts) for amounts in zip(*(one.amounts for one in charges), strict=True)]
+            if not admits(caps, sums, sum(one.delta_atto for one in charges)):
+                return False
+        return True
+
+    epsilon = largest(lambda nano: fits(Loss(nano)), capacity.epsilon_nano)
+    if not epsilon:
+        return NO_LOSS
+    used = max((sum(one.delta_atto for one in there) for there in taken), default=0)
+    return Loss(epsilon, min(max(0, caps.delta_atto - used), ATTO))

@@ -1,0 +1,56 @@
+"""Test on a later window whether a published state still has the risk that its profile promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from ptkstore.application.paid_runs.paid_run import OpenedRows, Opening, Spending, Spent, pay_and_run
+from ptkstore.application.planning.profile_plans import Watch, watch_of
+from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
+from ptkstore.application.versions.elected_files import state_files_of
+from ptkstore.domain.jobs import Job, Outcome
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.objects import Lake
+from ptkstore.ports.profiling import DriftRequest, SampleProfiler
+from ptkstore.ports.training import TrainFailed
+
+
+def detect_drift(
+    job: Job, spending: Spending, opening: Opening, *, lake: Lake, profiler: SampleProfiler
+) -> None:
+    """Spend, open the profile set, test; a profile that drifted is not planned with any more, and is renewed.
+
+    The state was trained on other windows and on other parts, so no row of the test set was ever trained on.
+    """
+    with spending.begin() as uow:
+        version = uow.versions.get(str(job.ptk_id), job.position)
+    state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
+    pay_and_run(_Testing(job, profiler, state), spending, opening)
+
+
+class _Testing(ProfileSetRun[bool]):
+    ran, kept = "tested", "verdict-kept"
+
+    def __init__(self, job: Job, profiler: SampleProfiler, state: Mapping[str, bytes]) -> None:
+        super().__init__(job, profiler)
+        self._state = state
+
+    def priced(self, spec: PtkSpec, policy: Policy) -> Watch | None:
+        return watch_of(spec.estimator, self.ask, policy)
+
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+        assert self.ask.drift is not None
+        request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, profile_set(rows))
+        return self.profiler.has_drifted(request, keep_alive)
+
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: bool, at: datetime
+    ) -> Outcome:
+        self.save(uow, replace(self.record, drifted_at=self.job.window.index if result else None), at)
+        if result:
+            self.tell_sharing(uow, "profile", "profile-drifted", at)
+        return Outcome.DONE

@@ -1,0 +1,66 @@
+"""Profile one PTK on a window's profile set: spend, open it, profile apart, keep the answers (differences.md P2-P7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from ptkstore.application.paid_runs.paid_run import OpenedRows, Opening, Spending, Spent, pay_and_run
+from ptkstore.application.planning.profile_plans import Attempt, attempt_of
+from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
+from ptkstore.domain.jobs import Job, Outcome
+from ptkstore.domain.profiles import Point, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.profiling import ProfileRequest, SampleProfiler
+from ptkstore.ports.training import TrainFailed
+
+
+def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: SampleProfiler) -> None:
+    """Ask one window's profile set for the epsilons that have no answer yet; the plan of later windows reads them."""
+    pay_and_run(_Profiling(job, profiler), spending, opening)
+
+
+class _Profiling(ProfileSetRun[tuple[Point, ...]]):
+    ran, kept = "profiled", "answers-kept"
+    _attempt: Attempt
+
+    def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | None:
+        attempt = attempt_of(spec.estimator, self.ask, self.record, policy)
+        if attempt is not None:
+            self._attempt = attempt
+        return attempt
+
+    def run(
+        self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]
+    ) -> tuple[Point, ...] | TrainFailed:
+        attempt = self._attempt
+        request = ProfileRequest(
+            spent.spec.estimator,
+            self.ask,
+            attempt.epsilons,
+            attempt.n_min,
+            attempt.confidence,
+            profile_set(rows),
+        )
+        return self.profiler.profile(request, keep_alive)
+
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: tuple[Point, ...], at: datetime
+    ) -> Outcome:
+        self.save(uow, self.record.told(result, self.ask), at)
+        return Outcome.DONE
+
+    def save(self, uow: UnitOfWork, record: ProfileRecord, at: datetime) -> None:
+        super().save(uow, record, at)
+        if record.settled:
+            self.tell_sharing(uow, "profile", _code(record), at)
+
+
+def _code(record: ProfileRecord) -> str:
+    if record.menu:
+        return "profiled" if record.state is ProfileState.ANSWERED else "profiled-in-part"
+    if any(point.verdict is Verdict.UNREACHABLE for point in record.points):
+        return "profile-target-unreachable"
+    return "profile-needs-more"

@@ -1,0 +1,90 @@
+"""A paid run on a window's profile set, of which a profile's record tells (differences.md F2, F3, F5)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from ptkstore.application.paid_runs.paid_run import Asked, Ended, OpenedRows, PaidRun, Price
+from ptkstore.application.planning.profile_plans import Attempt, Watch
+from ptkstore.application.profiling.profile_requests import sharing, tell_owners
+from ptkstore.domain.jobs import Job, Outcome
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.profiles import Paid, ProfileAsk, ProfileRecord
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.profiling import ProfileSet, SampleProfiler
+
+R = TypeVar("R")
+
+
+class ProfileSetRun(PaidRun[R]):
+    """A run for the profile it was queued for alone: a PTK that changed meanwhile gets its reservation back.
+
+    Attributes
+    ----------
+    ask, record :
+        What is asked, and the profile's record; there once the run is priced.
+    """
+
+    locks_stream = True
+    ask: ProfileAsk
+    record: ProfileRecord
+
+    def __init__(self, job: Job, profiler: SampleProfiler) -> None:
+        super().__init__(job)
+        self.profiler = profiler
+
+    @abstractmethod
+    def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | Watch | None:
+        """What `ask` and `record` cost now; None if it cannot be had."""
+
+    @property
+    def about(self) -> str:
+        """As `PaidRun` has it."""
+        return f"{self.job.kind.value} of window {self.job.window_index}"
+
+    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+        """What is asked now, if the reservation pays for it."""
+        ask, record = asked.spec.profile, uow.profiles.of_job(self.job.id)
+        if ask is None or record is None or ask.key != record.key:
+            return Ended(Outcome.WITHDRAWN)
+        self.ask, self.record = ask, record
+        price = self.priced(asked.spec, asked.stream.policy)
+        if price is None or not asked.history[0].charge.covers(price.charge):
+            return Ended(Outcome.WITHDRAWN)
+        return Price(price.charge, price.event)
+
+    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
+        """The record tells what was paid."""
+        paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks, spent.loss)
+        self.record = self.record.charged(paid)
+        uow.profiles.save(self.record)
+        return True
+
+    def has_failed(self, uow: UnitOfWork, code: str, at: datetime) -> None:
+        """Its loss stays spent."""
+        record = replace(self.record, code=code)
+        gives_up = not record.settled and record.tries >= self.ask.tries
+        self.save(uow, record.given_up() if gives_up else record, at)
+
+    def save(self, uow: UnitOfWork, record: ProfileRecord, at: datetime) -> None:
+        """Write down what is known now."""
+        uow.profiles.save(record)
+
+    def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
+        """Leave word about the run."""
+        self.tell_sharing(uow, self.about, code, now)
+
+    def tell_sharing(self, uow: UnitOfWork, about: str, code: str, now: datetime) -> None:
+        """Leave word for the owners of all PTKs that share the profile."""
+        record = uow.profiles.of_job(self.job.id)
+        tell_owners(uow, sharing(uow, self.job.stream, record.key if record else ""), about, code, now)
+
+
+def profile_set(rows: OpenedRows) -> ProfileSet:
+    """Rows as a profiling process takes them."""
+    return ProfileSet(rows.part_urls, rows.low, rows.high, rows.key)

@@ -1,0 +1,151 @@
+"""Register a PTK, or say why it cannot be served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptkstore.application.planning.estimators import spec_of
+from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.ptks.registration import (
+    Registering,
+    WantedPtk,
+    add,
+    check_columns_are_stored,
+    check_is_free,
+    check_room,
+    is_same,
+    remove,
+    replace,
+    tell_of_refusal,
+)
+from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
+from ptkstore.domain.names import ptk_id_of
+from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.streams import Stream
+from ptkstore.errors import PtkRejected
+from ptkstore.ports.catalog import Begin, UnitOfWork
+from ptkstore.ports.world import Clock
+
+
+def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) -> str:
+    """Register a PTK and return its id; those registered before it are not disturbed.
+
+    Who repeats a registration, because its answer was lost, gets the same answer. A name that was deregistered comes
+    back on its own stream: versions are numbered on, and a state of the same model is continued.
+
+    Raises
+    ------
+    InvalidRequest
+        A name, epsilon, domain, column or frequency is not right.
+    PtkRejected
+        The stream's policy has no room beside the registered PTKs, or wants more assurance; team code failed a check.
+    NoSandbox
+        It is team code, and cannot be run apart on this machine.
+    NameTaken
+        The id is registered for something else, or was used on another stream.
+    OutcomeUnknown
+        It is registered, and whether its code is kept is not known.
+    """
+    ptk_id = ptk_id_of(team, wanted.name)
+    bundle = by.admit_code(ptk_id, wanted.estimator, stream)
+    with by.begin() as uow:
+        owner = uow.streams.lock(stream)
+        spec = spec_of(
+            ptk_id,
+            owner,
+            estimator=wanted.estimator,
+            target=wanted.target,
+            every=windows_between(owner.policy, wanted.train_frequency),
+            config=wanted.config,
+            description=wanted.description,
+        )
+        check_columns_are_stored(uow, spec, owner)
+        (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
+        others = uow.ptks.find(stream=stream)
+        if not any(is_same(spec, other) for other in others):
+            check_is_free(uow, ptk_id, owner)  # first: a name that is taken has room nowhere
+            by.features.check_names(ptk_id, columns_of(spec))
+            _check_policy(uow, spec, others, owner, by.clock)
+            add(uow, spec, owner, by.clock)
+            uow.commit()
+    keep_bundle(ptk_id, bundle, by.bundles)
+    return ptk_id
+
+
+def update_ptk(
+    ptk_id: str,
+    *,
+    estimator: Mapping[str, Any] | None = None,
+    target: float | None = None,
+    config: Mapping[str, Any] | None = None,
+    description: str | None = None,
+    by: Registering,
+) -> PtkSpec:
+    """Change a PTK from the next window on; reserved trainings keep their reservation.
+
+    What it is trained on may change as well: the first training on other blocks starts without the state of before.
+
+    Raises
+    ------
+    InvalidRequest
+        What it would become is not right.
+    PtkRejected
+        There is no room for it beside the others. It stays as it was.
+    """
+    with by.begin() as uow:
+        known = uow.ptks.get(ptk_id)
+    if estimator is None:
+        bundle = None
+    elif estimator == known.estimator:
+        # by now it may have been changed, and its code be gone
+        bundle = uploaded_bundle(ptk_id, estimator, by.bundles)
+    else:
+        bundle = by.admit_code(ptk_id, estimator, known.stream)
+    with by.begin() as uow:
+        known = uow.ptks.get(ptk_id)
+        owner = uow.streams.lock(known.stream)
+        known = uow.ptks.get(ptk_id)
+        spec = spec_of(
+            ptk_id,
+            owner,
+            estimator=known.estimator if estimator is None else estimator,
+            target=known.target if target is None else target,
+            every=known.every,
+            config=known.config if config is None else config,
+            description=known.description if description is None else description,
+        )
+        if columns_of(spec) != columns_of(known):  # else its names stay, whatever is asked of new ones
+            by.features.check_names(ptk_id, columns_of(spec))
+        check_columns_are_stored(uow, spec, owner)
+        others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
+        (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
+        _check_policy(uow, spec, others, owner, by.clock)
+        replace(uow, spec, owner, by.clock)
+        uow.commit()
+    keep_bundle(ptk_id, bundle, by.bundles)
+    return spec
+
+
+def deregister_ptk(ptk_id: str, *, begin: Begin, clock: Clock) -> None:
+    """Stop training a PTK and have its views taken away; unopened reservations are released, versions stay."""
+    with begin() as uow:
+        stream = uow.ptks.get(ptk_id).stream
+    with begin() as uow:
+        uow.streams.lock(stream)
+        spec = uow.ptks.lock(ptk_id)
+        if spec is None:
+            return
+        remove(uow, spec, clock)
+        uow.commit()
+
+
+def _check_policy(
+    uow: UnitOfWork, spec: PtkSpec, others: tuple[PtkSpec, ...], owner: Stream, clock: Clock
+) -> None:
+    """Raise `PtkRejected` if there is no room; then nobody else has less, and the stream's owner is told, once."""
+    try:
+        check_room(spec, others, owner.policy)
+    except PtkRejected:
+        tell_of_refusal(uow, spec.ptk_id, owner, clock)
+        raise

@@ -1,0 +1,179 @@
+"""What a PTK that comes, changes or goes means to the catalog; the caller holds its stream's lock and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptklib.exceptions import PtklibError
+from ptklib.spec import estimator_from_spec
+from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.planning.evaluation_plans import check_evaluations
+from ptkstore.application.planning.profile_plans import hindrance
+from ptkstore.application.planning.refusals import why_not
+from ptkstore.application.planning.window_plans import plan_with
+from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import canonical_json, trained_on
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.windows import expired_before
+from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.team_code import Bundles, Sandbox
+from ptkstore.ports.world import Clock
+
+_QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPtk:
+    """A PTK as its team wants it to be, whether it is registered by now or not."""
+
+    name: str
+    estimator: Mapping[str, Any]
+    target: float
+    train_frequency: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registering:
+    """What registers and changes PTKs, and examines team code."""
+
+    begin: Begin
+    clock: Clock
+    features: FeatureStore
+    bundles: Bundles
+    sandbox: Sandbox
+
+    def admit_code(self, ptk_id: str, estimator: Mapping[str, Any], stream: str) -> bytes | None:
+        """See `team_code.admit_team_code`."""
+        return admit_team_code(
+            ptk_id, estimator, stream, begin=self.begin, bundles=self.bundles, sandbox=self.sandbox
+        )
+
+
+def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
+    """Whether they have one id and all that a team says of them is equal; the rest follows from that."""
+    return spec.ptk_id == other.ptk_id and _said(spec) == _said(other)
+
+
+def _said(spec: PtkSpec) -> str:
+    return canonical_json([spec.estimator, spec.target, spec.every, spec.config, spec.description])
+
+
+def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
+    """`PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
+    check_assurance(spec.ptk_id, spec.estimator, policy)
+    check_evaluations((*others, spec), policy)
+    plan = plan_with([spec], others, policy)
+    if isinstance(plan, Infeasible):
+        raise PtkRejected(why_not(spec, others, policy, plan))
+
+
+def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
+    """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
+    if not is_told(uow, ptk_id, owner):
+        uow.notify_owner(Notice(clock.now(), owner.team, _refused(ptk_id, owner), PtkRejected.code))
+        uow.commit()
+
+
+def is_told(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
+    """Whether the stream's owner was told by now that a PTK was refused."""
+    known = uow.notices_about(owner.team, [_refused(ptk_id, owner)])
+    return any(one.code == PtkRejected.code for one in known)
+
+
+def _refused(ptk_id: str, owner: Stream) -> str:
+    return f"{owner.name} {ptk_id}"
+
+
+def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
+    """`NameTaken` if the id is registered, or was used on another stream.
+
+    A name that was deregistered, or whose versions a recovery took over, may be registered on its own stream again.
+    """
+    uow.ptks.check_free(ptk_id, owner.name)
+    latest = uow.versions.latest(ptk_id)
+    if latest is not None and (stream := trained_on(latest.content)) != owner.name:
+        raise NameTaken(
+            f"PTK {ptk_id!r} has versions of stream {stream!r} from before the catalog was restored: "
+            f"register it there again, or choose another name"
+        )
+
+
+def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
+    """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
+    check_is_free(uow, spec.ptk_id, owner)
+    uow.ptks.add(spec)
+    _tell_of_profile(uow, spec, owner.policy, clock)
+    for kind in (JobKind.PLACE, JobKind.FLIP):
+        uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
+    latest = uow.versions.latest(spec.ptk_id)
+    placed = uow.jobs.get(job_id(JobKind.PLACE, spec.ptk_id)).position
+    if latest is not None and latest.number > placed:  # taken over from the lake by a recovery
+        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), clock.now())
+    if placed:  # it was deregistered: its newest version is served again
+        uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
+
+
+def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
+    """Put a PTK that was checked in the place of the one with its id."""
+    uow.ptks.replace(spec)
+    _tell_of_profile(uow, spec, owner.policy, clock)
+
+
+def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
+    """Take a PTK out: what is queued for it is withdrawn, and its views go away; its versions stay."""
+    uow.ptks.remove(spec.ptk_id)
+    for job in uow.jobs.find(ptk_id=spec.ptk_id):
+        _withdraw(uow, uow.jobs.lock(job.id))
+    uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
+    uow.notify_owner(Notice(clock.now(), spec.team, spec.ptk_id, Deregistered.code))
+
+
+def _withdraw(uow: UnitOfWork, job: Job) -> None:
+    if job.kind in _QUEUED and job.state is JobState.READY:
+        release_unopened(uow, job.reservation)
+        uow.jobs.save(job.ended(Outcome.WITHDRAWN))
+
+
+def _tell_of_profile(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:
+    """Leave word where a PTK can never be profiled by samples: it stays with what it declares, on all rows."""
+    if spec.profile is None or spec.menu:
+        return
+    code = hindrance(spec.estimator, spec.profile, policy)
+    if code is not None:
+        uow.notify_owner(Notice(clock.now(), spec.team, f"{spec.ptk_id} profile", code))
+
+
+def check_columns_are_stored(uow: CatalogView, spec: PtkSpec, stream: Stream) -> None:
+    """`Conflict` while the PTK might be trained on a window that closed before a column of it was added.
+
+    Which is so from the column's addition until nothing more is done with the rows of those windows.
+    """
+    schema = stream.schema
+    if not schema.since or not _reads_added(spec, stream):
+        return
+    progress = uow.streams.progress(stream.name)
+    still = uow.jobs.unfinished(
+        stream.name, WHILE_KEPT, expired_before(stream.policy, progress.reached), schema.since
+    )
+    if still:
+        raise Conflict(
+            f"PTK {spec.ptk_id} reads a column that was added a moment ago, and windows that closed before are "
+            "still worked on; try again when they are done"
+        )
+
+
+def _reads_added(spec: PtkSpec, stream: Stream) -> bool:
+    try:
+        columns = estimator_from_spec(spec.estimator).input_columns()
+    except PtklibError:  # no family of the library: it may read any column
+        return True
+    return any(column in stream.schema.defaults for column in columns)

@@ -1,0 +1,12 @@
+"""Use cases of streams: what they are, how they grow, what is kept of them."""
+
+from typing import TYPE_CHECKING
+
+from ptkstore.application import lazy
+
+if TYPE_CHECKING:
+    from ptkstore.application.streams import create_stream as create_stream
+    from ptkstore.application.streams import evolve_stream as evolve_stream
+    from ptkstore.application.streams import exposure as exposure
+else:
+    __getattr__ = lazy.modules_of(__name__)

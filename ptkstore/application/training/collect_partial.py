@@ -1,0 +1,161 @@
+"""Collect one partial of a training whose loss is spent: no noise is drawn and nothing leaves the raw zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptkstore.application.paid_runs.paid_run import Opening, Spending
+from ptkstore.application.planning.estimators import event_of
+from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
+from ptkstore.domain.blocks import rows_behind
+from ptkstore.domain.jobs import Job, JobState, Outcome
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.runs import hopeless
+from ptkstore.domain.streams import Stream
+from ptkstore.errors import LeaseLost, Unavailable, WindowGone
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Staging
+from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
+from ptkstore.ports.world import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A partial whose rows may be read."""
+
+    job: Job
+    spec: PtkSpec
+    stream: Stream
+    spend: Entry
+    n_partials: int
+
+
+def collect_partial(
+    job: Job, spending: Spending, opening: Opening, *, staging: Staging, trainer: Trainer
+) -> None:
+    """Write the exact statistics of one range of hashes to staging, encrypted; the training merges them.
+
+    A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
+    keeps the loss: other partials end without opening rows when they are claimed.
+    """
+    begin, steps, ticks = spending.begin, spending.steps, spending.patience.ticks
+    keys, raw, clock = opening.keys, opening.raw, ticks.clock
+    raw.check_writable()
+    opened = _open(job, begin, clock, keys, staging)
+    if opened is None:
+        return
+    steps.reached("partial-opened", job.id)
+    draft_id = draft_id_of(job)
+    try:
+        key = keys.opening_key(job.window, opening.journal, (opened.spend.sequence, opened.spend.digest))
+        rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
+        mine = rows.split(opened.n_partials)[job.position]
+        request = CollectRequest(
+            estimator=opened.spec.estimator,
+            epsilon=opened.spend.loss.spendable_epsilon,
+            delta=opened.spend.loss.spendable_delta,
+            part_urls=tuple(raw.part_url(job.window, file) for file in mine.files),
+            hash_low=mine.low,
+            hash_high=mine.high,
+            window_key=key,
+            draft_id=draft_id,
+            draft_key=keys.draft_key(draft_id),
+        )
+        failed = trainer.collect(request, opening.keep_alive)
+        ticks.wait()
+        steps.reached("collected", job.id)
+        if failed == TrainFailed(STAGING_FAILED):
+            discard((job,), keys, staging)  # part of it may be there
+            raise Unavailable("staging takes no file")  # nothing has left, so it is collected again
+        if failed is None:
+            if _end(job, begin):
+                steps.reached("partial-ended", job.id)
+                return
+        else:
+            _end_training(job, Outcome.FAILED, begin, clock, keys, staging, failed.code)
+    except WindowGone:
+        _end_training(job, Outcome.EXPIRED, begin, clock, keys, staging)
+    except LeaseLost:
+        pass  # somebody else collects it now, or nobody needs it any more
+    discard((job,), keys, staging)
+
+
+def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging) -> Opened | None:
+    with begin() as uow:
+        stream = uow.streams.get(job.stream)
+        spec = uow.ptks.lock(str(job.ptk_id))
+        training = uow.jobs.lock(str(job.reservation))
+        partials = locked_partials_of(uow, training)  # locked in the order in which everybody locks them
+        held = uow.jobs.held(job)
+        spend = uow.ledger.history(str(job.reservation))[-1]
+        if training.state is JobState.ENDED:
+            outcome = None
+        else:
+            outcome = _hopeless(uow, held, spec, spend)
+            if outcome is None and spec is not None:
+                if held.state is JobState.READY:
+                    uow.jobs.mark_opened(held)
+                uow.commit()
+                return Opened(job, spec, stream, spend, len(partials))
+        _close(uow, training, held, outcome, clock)
+        uow.commit()
+    discard(_over(partials, job), keys, staging)
+    return None
+
+
+def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
+    outcome = hopeless(held, spec, uow.windows.get(held.window).state)
+    if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != dict(spend.event):
+        return Outcome.FAILED  # another trainer than the one paid for
+    return outcome
+
+
+def _end(job: Job, begin: Begin) -> bool:
+    """End a partial that was collected; False if its training is over and nobody will merge it."""
+    with begin() as uow:
+        uow.ptks.lock(str(job.ptk_id))
+        training = uow.jobs.lock(str(job.reservation))
+        held = uow.jobs.held(job)
+        needed = training.state is not JobState.ENDED
+        uow.jobs.save(held.ended(Outcome.DONE if needed else Outcome.WITHDRAWN))
+        uow.commit()
+    return needed
+
+
+def _end_training(
+    job: Job,
+    outcome: Outcome,
+    begin: Begin,
+    clock: Clock,
+    keys: KeyStore,
+    staging: Staging,
+    code: str | None = None,
+) -> None:
+    with begin() as uow:
+        uow.ptks.lock(str(job.ptk_id))
+        training = uow.jobs.lock(str(job.reservation))
+        partials = locked_partials_of(uow, training)
+        held = uow.jobs.held(job)
+        _close(uow, training, held, outcome, clock, code)
+        uow.commit()
+    discard(_over(partials, job), keys, staging)
+
+
+def _close(
+    uow: UnitOfWork, training: Job, held: Job, outcome: Outcome | None, clock: Clock, code: str | None = None
+) -> None:
+    """End a partial, and its training with `outcome`; which of the partials was the first is not told."""
+    if outcome is not None and training.state is not JobState.ENDED:
+        uow.jobs.save(training.ended(outcome))
+        team = team_of(str(training.ptk_id))
+        subject = f"{training.ptk_id} window {training.window_index}"
+        uow.notify_owner(Notice(clock.now(), team, subject, code or outcome.value))
+    uow.jobs.save(held.ended(Outcome.WITHDRAWN))
+
+
+def _over(partials: tuple[Job, ...], job: Job) -> tuple[Job, ...]:
+    """The partials at which nobody works: those that do clear away what they wrote."""
+    return tuple(one for one in partials if one.state is JobState.ENDED or one.id == job.id)

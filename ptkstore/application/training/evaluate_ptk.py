@@ -1,0 +1,96 @@
+"""Evaluate a version on its window's test set: spend, open it, estimate apart, keep the figure (differences.md P6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from ptkstore.application.ledger.charging import reserve
+from ptkstore.application.paid_runs.paid_run import (
+    Asked,
+    Ended,
+    OpenedRows,
+    Opening,
+    PaidRun,
+    Price,
+    Spending,
+    Spent,
+    pay_and_run,
+)
+from ptkstore.application.planning.evaluation_plans import price_of
+from ptkstore.application.versions.elected_files import state_files_of
+from ptkstore.domain.blocks import evaluation_blocks, groups_where
+from ptkstore.domain.evaluations import Evaluation, LossMass, evaluation_epsilon
+from ptkstore.domain.jobs import Job, Outcome
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
+from ptkstore.ports.catalog import UnitOfWork
+from ptkstore.ports.evaluating import EvaluateRequest, Evaluator
+from ptkstore.ports.objects import Lake
+from ptkstore.ports.training import TrainFailed
+
+DENIED: Final = "evaluation-denied"
+
+
+def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, evaluator: Evaluator) -> None:
+    """Release one estimate of a version's loss, at most, from the test block of the version's window."""
+    with spending.begin() as uow:
+        version = uow.versions.get(str(job.ptk_id), job.position)
+    state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
+    pay_and_run(_Evaluating(job, version, state, evaluator), spending, opening)
+
+
+class _Evaluating(PaidRun[LossMass]):
+    ran, kept = "evaluated", "estimate-kept"
+
+    def __init__(self, job: Job, version: Version, state: Mapping[str, bytes], evaluator: Evaluator) -> None:
+        super().__init__(job)
+        self._estimator = version.content["config"]
+        self._state, self._evaluator = state, evaluator
+
+    @property
+    def about(self) -> str:
+        return f"evaluation of version {self.job.position}"
+
+    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+        """Reserved here, on all test blocks of the window."""
+        spec, policy = asked.spec, asked.stream.policy
+        epsilon = evaluation_epsilon(spec.config)
+        if epsilon is None:
+            return Ended(Outcome.WITHDRAWN)
+        price = price_of(self._estimator, epsilon, policy)
+        if not asked.history:
+            blocks = evaluation_blocks(
+                self.job.window, policy, groups_where(policy, spec.config.get("where"))
+            )
+            line = policy.sharing.line_of(spec.ptk_id)
+            request = BudgetRequest(
+                asked.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
+            )
+            if isinstance(reserve(uow, request, price.event), Denied):
+                return Ended(Outcome.REFUSED, DENIED)
+        return Price(price.charge, price.event)
+
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+        request = EvaluateRequest(
+            estimator=self._estimator,
+            epsilon=spent.spend.loss.spendable_epsilon,
+            state=self._state,
+            part_urls=rows.part_urls,
+            hash_low=rows.low,
+            hash_high=rows.high,
+            window_key=rows.key,
+        )
+        return self._evaluator.evaluate(request, keep_alive)
+
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: LossMass, at: datetime
+    ) -> Outcome:
+        job, epsilon = self.job, spent.spend.loss.epsilon
+        uow.evaluations.add(
+            Evaluation(str(job.ptk_id), job.position, job.id, job.window.index, epsilon, result, at)
+        )
+        return Outcome.DONE

@@ -1,0 +1,83 @@
+"""Partial statistics of a training: which there are, where they lie, and how they go away."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from ptkstore.application.versions.drafts import destroy_drafts
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Staging
+from ptkstore.ports.training import StagedPartial
+
+PARTIALS_MAX = 256  # of one training
+
+
+def n_partials(n_rows: int, rows_per_partial: int) -> int:
+    """Into how many partials a training of so many planned rows is split: public, whatever rows there are."""
+    return min(PARTIALS_MAX, -(-n_rows // rows_per_partial))
+
+
+def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
+    """Queue the partials of a training whose loss is spent."""
+    for number in range(n):
+        uow.jobs.add(
+            Job(
+                job_id(JobKind.PARTIAL, training.ptk_id, training.window_index, number),
+                JobKind.PARTIAL,
+                training.stream,
+                JobState.READY,
+                training.due_at,
+                window_index=training.window_index,
+                ptk_id=training.ptk_id,
+                reservation=training.reservation,
+                n_rows=training.n_rows,
+                partition=training.partition,
+                position=number,
+            )
+        )
+
+
+def locked_partials_of(uow: UnitOfWork, training: Job) -> tuple[Job, ...]:
+    """The partials that a training was split into, in order; nobody else writes them meanwhile."""
+    return _of(training, uow.jobs.of_window(training.window, JobKind.PARTIAL))
+
+
+def ended_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
+    """The partials of a training that was claimed again, and so waits for none; none if it opens its rows itself."""
+    return _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if training.state is JobState.OPENED else ()
+
+
+def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
+    """The partials of a training that has ended, however it did, but those at which somebody still works."""
+    over = training.state is JobState.ENDED
+    found = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
+    return tuple(one for one in found if one.state is JobState.ENDED)
+
+
+def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    own = (j for j in jobs if j.kind is JobKind.PARTIAL and j.reservation == training.reservation)
+    return tuple(sorted(own, key=lambda job: job.position))
+
+
+def draft_id_of(partial: Job, fence: int | None = None) -> str:
+    """Where a claim of a partial writes, by default the last one.
+
+    Each claim has a place of its own, and the claim that ended the job names the place that counts: so no late writer
+    gets in between, and the catalog needs to remember nothing.
+    """
+    digest = hashlib.sha256(partial.id.encode()).hexdigest()[:32]
+    return f"{partial.stream}.{partial.window.index}.{digest}-{partial.fence if fence is None else fence}"
+
+
+def staged(partials: Sequence[Job], keys: KeyStore) -> tuple[StagedPartial, ...]:
+    """The partials with the keys that open them."""
+    return tuple(StagedPartial(name, keys.draft_key(name)) for name in (draft_id_of(one) for one in partials))
+
+
+def discard(partials: Sequence[Job], keys: KeyStore, staging: Staging) -> None:
+    """Destroy what claims of these partials left in staging up to the last one, and the keys; repeatable."""
+    claims = ((partial, fence) for partial in partials for fence in range(1, partial.fence + 1))
+    destroy_drafts([draft_id_of(partial, fence) for partial, fence in claims], keys, staging)

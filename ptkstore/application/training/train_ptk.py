@@ -1,0 +1,261 @@
+"""Run one training: spend, open the rows, train apart, elect the output (differences.md F2, F3, F3a)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from ptkstore.application.ledger.charging import charge_of
+from ptkstore.application.paid_runs.paid_run import (
+    Asked,
+    Ended,
+    OpenedRows,
+    Opening,
+    PaidRun,
+    Price,
+    Spending,
+    Spent,
+    pay_and_run,
+)
+from ptkstore.application.planning.estimators import can_be_read, condenses, event_of
+from ptkstore.application.planning.evaluation_plans import queue_evaluation
+from ptkstore.application.training.partials import (
+    add_partials,
+    discard,
+    ended_partials_of,
+    n_partials,
+    needless_partials_of,
+    staged,
+)
+from ptkstore.application.versions.drafts import OwnDraft
+from ptkstore.application.versions.elected_files import state_files_of
+from ptkstore.domain.blocks import BlockRange, groups_behind
+from ptkstore.domain.bundles import bundle_of
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.manifests import manifest_of
+from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.snapshots import Draft, Version
+from ptkstore.domain.streams import Policy
+from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
+from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import Lake, Staging
+from ptkstore.ports.team_code import Bundles, Sandbox
+from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
+
+PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """What stores drafts and versions."""
+
+    staging: Staging
+    lake: Lake
+
+
+def train_ptk(
+    job: Job,
+    spending: Spending,
+    opening: Opening,
+    storing: Storing,
+    *,
+    trainer: Trainer,
+    bundles: Bundles,
+    sandbox: Sandbox,
+    rows_per_partial: int,
+) -> None:
+    """Train one PTK on one window; at most one output of its reservation is ever elected.
+
+    A run that is planned for more than `rows_per_partial` rows, of an estimator whose statistics condense them, is
+    split after its spend: other jobs collect partial statistics of ranges of the keyed hash, and when all have ended
+    this one is claimed again, merges them and draws noise once.
+
+    Team code is fetched, its sandbox tried, a key for the draft made and a file written to staging before anything is
+    spent; where that fails another worker may have it. A last version whose state cannot be read is not gone on from.
+    """
+    begin, keys, staging = spending.begin, opening.keys, storing.staging
+    # Before the loss is spent: the lake may not answer, what it holds may be unreadable, and staging may take no file.
+    basis = _basis(job, begin, storing.lake, _bundle(job, begin, bundles, sandbox))
+    opening.raw.check_writable()
+    with OwnDraft(job.window, keys, staging) as draft:
+        run = _Training(job, basis, draft, trainer, rows_per_partial, keys)
+        draft.kept = elected = pay_and_run(run, spending, opening)
+        if run.is_split:
+            draft.destroy()
+            spending.steps.reached("split", job.id)
+            return
+        # before the draft goes: where staging deletes nothing, the keys of both are destroyed all the same
+        discard(run.partials if elected else _needless(job, begin), keys, staging)
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What a training begins with."""
+
+    previous: Version | None
+    state: Mapping[str, bytes] | None
+    """The files of its state; None if it is unreadable, and so is not gone on from."""
+    bundle_sha256: str | None
+    bundle: bytes | None
+
+    def continued(self, spec: PtkSpec, policy: Policy, blocks: BlockRange) -> Version | None:
+        """The version whose state a run goes on from: of the same model, of rows of the same kind."""
+        previous = self.previous
+        if (
+            previous is None
+            or self.state is None
+            or not same_model(previous.content["config"], spec.estimator)
+        ):
+            return None
+        newest = previous.content["blocks"][-1]
+        before = BlockRange(newest["number"], newest.get("last", newest["number"]) + 1)
+        return previous if groups_behind(policy, before) == groups_behind(policy, blocks) else None
+
+
+class _Training(PaidRun[Draft]):
+    ran, kept = "trained", "elected"
+
+    def __init__(
+        self,
+        job: Job,
+        basis: _Basis,
+        draft: OwnDraft,
+        trainer: Trainer,
+        rows_per_partial: int,
+        keys: KeyStore,
+    ) -> None:
+        super().__init__(job)
+        self._basis, self._draft, self._trainer, self._keys = basis, draft, trainer, keys
+        self._rows_per_partial = rows_per_partial
+        self.partials: tuple[Job, ...] = ()
+        self.is_split = False
+
+    @property
+    def about(self) -> str:
+        return f"window {self.job.window_index}"
+
+    def n_rows(self, policy: Policy) -> int:
+        return self.job.n_rows
+
+    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+        self.partials = ended_partials_of(uow, asked.job)
+        if any(partial.outcome is not Outcome.DONE for partial in self.partials):
+            return Ended(Outcome.FAILED)
+        if bundle_of(asked.spec.estimator) != self._basis.bundle_sha256:
+            raise LateWriter(f"PTK {asked.spec.ptk_id} got other code meanwhile")
+        loss = asked.history[0].loss
+        event = event_of(asked.spec.estimator, loss)  # raises before anything is spent
+        if asked.spend is not None and event != dict(
+            asked.spend.event
+        ):  # another trainer than the one paid for
+            return Ended(Outcome.FAILED)
+        return Price(charge_of(event, asked.stream.policy.accountant, loss), event)
+
+    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
+        n = n_partials(asked.job.n_rows, self._rows_per_partial) if condenses(asked.spec.estimator) else 1
+        self.is_split = n > 1
+        if self.is_split:
+            add_partials(uow, asked.job, n)
+            uow.jobs.save(replace(asked.job, state=JobState.OPENED, attempt=1))  # waits without a lease
+        return not self.is_split
+
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
+        request = TrainRequest(
+            estimator=spent.spec.estimator,
+            epsilon=spent.spend.loss.spendable_epsilon,
+            delta=spent.spend.loss.spendable_delta,
+            part_urls=rows.part_urls,
+            hash_low=rows.low,
+            hash_high=rows.high,
+            window_key=rows.key,
+            draft_id=self._draft.id,
+            draft_key=self._draft.key,
+            previous_state=self._basis.state if self._continued(spent) else None,
+            bundle=self._basis.bundle,
+        )
+        if self.partials:  # no row is opened, and no key of rows is handed on
+            partials = staged(self.partials, self._keys)
+            request = replace(request, part_urls=(), window_key=b"", partials=partials)
+        made = self._trainer.train(request, keep_alive)
+        self._draft.kept = isinstance(made, Draft)  # by an election that nobody answers, too
+        return made
+
+    def was_kept(self, uow: CatalogView, result: Draft) -> bool:
+        made = uow.versions.of_jobs([self.job.id]).get(self.job.id)
+        return (
+            made is not None and uow.versions.get(str(self.job.ptk_id), made[0]).draft_id == result.draft_id
+        )
+
+    def keep(
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: Draft, at: datetime
+    ) -> Outcome:
+        """Make the draft the PTK's next version, unless the PTK was withdrawn meanwhile."""
+        if spec is None:
+            return Outcome.WITHDRAWN
+        latest = uow.versions.latest(spec.ptk_id)
+        number = latest.number + 1 if latest else 1
+        manifest = manifest_of(
+            self.job,
+            spent.spec,
+            spent.stream,
+            spent.spend,
+            result,
+            previous=self._continued(spent),
+            number=number,
+            published_at=at,
+        )
+        version = Version(
+            spec.ptk_id, number, self.job.id, result.draft_id, self.job.window.index, at, manifest
+        )
+        uow.versions.add(version)
+        unreadable = self._basis.previous if self._basis.state is None else None
+        if unreadable and same_model(unreadable.content["config"], spent.spec.estimator):
+            subject = f"{spec.ptk_id} version {number}"
+            uow.notify_owner(Notice(at, spec.team, subject, PREVIOUS_STATE_UNREADABLE))
+        queue_evaluation(uow, spec, version, self.job.stream, at)
+        uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), at)
+        return Outcome.PUBLISHED
+
+    def _continued(self, spent: Spent) -> Version | None:
+        return self._basis.continued(spent.spec, spent.stream.policy, spent.spend.blocks)
+
+
+def _basis(job: Job, begin: Begin, lake: Lake, code: tuple[str | None, bytes | None]) -> _Basis:
+    """Claims of a PTK come one after the other, so its last version stays the last while this job is held."""
+    with begin() as uow:
+        previous = uow.versions.latest(str(job.ptk_id))
+    return _Basis(previous, None if previous is None else _state_of(previous, lake), *code)
+
+
+def _state_of(version: Version, lake: Lake) -> dict[str, bytes] | None:
+    """The files of a placed version's state; None if one is damaged or missing, or if nothing goes on from them."""
+    try:
+        files = state_files_of(version, lake)
+    except UnknownName:
+        if not lake.ptk_ids():  # another folder or bucket, or one that is not mounted
+            raise Unavailable("the lake holds none of the versions that were placed in it") from None
+        return None
+    except CorruptObject:
+        return None
+    return files if can_be_read(version, files) else None
+
+
+def _needless(job: Job, begin: Begin) -> tuple[Job, ...]:
+    """The partials of a training that has ended, whoever ended it; none while somebody runs it."""
+    with begin() as uow:
+        return needless_partials_of(uow, uow.jobs.get(job.id))
+
+
+def _bundle(job: Job, begin: Begin, bundles: Bundles, sandbox: Sandbox) -> tuple[str | None, bytes | None]:
+    """The code of a PTK that is no family of the library, and its name; the sandbox holds, or `NoSandbox`."""
+    with begin() as uow:
+        spec = next((one for one in uow.ptks.find(stream=job.stream) if one.ptk_id == job.ptk_id), None)
+    sha256 = None if spec is None else bundle_of(spec.estimator)
+    if sha256 is None or job.state is JobState.OPENED:  # an opened run of team code is not run again
+        return sha256, None
+    sandbox.check()
+    return sha256, bundles.get(sha256)

@@ -1,0 +1,14 @@
+"""Versions: from a draft through the lake to Feast, and back in history."""
+
+from typing import TYPE_CHECKING
+
+from ptkstore.application import lazy
+
+if TYPE_CHECKING:
+    from ptkstore.application.versions import diff_versions as diff_versions
+    from ptkstore.application.versions import elected_files as elected_files
+    from ptkstore.application.versions import materialize_ptk as materialize_ptk
+    from ptkstore.application.versions import rollback_ptk as rollback_ptk
+    from ptkstore.application.versions import trace_window as trace_window
+else:
+    __getattr__ = lazy.modules_of(__name__)

@@ -1,0 +1,111 @@
+"""Give each PTK its privacy loss and rows of a window, and reserve the loss."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ptkstore.application.ledger.group_commit import Asked, GroupCommit
+from ptkstore.application.planning.formula_plans import with_facts
+from ptkstore.application.planning.window_plans import (
+    Planned,
+    as_promised,
+    as_told,
+    first_offers,
+    on_all_rows,
+    plan_window,
+)
+from ptkstore.application.profiling.profile_requests import request_profiles
+from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.blocks import groups_where, train_blocks
+from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.names import team_of
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.ports.world import Clock, Steps
+
+
+def allocate_window(job: Job, *, charges: GroupCommit, clock: Clock, steps: Steps) -> None:
+    """Reserve each PTK's loss on the block it trains on, or on none, and queue the trainings.
+
+    The key of a reservation is the training's id and is looked up before the decision, so that a repeated run finds
+    its own answer. A PTK that does not fit is refused, its owner told; the others are not disturbed.
+    """
+    charges.reserve(job.stream, lambda uow: _allocate(uow, job, clock.now()))
+    steps.reached("reserved", job.id)
+
+
+def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
+    stream, window = uow.streams.lock(job.stream), job.window
+    held = uow.jobs.held(job)
+    prepared = uow.windows.get(window).state is WindowState.PREPARED
+    plans: tuple[Planned, ...] = ()
+    requests: list[BudgetRequest] = []
+    if prepared:
+        due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if s.trains_on(window.index)}
+        plans = _plan(with_facts(uow, due.values(), stream.policy), stream.policy)
+        requests = [_request(due[plan.offer.ptk_id], window, stream.policy, plan) for plan in plans]
+
+    def go_on(answers: list[Granted | Denied]) -> None:
+        for request, plan, answer in zip(requests, plans, answers, strict=True):
+            _queue(uow, request, window, plan, answer, now)
+        if prepared:
+            request_profiles(uow, stream, window, now)
+        uow.jobs.save(held.ended(Outcome.DONE))
+
+    return [(request, plan.offer.event) for request, plan in zip(requests, plans, strict=True)], go_on
+
+
+def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
+    """With what versions told if that fits; else as the PTKs were let in, or on all rows, so that nobody is put out."""
+    promised = tuple(as_promised(spec, policy) for spec in specs)
+    plan = plan_window(tuple(as_told(spec, policy) for spec in specs), policy)
+    if isinstance(plan, Infeasible):
+        plan = plan_window(promised, policy)
+    if isinstance(plan, Infeasible):
+        plan = plan_window(tuple(map(on_all_rows, specs)), policy)
+    # registration prevents it; then the filter decides, in the order of the ids
+    if isinstance(plan, Infeasible):
+        return first_offers(promised, policy)
+    return plan
+
+
+def _request(spec: PtkSpec, window: WindowId, policy: Policy, plan: Planned) -> BudgetRequest:
+    training, offer = job_id(JobKind.TRAIN, spec.ptk_id, window.index), plan.offer
+    groups = groups_where(policy, spec.config.get("where"))
+    turn = window.index // spec.every
+    blocks = train_blocks(window, policy, plan.partition, n_rows=offer.n_rows, groups=groups, turn=turn)
+    return BudgetRequest(window.stream, training, spec.ptk_id, blocks, offer.loss, offer.charge, plan.line)
+
+
+def _queue(
+    uow: UnitOfWork,
+    request: BudgetRequest,
+    window: WindowId,
+    plan: Planned,
+    answer: Granted | Denied,
+    now: datetime,
+) -> None:
+    denied = isinstance(answer, Denied)
+    if denied:
+        about = f"{request.ptk_id} window {window.index}"
+        uow.notify_owner(Notice(now, team_of(request.ptk_id), about, "budget-denied"))
+    uow.jobs.add(
+        Job(
+            request.key,
+            JobKind.TRAIN,
+            window.stream,
+            JobState.ENDED if denied else JobState.READY,
+            now,
+            window_index=window.index,
+            ptk_id=request.ptk_id,
+            reservation=request.key,
+            n_rows=plan.offer.n_rows,
+            partition=plan.partition,
+            position=plan.offer.facts_of,
+            outcome=Outcome.REFUSED if denied else None,
+        )
+    )

@@ -1,0 +1,86 @@
+"""Let a window go: no run may open it, its key and its files are destroyed (differences.md F5, F14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptkstore.application.ledger.charging import release_unopened
+from ptkstore.application.versions.drafts import destroy_drafts
+from ptkstore.application.windows.unprepared import tell_not_prepared, tell_trainers
+from ptkstore.domain.blocks import erased_with
+from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
+from ptkstore.domain.names import team_of
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.ports.keys import KeyStore
+from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.world import Clock, Steps
+
+
+def expire_window(
+    job: Job, *, begin: Begin, clock: Clock, keys: KeyStore, raw: RawZone, staging: Staging, steps: Steps
+) -> None:
+    """Expire one window, or neighbours that no PTK wanted; repeatable at any point.
+
+    Expiry wins over training: a reservation whose rows were never opened is released and its owner told; a spend stays
+    spent. An elected state is DP output, has a key of its own and outlives the window.
+    """
+    window, windows = job.window, job.windows
+    with begin() as uow:
+        stream = uow.streams.lock(job.stream)
+        uow.jobs.held(job)
+        if uow.windows.get(window).state is not WindowState.EXPIRED:
+            _end_runs(uow, window, stream.team, clock)
+        elected = uow.versions.draft_ids(windows)
+        uow.commit()
+    steps.reached("expiring", job.id)
+    for one in windows:
+        keys.destroy_window(one)
+    steps.reached("key-destroyed", job.id)
+    try:
+        for one in windows:
+            raw.delete_window(one)
+    finally:
+        # By their keys first, for a run may have died before it wrote its draft, and staging may not be listed now.
+        destroy_drafts(_drafts_of(windows, {*keys.draft_ids()} - elected), keys, staging)
+        destroy_drafts(_drafts_of(windows, {*staging.drafts()} - elected), keys, staging)
+    steps.reached("files-deleted", job.id)
+    with begin() as uow:
+        uow.streams.lock(job.stream)
+        held = uow.jobs.held(job)
+        for one in windows:
+            uow.windows.set_state(one, WindowState.EXPIRED)
+            if (blocks := erased_with(one, stream.policy)) is not None:
+                uow.ledger.erase(job.stream, blocks)
+        uow.jobs.save(held.ended(Outcome.DONE))
+        uow.jobs.remove_ended(before=window)
+        uow.commit()
+    steps.reached("expired", job.id)
+
+
+def _drafts_of(windows: Iterable[WindowId], draft_ids: Iterable[str]) -> list[str]:
+    begun = {(window.stream, str(window.index)) for window in windows}
+    return [one for one in draft_ids if tuple(one.split(".")[:2]) in begun]
+
+
+def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
+    now = clock.now()
+    prepares = uow.jobs.of_window(window, JobKind.PREPARE)
+    planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
+    told = planned or not prepares  # nobody wanted it when it closed
+    for prepare in prepares:
+        if prepare.state is not JobState.ENDED and prepare.position:  # it failed, and was yet to be given up
+            tell_not_prepared(uow, window, team, now)
+        told = told or prepare.position > 0
+    if not told:
+        tell_trainers(uow, window, "expired", now)
+    for kind in WHILE_KEPT:
+        for run in uow.jobs.of_window(window, kind):
+            if run.state is JobState.ENDED:
+                continue
+            release_unopened(uow, run.reservation)
+            uow.jobs.save(run.ended(Outcome.EXPIRED))
+            if run.ptk_id is not None and kind is not JobKind.PARTIAL:
+                team = team_of(run.ptk_id)
+                about = "" if kind is JobKind.TRAIN else f"{kind.value} of "
+                uow.notify_owner(Notice(now, team, f"{run.ptk_id} {about}window {window.index}", "expired"))
