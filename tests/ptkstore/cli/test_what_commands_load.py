@@ -156,10 +156,8 @@ def test_a_ptk_with_the_epsilon_it_declares_is_shown_without_its_estimator(home:
 def test_a_service_has_every_use_case_before_it_forks_or_answers(program: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path / "home")]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    names = {
-        module.name.split(".")[-1] for module in walk_packages(application.__path__, "a.") if not module.ispkg
-    }
-    assert use_cases(set(json.loads(ended.stdout))) == names
+    names = {module.name for module in walk_packages(application.__path__, "ptkstore.application.")}
+    assert use_cases(set(json.loads(ended.stdout))) == use_cases(names)
 
 
 def test_a_use_case_that_is_not_there_is_no_attribute() -> None:
