@@ -12,8 +12,8 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import NotAllowed, UnknownName
 from ptkstore.ports.catalog import Notice
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
