@@ -25,21 +25,21 @@ NEGATIVE = {"ignore_unknown_options": True}
 # People and commands in the order that `ptk --help` shows.
 COMMANDS: dict[str, dict[str, Entry]] = {
     "Everybody": {
-        "list": Entry("ptks.ptks:list_ptks", "List registered PTKs."),
+        "list": Entry("ptks:list_ptks", "List registered PTKs."),
         "show": Entry(
-            "ptks.ptks:show",
+            "ptks:show",
             "Show the newest version of a PTK, its profile, trainings, estimated losses and the "
             "notices to its owner.",
         ),
-        "versions": Entry("ptks.ptks:versions", "List the published versions of a PTK."),
-        "diff": Entry("ptks.versions:diff", "Show what differs between two published versions of a PTK."),
+        "versions": Entry("ptks:versions", "List the published versions of a PTK."),
+        "diff": Entry("versions:diff", "Show what differs between two published versions of a PTK."),
         "lineage": Entry(
-            "service.lake:lineage",
+            "lake:lineage",
             "Show the versions whose states went into one, back to the first trainings, or those that "
             "a window went into.",
         ),
         "notices": Entry(
-            "consumers.notices:notices",
+            "telling:notices",
             "Show notices to owners, oldest first: how trainings ended, dead letters, "
             "disabled endpoints, refusals.",
         ),
@@ -50,125 +50,123 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     },
     "PTK developers": {
         "init": Entry(
-            "repository.scaffold:init",
+            "scaffold:init",
             "Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.",
         ),
         "plan": Entry(
-            "repository.changes:plan",
+            "repositories:plan",
             "Show what `apply` would change, what it would reserve per window, and how PTKs do on synthetic rows.",
         ),
         "apply": Entry(
-            "repository.changes:apply",
+            "repositories:apply",
             "Register or update the PTKs that the repository of a team declares; repeatable.",
         ),
         "destroy": Entry(
-            "repository.changes:destroy",
+            "repositories:destroy",
             "Deregister all PTKs of the team of a repository; their versions stay in the lake.",
         ),
         "set-config": Entry(
-            "ptks.changes:set_config",
+            "ptk_changes:set_config",
             "Change what a file names of the config of a PTK, from the next window on; the rest stays.",
         ),
         "set-target": Entry(
-            "ptks.changes:set_target",
+            "ptk_changes:set_target",
             "Change the target of a PTK from the next window on; refused with the reason if there is no room.",
             NEGATIVE,
         ),
         "sandbox": Entry(
-            "repository.sandbox:sandbox",
+            "sandbox:sandbox",
             "Try whether team code can be run apart on this machine; exit code 1 and the reason if not.",
         ),
         "test-privacy": Entry(
-            "ptks.privacy:examine",
+            "privacy:examine",
             "Bound the epsilon that a PTK really loses, from trainings on synthetic neighbouring datasets.",
         ),
     },
     "Consumers": {
-        "lookup": Entry("consumers.lookups:lookup", "Look features up online through Feast."),
-        "featurize": Entry(
-            "consumers.featurize:featurize", "Append the features of a published PTK to a table."
-        ),
+        "lookup": Entry("lookups:lookup", "Look features up online through Feast."),
+        "featurize": Entry("featurize:featurize", "Append the features of a published PTK to a table."),
         "subscribe": Entry(
-            "consumers.subscriptions:subscribe",
+            "subscriptions:subscribe",
             "Subscribe an endpoint to a PTK; the signing secret is shown this once.",
         ),
         "subscriptions": Entry(
-            "consumers.subscriptions:list_subscriptions",
+            "subscriptions:list_subscriptions",
             "List subscriptions: how far each has heard, whether its endpoint answers, what it missed.",
         ),
         "deliveries": Entry(
-            "consumers.subscriptions:deliveries",
+            "subscriptions:deliveries",
             "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",
         ),
         "redeliver": Entry(
-            "consumers.subscriptions:redeliver",
+            "subscriptions:redeliver",
             "Send dead letters again, all by default, under the ids they had.",
         ),
         "disable": Entry(
-            "consumers.subscriptions:disable",
+            "subscriptions:disable",
             "Send nothing to a subscription until it is enabled again; versions wait for that.",
         ),
         "enable": Entry(
-            "consumers.subscriptions:enable",
+            "subscriptions:enable",
             "Send to a disabled subscription again, from the version on where it stopped.",
         ),
         "rotate-secret": Entry(
-            "consumers.subscriptions:rotate_secret",
+            "subscriptions:rotate_secret",
             "Sign messages with a new secret; it is shown this once.",
         ),
     },
     "Producers": {
         "ingest": Entry(
-            "streams.rows:ingest",
+            "rows:ingest",
             "Ingest Parquet, Arrow, CSV or NDJSON files, the last two read as the stream declares its columns.",
         ),
         "close": Entry(
-            "streams.rows:close",
+            "rows:close",
             "Close the windows that are due; the schedule does it otherwise, but on streams that "
             "their operator closes.",
         ),
         "forget": Entry(
-            "streams.rows:forget",
+            "rows:forget",
             "Erase the rows of a user from all windows that are still kept. The answer is the same if there were none.",
         ),
     },
     "Privacy officers": {
         "budget": Entry(
-            "officers.ledger:budget",
+            "ledger:budget",
             "Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.",
         ),
         "audit-log": Entry(
-            "officers.identity:audit_log",
+            "identity:audit_log",
             "Show who did what, when, to what, with which outcome; oldest first.",
         ),
-        "ledger": Entry("officers.ledger:ledger_app", "The ledger of privacy losses."),
+        "ledger": Entry("ledger:ledger_app", "The ledger of privacy losses."),
     },
     "Administrators": {
-        "up": Entry("service.up:up", "Run every process of the service on this machine until interrupted."),
+        "up": Entry("up:up", "Run every process of the service on this machine until interrupted."),
         "api": Entry(
-            "service.api:api",
+            "api:api",
             "Serve the HTTP API and the console until interrupted. The first token is made by ptk "
             "token create --admin.",
         ),
         "rollback": Entry(
-            "ptks.versions:rollback",
+            "versions:rollback",
             "Publish an older version again as the newest one; it costs no budget.",
         ),
         "materialize": Entry(
-            "ptks.versions:materialize",
+            "versions:materialize",
             "Write the rows of the newest version online again, after the online store lost them; it costs no budget.",
         ),
         "work": Entry(
-            "service.work:work",
+            "work:work",
             "Do due work on this machine until none is left, then end; `ptk up` does it for good.",
         ),
-        "config": Entry("service.config:config", "Print the settings with their sources, secrets masked."),
-        "stream": Entry("streams.streams:stream_app", "Streams and their policies."),
-        "team": Entry("officers.identity:team_app", "Teams."),
-        "token": Entry("officers.identity:token_app", "Tokens of the HTTP API."),
-        "grant": Entry("officers.identity:grant_app", "Roles of teams on streams."),
-        "catalog": Entry("service.catalog:catalog_app", "The schema of the catalog, and its upgrades."),
-        "feast": Entry("consumers.feast:feast_app", "What consumers need to read features by plain Feast."),
-        "lake": Entry("service.lake:lake_app", "Files of lake and raw zone."),
+        "config": Entry("config:config", "Print the settings with their sources, secrets masked."),
+        "stream": Entry("streams:stream_app", "Streams and their policies."),
+        "team": Entry("identity:team_app", "Teams."),
+        "token": Entry("identity:token_app", "Tokens of the HTTP API."),
+        "grant": Entry("identity:grant_app", "Roles of teams on streams."),
+        "catalog": Entry("catalog:catalog_app", "The schema of the catalog, and its upgrades."),
+        "feast": Entry("feast:feast_app", "What consumers need to read features by plain Feast."),
+        "lake": Entry("lake:lake_app", "Files of lake and raw zone."),
     },
 }

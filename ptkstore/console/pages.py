@@ -10,19 +10,19 @@ from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.streams.exposure import sentences_on
 from ptkstore.console.charts import budget_chart
-from ptkstore.domain.accounting.assurances import SHARES, Assurance, budget_rests_on
+from ptkstore.domain.assurances import SHARES, Assurance, budget_rests_on
+from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.identity import Action, Principal
-from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy, Stream
-from ptkstore.domain.streams.windows import start_of
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
-from ptkstore.sdk.documents.evaluations import evaluation_row
-from ptkstore.sdk.documents.ledgers import block_rows, contexts_text
-from ptkstore.sdk.documents.resources import ptk_document, stream_document, version_document
-from ptkstore.sdk.notices import notice_document, training_document
+from ptkstore.sdk.documents import ptk_document, stream_document, version_document
+from ptkstore.sdk.evaluations import evaluation_row
+from ptkstore.sdk.ledgers import block_rows, contexts_text
 from ptkstore.sdk.subscriptions import subscription_document
+from ptkstore.sdk.telling import notice_document, training_document
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 
@@ -181,7 +181,7 @@ class Pages:
         if not self._may(who, Action.NOTICE_LIST, None):
             return []
         found = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
-        return [{**notice_document(one), "ptk": _ptk_of(one.subject)} for one in found]
+        return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in found]
 
     def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
         placed = self._service.newest_versions()
@@ -268,12 +268,6 @@ def told(error: PtkStoreError) -> tuple[int, str]:
             return 403, "The roles of your token do not allow this."
         case _:
             return 503, "A part of the service does not answer. Try again in a while."
-
-
-def _ptk_of(subject: str) -> str | None:
-    """The PTK that a notice is about, None where it is a stream."""
-    first = subject.partition(" ")[0]
-    return first if "." in first else None
 
 
 def _formed(kind: str, name: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from ptkstore.domain.notices import Notice
 from ptkstore.ports.evaluating import Evaluations, EvaluationsView
 from ptkstore.ports.identity import Answers, AuditLog, AuditLogView, Identities, IdentitiesView
 from ptkstore.ports.jobs import Jobs, JobsView
@@ -16,16 +16,6 @@ from ptkstore.ports.operations import Operations, OperationsView
 from ptkstore.ports.ptks import Profiles, ProfilesView, Ptks, PtksView, Versions, VersionsView
 from ptkstore.ports.streams import Streams, StreamsView, Windows, WindowsView
 from ptkstore.ports.subscriptions import Deliveries, DeliveriesView, Subscriptions, SubscriptionsView
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something an owner should know; fixed codes, public subjects."""
-
-    at: datetime
-    team: str
-    subject: str
-    code: str
 
 
 class CatalogView(Protocol):
@@ -70,8 +60,13 @@ class CatalogView(Protocol):
         """Word left for a team or for all, oldest first or newest first; `limit` words after the first `skip`."""
         ...
 
-    def notices_about(self, team: str, subjects: Iterable[str]) -> Sequence[Notice]:
-        """Word left for a team about any of these subjects, of each the oldest first."""
+    def notices_about(
+        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
+    ) -> Sequence[Notice]:
+        """Notices to a team about a PTK that a stream refused, or about its trainings on these windows.
+
+        Those of one window are in order of arrival.
+        """
         ...
 
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss
-from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.ptks.ptks import duration
-from ptkstore.domain.streams.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit
+from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.losses import LEAST_LOSS, Loss
+from ptkstore.domain.ptks import duration
+from ptkstore.domain.sharing import Sharing
+from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest
 
 _Choice = TypeVar("_Choice", Accountant, Assurance, Closing, ColumnType, PrivacyUnit)

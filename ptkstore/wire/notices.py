@@ -20,6 +20,8 @@ class NoticeOut(Wire):
         str, Field(description="the PTK or stream first, then which window, version or subscription")
     ]
     code: Annotated[str, Field(description="a fixed code")]
+    stream: Annotated[str | None, Field(description="the stream, if the subject begins with one")]
+    ptk: Annotated[str | None, Field(description="the PTK that the subject names")]
 
 
 class TrainingOut(Wire):

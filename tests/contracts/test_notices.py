@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.ports.catalog import Notice
-from tests.support.builders import NOW, PTK, add, job, version
+from ptkstore.domain.notices import Notice
+from tests.support.builders import NOW, PTK, STREAM, add, job, version
 from tests.support.databases import OnPostgresql, OnSqlite
 
 DAY = timedelta(days=1)
@@ -20,10 +21,10 @@ class NoticesContract:
     @pytest.fixture
     def words(self, catalog: SqlCatalog) -> list[Notice]:
         """Five words for a team, among as many for another."""
-        words = [Notice(NOW + n * DAY, "taxi", f"{PTK} window {n}", f"code-{n}") for n in range(5)]
+        words = [Notice(NOW + n * DAY, "taxi", f"code-{n}", ptk_id=PTK, window_index=n) for n in range(5)]
         with catalog.begin() as uow:
             for word in words:
-                uow.notify_owner(Notice(word.at, "bikes", word.subject, "failed"))
+                uow.notify_owner(replace(word, team="bikes", code="failed"))
                 uow.notify_owner(word)
             uow.commit()
         return words
@@ -47,11 +48,25 @@ class NoticesContract:
             assert len(uow.notices(since=words[3].at)) == 4
 
     def test_words_are_found_by_what_they_are_about(self, catalog: SqlCatalog, words: list[Notice]) -> None:
-        many = [f"{PTK} window {n}" for n in (4, 1, *range(100, 1_200))]  # "4" is far from "1"
+        many = [4, 1, *range(100, 1_200)]  # more than a statement takes
+        refused = Notice(NOW, "taxi", "ptk-rejected", STREAM, PTK)
+        others = [
+            replace(words[1], run=JobKind.DRIFT),
+            replace(words[1], stream=STREAM),
+            replace(words[1], ptk_id="taxi.other"),
+            replace(refused, stream="other"),
+            replace(refused, stream=None),
+        ]
+        with catalog.begin() as uow:
+            for one in (refused, *others):
+                uow.notify_owner(one)
+            uow.commit()
         with catalog.read() as uow:
-            assert sorted(uow.notices_about("taxi", many), key=lambda one: one.at) == [words[1], words[4]]
-            assert list(uow.notices_about("ads", many)) == []
-            assert list(uow.notices_about("taxi", [])) == []
+            found = uow.notices_about("taxi", PTK, windows=many)
+            assert sorted(found, key=lambda one: one.at) == [words[1], words[4]]
+            assert list(uow.notices_about("ads", PTK, windows=many)) == []
+            assert list(uow.notices_about("taxi", PTK, windows=[])) == []
+            assert list(uow.notices_about("taxi", PTK, stream=STREAM)) == [refused]
 
     def test_trainings_are_read_by_window_with_what_they_made(self, catalog: SqlCatalog) -> None:
         speed = [job(f"train/{n}", JobKind.TRAIN, window=n, ptk_id=PTK) for n in (2, 0, 1, 10)]

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.domain.notices import Notice
 from ptkstore.errors import Unavailable
-from ptkstore.ports.catalog import Notice
 from tests.support.builders import NOW, PTK
 from tests.support.databases import OnPostgresql, OnSqlite
 
@@ -19,7 +19,7 @@ class OneMomentContract:
         with catalog.read_one_moment() as reading:
             assert list(reading.notices("taxi")) == []
             with catalog.begin() as uow:
-                uow.notify_owner(Notice(NOW, "taxi", PTK, "failed"))
+                uow.notify_owner(Notice(NOW, "taxi", "failed", ptk_id=PTK))
                 uow.commit()
             assert list(reading.notices("taxi")) == []
         with catalog.read_one_moment() as reading:
@@ -27,7 +27,7 @@ class OneMomentContract:
 
     def test_it_cannot_write(self, catalog: SqlCatalog) -> None:
         with pytest.raises((DBAPIError, Unavailable)), catalog.read_one_moment() as reading:
-            reading._notices.add(Notice(NOW, "taxi", PTK, "failed"))
+            reading._notices.add(Notice(NOW, "taxi", "failed", ptk_id=PTK))
 
 
 class TestOneMomentOnSqlite(OnSqlite, OneMomentContract):

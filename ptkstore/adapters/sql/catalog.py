@@ -44,8 +44,8 @@ from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
 from ptkstore.domain.jobs import SMALL_AT_ONCE
+from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
-from ptkstore.ports.catalog import Notice
 
 _PATIENCE_SECONDS = 60.0
 _SQLITE_CONNECTIONS = 24
@@ -93,9 +93,11 @@ class _Transaction:
         """Word left for a team, or for all."""
         return self._notices.find(team, since, skip, limit, newest=newest)
 
-    def notices_about(self, team: str, subjects: Iterable[str]) -> Sequence[Notice]:
-        """Word left for a team about any of these."""
-        return self._notices.about(team, subjects)
+    def notices_about(
+        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
+    ) -> Sequence[Notice]:
+        """Word left for a team about a PTK."""
+        return self._notices.about(team, ptk_id, stream, windows)
 
 
 class SqlReadTransaction(_Transaction):

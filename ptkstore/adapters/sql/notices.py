@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,10 @@ from sqlalchemy import Connection, Select, insert, select
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.subscriptions import parts
-from ptkstore.ports.catalog import Notice
+from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.notices import Notice
+
+_FIELDS = tuple(field.name for field in fields(Notice))
 
 
 class SqlNotices:
@@ -21,9 +25,7 @@ class SqlNotices:
 
     def add(self, notice: Notice) -> None:
         """Leave word."""
-        self._connection.execute(
-            insert(t.notices).values(at=notice.at, team=notice.team, subject=notice.subject, code=notice.code)
-        )
+        self._connection.execute(insert(t.notices).values({name: getattr(notice, name) for name in _FIELDS}))
 
     def find(
         self, team: str | None, since: datetime | None, skip: int, limit: int | None, *, newest: bool
@@ -35,20 +37,26 @@ class SqlNotices:
             query = query.where(t.notices.c.at >= since)
         return self._read(query)
 
-    def about(self, team: str, subjects: Iterable[str]) -> Sequence[Notice]:
-        """Of each part of the subjects, in order of arrival."""
+    def about(
+        self, team: str, ptk_id: str, stream: str | None = None, windows: Iterable[int] | None = None
+    ) -> Sequence[Notice]:
+        """Of each part of the windows, in order of arrival."""
+        notice = t.notices.c
+        query = _of(team).where(notice.ptk_id == ptk_id, notice.stream == stream, notice.run.is_(None))
+        query = query.order_by(notice.number)
+        if windows is None:
+            return self._read(query.where(notice.window_index.is_(None)))
         return [
-            notice
-            for some in parts(subjects)
-            for notice in self._read(
-                _of(team).where(t.notices.c.subject.in_(some)).order_by(t.notices.c.number)
-            )
+            one for some in parts(windows) for one in self._read(query.where(notice.window_index.in_(some)))
         ]
 
     def _read(self, query: Select[Any]) -> list[Notice]:
-        return [Notice(r.at, r.team, r.subject, r.code) for r in self._connection.execute(query)]
+        return [
+            Notice(**{**row, "run": row["run"] and JobKind(row["run"])})
+            for row in self._connection.execute(query).mappings()
+        ]
 
 
 def _of(team: str | None) -> Select[Any]:
-    query = select(t.notices)
+    query = select(*(t.notices.c[name] for name in _FIELDS))
     return query if team is None else query.where(t.notices.c.team == team)

@@ -16,11 +16,11 @@ from ptkstore.adapters.sql.lineage import lineage_since
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
-from ptkstore.domain.ptks.bundles import TEAM_CODE
-from ptkstore.domain.ptks.profiles import usable
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.windows import WindowId
-from ptkstore.domain.versions.versions import Lineage, Version
+from ptkstore.domain.bundles import TEAM_CODE
+from ptkstore.domain.profiles import usable
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Lineage, Version
+from ptkstore.domain.windows import WindowId
 from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
 
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
@@ -80,7 +80,7 @@ class SqlPtks:
         return self.informed(ptk_of(row.content))
 
     def _deregistered(self, ptk_id: str, team: str) -> Deregistered:
-        told = SqlNotices(self._connection).about(team, [ptk_id])
+        told = SqlNotices(self._connection).about(team, ptk_id)
         times = [f" on {one.at:%Y-%m-%d %H:%M} UTC" for one in told if one.code == Deregistered.code]
         hint = (
             f"it was deregistered{times[-1] if times else ''}; declare it and run ptk apply to bring it back"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
 
@@ -13,6 +13,7 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import UnknownName
 
+Id = TypeVar("Id", str, int)
 IDS_AT_ONCE = 500  # SQLite binds no more than 999 in old versions
 
 
@@ -155,8 +156,8 @@ class SqlSubscriptions:
         return int(self._connection.execute(waiting).scalar_one())
 
 
-def parts(ids: Iterable[str]) -> Iterable[list[str]]:
-    """Ids in parts that a statement can take."""
+def parts(ids: Iterable[Id]) -> Iterable[list[Id]]:
+    """Ids or numbers in parts that a statement can take."""
     every = sorted(ids)
     return (every[start : start + IDS_AT_ONCE] for start in range(0, len(every), IDS_AT_ONCE))
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ptkstore.adapters.sql.append_only import append_only
 
-SCHEMA_VERSION = 6  # the last revision in migrations/versions
+SCHEMA_VERSION = 7  # the last revision in migrations/versions
 CLAIMS = "claims"  # the row of `meta` that is locked while a job of team code is claimed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -293,8 +293,15 @@ notices = Table(
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("at", Instant, nullable=False),
     Column("team", String, nullable=False),
-    Column("subject", String, nullable=False),
     Column("code", String, nullable=False),
+    Column("stream", String),
+    Column("ptk_id", String),
+    Column("window_index", BigInteger),
+    Column("version", BigInteger),
+    Column("run", String),
+    Column("subscription_id", String),
+    Column("text", Text),  # of a subject that an older program wrote and that could not be read
+    Index("notice_ptk", "ptk_id", "window_index"),
 )
 
 append_only(

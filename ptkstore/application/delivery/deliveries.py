@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ptkstore.domain.audit import LOCAL, SERVICE, AuditEntry
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal, Target, allows
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
 from ptkstore.domain.jobs import Outcome as Ended
 from ptkstore.domain.names import team_of
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.snapshots import Version, canonical_json
 from ptkstore.domain.subscriptions import (
     GIVE_UP_AFTER_ATTEMPTS,
     NO_ROLE,
@@ -23,9 +24,8 @@ from ptkstore.domain.subscriptions import (
     message_id,
     retry_wait,
 )
-from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import (
     BUSY,
@@ -190,8 +190,7 @@ def _after(job: Job, one: Outgoing, tried: Tried, flipped: int, uow: UnitOfWork,
             wait = retry_wait(one.id, job.attempt, tried.retry_after)
             return replace(job, state=JobState.READY, due_at=now + wait)
         uow.subscriptions.add_dead_letter(DeadLetter(one.subscription.id, one.number, tried.code, now))
-        subject = f"{one.subscription.ptk_id} v{one.number} to {one.subscription.id}"
-        _tell_owners(uow, one.subscription, subject, "dead-letter", now)
+        _tell_owners(uow, one.subscription, "dead-letter", now, version=one.number)
     else:
         if one.was_dead:
             uow.subscriptions.remove_dead_letter(one.subscription.id, one.number)
@@ -217,8 +216,7 @@ def stop_delivering(subscription_id: str, outcome: Ended, uow: UnitOfWork) -> No
 def _disable(subscription: Subscription, uow: UnitOfWork, now: datetime) -> None:
     """End what else delivers to it, and tell whoever is concerned."""
     stop_delivering(subscription.id, Ended.DISABLED, uow)
-    subject = f"{subscription.ptk_id} to {subscription.id}"
-    _tell_owners(uow, subscription, subject, "subscription-disabled", now)
+    _tell_owners(uow, subscription, "subscription-disabled", now)
     uow.audit.append(
         AuditEntry(
             at=now,
@@ -232,10 +230,15 @@ def _disable(subscription: Subscription, uow: UnitOfWork, now: datetime) -> None
     )
 
 
-def _tell_owners(uow: UnitOfWork, subscription: Subscription, subject: str, code: str, now: datetime) -> None:
+def _tell_owners(
+    uow: UnitOfWork, subscription: Subscription, code: str, now: datetime, *, version: int | None = None
+) -> None:
     """Leave word for the PTK's team and the subscriber's."""
+    about = Notice(
+        now, "", code, ptk_id=subscription.ptk_id, version=version, subscription_id=subscription.id
+    )
     for team in sorted({team_of(subscription.ptk_id), subscription.team} - {""}):
-        uow.notify_owner(Notice(now, team, subject, code))
+        uow.notify_owner(replace(about, team=team))
 
 
 class _Events:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ptkstore.domain.identity import Principal
+from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, NotAllowed
-from ptkstore.ports.catalog import Notice, Read
+from ptkstore.ports.catalog import Read
 
 
 def notices_of(

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptkstore.application.ledger.charging import release_unopened
-from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.blocks import BlockState, blocks_below
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.names import team_of
-from ptkstore.domain.streams.blocks import BlockState, blocks_below
-from ptkstore.domain.streams.streams import PrivacyUnit, Stream
-from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.snapshots import Version, canonical_json, repeated_version, trained_on
+from ptkstore.domain.streams import PrivacyUnit, Stream
 from ptkstore.errors import UnknownName
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.world import Clock
@@ -124,7 +124,7 @@ def _tell_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> 
         return
     with begin() as uow:
         for stream in streams:
-            uow.notify_owner(Notice(clock.now(), stream.team, stream.name, OTHER_POLICY))
+            uow.notify_owner(Notice(clock.now(), stream.team, OTHER_POLICY, stream.name))
         uow.commit()
 
 
@@ -154,11 +154,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         release_unopened(uow, held.reservation)
         opened = held.state is JobState.OPENED
         uow.jobs.save(held.ended(Outcome.FAILED if opened else Outcome.WITHDRAWN))
-        uow.notify_owner(
-            Notice(
-                clock.now(), team_of(str(job.ptk_id)), f"{job.ptk_id} window {job.window_index}", "recovered"
-            )
-        )
+        uow.notify_owner(replace(Notice.of_run(job, "recovered", clock.now()), run=None))
     for job in live:
         if job.kind is JobKind.PARTIAL:
             uow.jobs.save(uow.jobs.lock(job.id).ended(Outcome.WITHDRAWN))
@@ -168,7 +164,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
         active = (record.number for record in records if record.state is BlockState.ACTIVE)
         retired = [number for number in active if number in blocks.numbers()]
         uow.ledger.retire(stream.name, retired)
-    uow.notify_owner(Notice(clock.now(), stream.team, stream.name, "ledger-recovered"))
+    uow.notify_owner(Notice(clock.now(), stream.team, "ledger-recovered", stream.name))
     return Recovered(stream.name, False, doubt, len(retired), len(ended), 0)
 
 
@@ -198,7 +194,7 @@ def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) ->
             continue
         found.append(_Adopted(ptk_id, stream, number - first, known is not None))
         if known is None:
-            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ptk_id, "register-again"))
+            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), "register-again", ptk_id=ptk_id))
         else:
             uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
     return found

@@ -11,16 +11,16 @@ from typing import ClassVar, Final, Generic, TypeVar
 from ptkstore.application.ledger.charging import Event, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.application.paid_runs.commit_retry import Patience
-from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.accountants import Charge
+from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import Job, JobState, Outcome
-from ptkstore.domain.ledger.journal import Entry
-from ptkstore.domain.names import team_of
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless, runs_once
-from ptkstore.domain.streams.blocks import rows_behind
-from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams import Policy, Stream
 from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.training import TrainFailed
@@ -139,11 +139,6 @@ class PaidRun(ABC, Generic[R]):
     def keep(self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: R, at: datetime) -> Outcome:
         """Write down the result at a tick; how the run ends. `spec` is the PTK as it is by now, None if withdrawn."""
 
-    @property
-    @abstractmethod
-    def about(self) -> str:
-        """What its owner's notices are about."""
-
     def n_rows(self, policy: Policy) -> int:
         """How many rows are planned."""
         return policy.rows_per_window
@@ -161,8 +156,7 @@ class PaidRun(ABC, Generic[R]):
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         """Leave word for whoever waits for the result."""
-        team = team_of(str(self.job.ptk_id))
-        uow.notify_owner(Notice(now, team, f"{self.job.ptk_id} {self.about}", code))
+        uow.notify_owner(Notice.of_run(self.job, code, now))
 
 
 def pay_and_run(run: PaidRun[R], spending: Spending, opening: Opening) -> bool:

@@ -10,15 +10,16 @@ from typing import Any
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import reserve
 from ptkstore.application.planning.profile_plans import Attempt, Watch, attempt_of, fits_alone, watch_of
+from ptkstore.domain.blocks import profile_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Denied
-from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord, Step, next_step
-from ptkstore.domain.ptks.ptks import PtkSpec, same_model
-from ptkstore.domain.streams.blocks import profile_blocks
-from ptkstore.domain.streams.streams import Stream
-from ptkstore.domain.streams.windows import WindowId
-from ptkstore.ports.catalog import CatalogView, Notice, UnitOfWork
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.profiles import ProfileAsk, ProfileRecord, Step, next_step
+from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.streams import Stream
+from ptkstore.domain.windows import WindowId
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,20 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
         try:
             _request(uow, stream, window, one, now)
         except PtklibError:  # raised before anything is reserved
-            tell_owners(uow, one.specs, _about(window), "profile-refused", now)
+            tell_owners(uow, one.specs, "profile-refused", now, window.index)
 
 
-def tell_owners(uow: UnitOfWork, specs: Sequence[PtkSpec], about: str, code: str, now: datetime) -> None:
-    """Leave word for the owners of all PTKs that share a profile."""
+def tell_owners(
+    uow: UnitOfWork,
+    specs: Sequence[PtkSpec],
+    code: str,
+    now: datetime,
+    window: int | None = None,
+    run: JobKind = JobKind.PROFILE,
+) -> None:
+    """Leave word for the owners of all PTKs that share a profile: about the profile, or about a run on a window."""
     for spec in specs:
-        uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} {about}", code))
+        uow.notify_owner(Notice(now, spec.team, code, ptk_id=spec.ptk_id, window_index=window, run=run))
 
 
 def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
@@ -104,7 +112,7 @@ def _request_profile(
         return
     job = _reserved(uow, stream, window, spec, JobKind.PROFILE, attempt, now)
     if job is None:
-        tell_owners(uow, asking.specs, _about(window), "profile-budget-denied", now)
+        tell_owners(uow, asking.specs, "profile-budget-denied", now, window.index)
     elif goes_on is not None:
         uow.profiles.save(replace(goes_on, job_id=job.id))
     else:
@@ -114,7 +122,7 @@ def _request_profile(
 
 def _give_up(uow: UnitOfWork, record: ProfileRecord, specs: Sequence[PtkSpec], now: datetime) -> None:
     uow.profiles.save(record.given_up())
-    tell_owners(uow, specs, "profile", "profile-needs-more", now)
+    tell_owners(uow, specs, "profile-needs-more", now)
 
 
 def _request_test(
@@ -178,10 +186,6 @@ def _reserved(
     )
     uow.jobs.add(job)
     return job
-
-
-def _about(window: WindowId) -> str:
-    return f"profile of window {window.index}"
 
 
 def _ask(spec: PtkSpec) -> ProfileAsk:

@@ -11,10 +11,10 @@ from ptkstore.application.paid_runs.paid_run import Asked, Ended, OpenedRows, Pa
 from ptkstore.application.planning.profile_plans import Attempt, Watch
 from ptkstore.application.profiling.profile_requests import sharing, tell_owners
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.ledger.journal import Entry
-from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.profiles import Paid, ProfileAsk, ProfileRecord
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.profiling import ProfileSet, SampleProfiler
 
@@ -41,11 +41,6 @@ class ProfileSetRun(PaidRun[R]):
     @abstractmethod
     def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | Watch | None:
         """What `ask` and `record` cost now; None if it cannot be had."""
-
-    @property
-    def about(self) -> str:
-        """As `PaidRun` has it."""
-        return f"{self.job.kind.value} of window {self.job.window_index}"
 
     def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
         """What is asked now, if the reservation pays for it."""
@@ -76,13 +71,16 @@ class ProfileSetRun(PaidRun[R]):
         uow.profiles.save(record)
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
-        """Leave word about the run."""
-        self.tell_sharing(uow, self.about, code, now)
+        """Leave word about the run for the owners of all PTKs that share the profile."""
+        tell_owners(uow, self._sharing(uow), code, now, self.job.window_index, self.job.kind)
 
-    def tell_sharing(self, uow: UnitOfWork, about: str, code: str, now: datetime) -> None:
-        """Leave word for the owners of all PTKs that share the profile."""
+    def tell_of_profile(self, uow: UnitOfWork, code: str, now: datetime) -> None:
+        """Leave word about the profile itself for the same owners."""
+        tell_owners(uow, self._sharing(uow), code, now)
+
+    def _sharing(self, uow: UnitOfWork) -> tuple[PtkSpec, ...]:
         record = uow.profiles.of_job(self.job.id)
-        tell_owners(uow, sharing(uow, self.job.stream, record.key if record else ""), about, code, now)
+        return sharing(uow, self.job.stream, record.key if record else "")
 
 
 def profile_set(rows: OpenedRows) -> ProfileSet:

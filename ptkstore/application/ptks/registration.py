@@ -15,14 +15,14 @@ from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
 from ptkstore.domain.allocation import Infeasible
-from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.streams import Policy, Stream
-from ptkstore.domain.streams.windows import expired_before
-from ptkstore.domain.versions.versions import trained_on
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import canonical_json, trained_on
+from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.windows import expired_before
 from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
@@ -80,18 +80,14 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
 def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
     """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
     if not is_told(uow, ptk_id, owner):
-        uow.notify_owner(Notice(clock.now(), owner.team, _refused(ptk_id, owner), PtkRejected.code))
+        uow.notify_owner(Notice(clock.now(), owner.team, PtkRejected.code, owner.name, ptk_id))
         uow.commit()
 
 
 def is_told(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
     """Whether the stream's owner was told by now that a PTK was refused."""
-    known = uow.notices_about(owner.team, [_refused(ptk_id, owner)])
+    known = uow.notices_about(owner.team, ptk_id, stream=owner.name)
     return any(one.code == PtkRejected.code for one in known)
-
-
-def _refused(ptk_id: str, owner: Stream) -> str:
-    return f"{owner.name} {ptk_id}"
 
 
 def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
@@ -135,7 +131,7 @@ def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
     for job in uow.jobs.find(ptk_id=spec.ptk_id):
         _withdraw(uow, uow.jobs.lock(job.id))
     uow.jobs.wake(job_id(JobKind.FLIP, spec.ptk_id), clock.now())
-    uow.notify_owner(Notice(clock.now(), spec.team, spec.ptk_id, Deregistered.code))
+    uow.notify_owner(Notice(clock.now(), spec.team, Deregistered.code, ptk_id=spec.ptk_id))
 
 
 def _withdraw(uow: UnitOfWork, job: Job) -> None:
@@ -150,7 +146,7 @@ def _tell_of_profile(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Cloc
         return
     code = hindrance(spec.estimator, spec.profile, policy)
     if code is not None:
-        uow.notify_owner(Notice(clock.now(), spec.team, f"{spec.ptk_id} profile", code))
+        uow.notify_owner(Notice(clock.now(), spec.team, code, ptk_id=spec.ptk_id, run=JobKind.PROFILE))
 
 
 def check_columns_are_stored(uow: CatalogView, spec: PtkSpec, stream: Stream) -> None:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
+from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import Job, JobState, Outcome
-from ptkstore.domain.ledger.journal import Entry
-from ptkstore.domain.names import team_of
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless
-from ptkstore.domain.streams.blocks import rows_behind
-from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
@@ -150,9 +150,7 @@ def _close(
     """End a partial, and its training with `outcome`; which of the partials was the first is not told."""
     if outcome is not None and training.state is not JobState.ENDED:
         uow.jobs.save(training.ended(outcome))
-        team = team_of(str(training.ptk_id))
-        subject = f"{training.ptk_id} window {training.window_index}"
-        uow.notify_owner(Notice(clock.now(), team, subject, code or outcome.value))
+        uow.notify_owner(Notice.of_run(training, code or outcome.value, clock.now()))
     uow.jobs.save(held.ended(Outcome.WITHDRAWN))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -20,13 +21,14 @@ from ptkstore.application.paid_runs.paid_run import (
 )
 from ptkstore.application.planning.evaluation_plans import price_of
 from ptkstore.application.versions.elected_files import state_files_of
+from ptkstore.domain.blocks import evaluation_blocks, groups_where
 from ptkstore.domain.evaluations import Evaluation, LossMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Denied
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import evaluation_blocks, groups_where
-from ptkstore.domain.versions.versions import Version
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.snapshots import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.evaluating import EvaluateRequest, Evaluator
 from ptkstore.ports.objects import Lake
@@ -51,9 +53,9 @@ class _Evaluating(PaidRun[LossMass]):
         self._estimator = version.content["config"]
         self._state, self._evaluator = state, evaluator
 
-    @property
-    def about(self) -> str:
-        return f"evaluation of version {self.job.position}"
+    def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
+        about = Notice.of_run(self.job, code, now)
+        uow.notify_owner(replace(about, window_index=None, version=self.job.position))
 
     def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
         """Reserved here, on all test blocks of the window."""

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.names import team_of
-from ptkstore.ports.catalog import Notice, Read
+from ptkstore.domain.notices import Notice
+from ptkstore.ports.catalog import Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,9 @@ def trainings_of(
         jobs = uow.jobs.trainings(ptk_id, start=start, limit=limit, newest=newest)
         made = uow.versions.of_jobs([job.id for job in jobs])
         failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
-        told = uow.notices_about(team_of(ptk_id), [_subject(job) for job in failed])
-    words = {notice.subject: notice for notice in told}
-    return tuple(_training(job, made.get(job.id), words.get(_subject(job))) for job in jobs)
-
-
-def _subject(job: Job) -> str:
-    """What a word about the end of a training is about."""
-    return f"{job.ptk_id} window {job.window_index}"
+        told = uow.notices_about(team_of(ptk_id), ptk_id, windows=[job.window.index for job in failed])
+    notices = {notice.window_index: notice for notice in told}
+    return tuple(_training(job, made.get(job.id), notices.get(job.window_index)) for job in jobs)
 
 
 def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) -> Training:

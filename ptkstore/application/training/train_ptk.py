@@ -31,16 +31,17 @@ from ptkstore.application.training.partials import (
 )
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
+from ptkstore.domain.blocks import BlockRange, groups_behind
+from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger.journal import Entry
-from ptkstore.domain.ptks.bundles import bundle_of
-from ptkstore.domain.ptks.ptks import PtkSpec, same_model
-from ptkstore.domain.streams.blocks import BlockRange, groups_behind
-from ptkstore.domain.streams.streams import Policy
-from ptkstore.domain.versions.manifests import manifest_of
-from ptkstore.domain.versions.versions import Draft, Version
+from ptkstore.domain.journal import Entry
+from ptkstore.domain.manifests import manifest_of
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec, same_model
+from ptkstore.domain.snapshots import Draft, Version
+from ptkstore.domain.streams import Policy
 from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
-from ptkstore.ports.catalog import Begin, CatalogView, Notice, UnitOfWork
+from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
 from ptkstore.ports.team_code import Bundles, Sandbox
@@ -134,10 +135,6 @@ class _Training(PaidRun[Draft]):
         self.partials: tuple[Job, ...] = ()
         self.is_split = False
 
-    @property
-    def about(self) -> str:
-        return f"window {self.job.window_index}"
-
     def n_rows(self, policy: Policy) -> int:
         return self.job.n_rows
 
@@ -214,8 +211,9 @@ class _Training(PaidRun[Draft]):
         uow.versions.add(version)
         unreadable = self._basis.previous if self._basis.state is None else None
         if unreadable and same_model(unreadable.content["config"], spent.spec.estimator):
-            subject = f"{spec.ptk_id} version {number}"
-            uow.notify_owner(Notice(at, spec.team, subject, PREVIOUS_STATE_UNREADABLE))
+            uow.notify_owner(
+                Notice(at, spec.team, PREVIOUS_STATE_UNREADABLE, ptk_id=spec.ptk_id, version=number)
+            )
         queue_evaluation(uow, spec, version, self.job.stream, at)
         uow.jobs.wake(job_id(JobKind.PLACE, spec.ptk_id), at)
         return Outcome.PUBLISHED

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from ptkstore.application.versions.provenance_backfill import tell_provenance
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
+from ptkstore.domain.notices import Notice
 from ptkstore.errors import UnknownName
-from ptkstore.ports.catalog import Begin, Notice, Read
+from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.world import Clock
 
@@ -65,7 +66,7 @@ def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureSt
             if uow.ptks.lock(ptk_id) is None or not _rests(uow.jobs.lock(_flip(ptk_id))):
                 continue
             uow.jobs.wake(_flip(ptk_id), clock.now())
-            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ptk_id, ROWS_LOST))
+            uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ROWS_LOST, ptk_id=ptk_id))
             uow.commit()
         repaired.append(ptk_id)
     tell_provenance(shown, read=read, features=features)

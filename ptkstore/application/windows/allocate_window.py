@@ -16,15 +16,15 @@ from ptkstore.application.planning.window_plans import (
 )
 from ptkstore.application.profiling.profile_requests import request_profiles
 from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.blocks import groups_where, train_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.ledger.journal import BudgetRequest
-from ptkstore.domain.ledger.rules import Denied, Granted
-from ptkstore.domain.names import team_of
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.streams.blocks import groups_where, train_blocks
-from ptkstore.domain.streams.streams import Policy
-from ptkstore.domain.streams.windows import WindowId, WindowState
-from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.domain.journal import BudgetRequest
+from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.streams import Policy
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.world import Clock, Steps
 
 
@@ -90,22 +90,20 @@ def _queue(
     now: datetime,
 ) -> None:
     denied = isinstance(answer, Denied)
-    if denied:
-        about = f"{request.ptk_id} window {window.index}"
-        uow.notify_owner(Notice(now, team_of(request.ptk_id), about, "budget-denied"))
-    uow.jobs.add(
-        Job(
-            request.key,
-            JobKind.TRAIN,
-            window.stream,
-            JobState.ENDED if denied else JobState.READY,
-            now,
-            window_index=window.index,
-            ptk_id=request.ptk_id,
-            reservation=request.key,
-            n_rows=plan.offer.n_rows,
-            partition=plan.partition,
-            position=plan.offer.facts_of,
-            outcome=Outcome.REFUSED if denied else None,
-        )
+    training = Job(
+        request.key,
+        JobKind.TRAIN,
+        window.stream,
+        JobState.ENDED if denied else JobState.READY,
+        now,
+        window_index=window.index,
+        ptk_id=request.ptk_id,
+        reservation=request.key,
+        n_rows=plan.offer.n_rows,
+        partition=plan.partition,
+        position=plan.offer.facts_of,
+        outcome=Outcome.REFUSED if denied else None,
     )
+    if denied:
+        uow.notify_owner(Notice.of_run(training, "budget-denied", now))
+    uow.jobs.add(training)

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import tell_not_prepared, tell_trainers
+from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
-from ptkstore.domain.names import team_of
-from ptkstore.domain.streams.blocks import erased_with
-from ptkstore.domain.streams.windows import WindowId, WindowState
-from ptkstore.ports.catalog import Begin, Notice, UnitOfWork
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.world import Clock, Steps
@@ -81,6 +81,4 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
             release_unopened(uow, run.reservation)
             uow.jobs.save(run.ended(Outcome.EXPIRED))
             if run.ptk_id is not None and kind is not JobKind.PARTIAL:
-                team = team_of(run.ptk_id)
-                about = "" if kind is JobKind.TRAIN else f"{kind.value} of "
-                uow.notify_owner(Notice(now, team, f"{run.ptk_id} {about}window {window.index}", "expired"))
+                uow.notify_owner(Notice.of_run(run, "expired", now))

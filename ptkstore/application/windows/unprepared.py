@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ptkstore.domain.streams.windows import NOT_PREPARED, WindowId
-from ptkstore.ports.catalog import Notice, UnitOfWork
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.windows import NOT_PREPARED, WindowId
+from ptkstore.ports.catalog import UnitOfWork
 
 
 def tell_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetime) -> None:
@@ -13,7 +14,7 @@ def tell_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetim
 
     One code stands for all causes: which it was may depend on how many rows there are. The worker's log has it.
     """
-    uow.notify_owner(Notice(now, team, f"{window.stream} window {window.index}", NOT_PREPARED))
+    uow.notify_owner(Notice(now, team, NOT_PREPARED, window.stream, window_index=window.index))
     tell_trainers(uow, window, NOT_PREPARED, now)
 
 
@@ -21,4 +22,4 @@ def tell_trainers(uow: UnitOfWork, window: WindowId, code: str, now: datetime) -
     """Leave word for the team of each PTK that would have been trained on the window."""
     for spec in uow.ptks.find(stream=window.stream):
         if spec.trains_on(window.index):
-            uow.notify_owner(Notice(now, spec.team, f"{spec.ptk_id} window {window.index}", code))
+            uow.notify_owner(Notice(now, spec.team, code, ptk_id=spec.ptk_id, window_index=window.index))

@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
+from ptkstore.cli.catalog import catalog_app
 from ptkstore.cli.output import answers, console, loss_text, one_line, print_json, print_rows, said
-from ptkstore.cli.service.catalog import catalog_app
 from ptkstore.domain.audit import AuditEntry
+from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Refused
-from ptkstore.ports.catalog import Notice
 from tests.ptkstore.cli.test_commands import Line
 from tests.support.world import NOW, World
 
@@ -109,8 +109,8 @@ def home(tmp_path, monkeypatch):
     world.publish(0)
     world.publish(1)
     with world.service.begin() as uow:
-        uow.notify_owner(Notice(NOW, "taxi", f"{PTK} {HOSTILE}", HOSTILE))
-        uow.notify_owner(Notice(NOW, "taxi", f"taxi {HOSTILE}", HOSTILE))
+        uow.notify_owner(Notice(NOW, "taxi", HOSTILE, ptk_id=PTK, text=f"{PTK} {HOSTILE}"))
+        uow.notify_owner(Notice(NOW, "taxi", HOSTILE, "taxi", text=f"taxi {HOSTILE}"))
         uow.commit()
     yield world
     world.service.close()

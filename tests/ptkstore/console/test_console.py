@@ -20,10 +20,10 @@ from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
 from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN, used_share
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
-from ptkstore.domain.accounting.assurances import Assurance
+from ptkstore.domain.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.ports.catalog import Notice
+from ptkstore.domain.notices import Notice
 from ptkstore.ports.training import TrainFailed
 from tests.support.api_server import Api
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
@@ -304,7 +304,7 @@ def test_the_newest_words_and_trainings_are_shown_and_no_more(tmp_path: Path) ->
         ptk_id = api.world.register()
         with api.world.service.begin() as uow:
             for number in range(NOTICES_SHOWN + 3):
-                uow.notify_owner(Notice(NOW, "taxi", f"word-{number:03}", "expired"))
+                uow.notify_owner(Notice(NOW, "taxi", "expired", f"word-{number:03}"))
             for window in range(TRAININGS_SHOWN + 3):
                 name = job_id(JobKind.TRAIN, ptk_id, window)
                 job = Job(

@@ -12,10 +12,10 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import DeadLetter
-from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import NotAllowed, UnknownName
-from ptkstore.ports.catalog import Notice
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
 from tests.support.api_server import Api
 from tests.support.world import World
@@ -59,7 +59,7 @@ def fill(world: World, streams: int, ptks: int) -> None:
                 name, JobKind.TRAIN, "taxi", JobState.ENDED, world.clock.now(), number, ptk_id="taxi.speed"
             )
             uow.jobs.add(job.ended(Outcome.FAILED))
-            uow.notify_owner(Notice(world.clock.now(), "taxi", f"taxi.speed window {number}", "killed"))
+            uow.notify_owner(Notice.of_run(job, "killed", world.clock.now()))
             for version in (1, 2):
                 uow.subscriptions.add_dead_letter(
                     DeadLetter(subscription.id, version, "timeout", world.clock.now())

@@ -16,11 +16,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.content import ptk_of, ptk_text, stream_of, stream_text
-from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.streams.streams import Assurance, Closing, Policy
-from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.jobs import JobKind
+from ptkstore.domain.losses import Loss
+from ptkstore.domain.notices import Notice
+from ptkstore.domain.streams import Assurance, Closing, Policy
+from ptkstore.domain.windows import WindowId
 from ptkstore.errors import InvalidRequest, NameTaken, Unavailable, UnknownName
-from ptkstore.ports.catalog import Notice
 from ptkstore.ports.streams import Progress
 from tests.support.builders import NOW, ORIGIN, PTK, STREAM, ptk_spec, stream_named
 
@@ -224,7 +225,10 @@ def test_batches_belong_to_the_windows_that_were_open_when_they_came(catalog: Sq
 
 
 def test_notices_are_read_by_team_in_order(catalog: SqlCatalog) -> None:
-    first, second = Notice(NOW, "taxi", "a", "expired"), Notice(ORIGIN, "bikes", "b", "failed")
+    first = Notice(
+        NOW, "taxi", "expired", "a", "a.b", 3, 4, JobKind.EVALUATE, "sub_1", "of before"
+    )  # every field
+    second = Notice(ORIGIN, "bikes", "failed")
     with catalog.begin() as uow:
         uow.notify_owner(first)
         uow.notify_owner(second)

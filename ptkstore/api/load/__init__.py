@@ -1,1 +1,0 @@
-"""What keeps one caller's load from the others."""

@@ -1,1 +1,0 @@
-"""What happens to every request: who asks, its body, its bounds, its answer."""

@@ -1,1 +1,0 @@
-"""Rows in request bodies: Arrow, Parquet and NDJSON, within bounds."""

@@ -1,1 +1,0 @@
-"""Commands about budgets, people and what they did."""

@@ -1,1 +1,0 @@
-"""Commands that run the service and look after it."""

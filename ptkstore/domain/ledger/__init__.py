@@ -1,1 +1,0 @@
-"""The ledger: journal, filters, rules, odometers and reports."""

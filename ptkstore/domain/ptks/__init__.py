@@ -1,1 +1,0 @@
-"""PTKs: what a team registers, and what it says of their serving."""

@@ -1,1 +1,0 @@
-"""Streams, their policies, windows and blocks."""

@@ -1,1 +1,0 @@
-"""Published versions and the manifests that describe them."""

@@ -1,1 +1,0 @@
-"""What the client knows, as documents of the HTTP API and back again."""

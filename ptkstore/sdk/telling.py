@@ -1,0 +1,103 @@
+"""The client's part about what owners are told, and its documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.application.training.read_trainings import Training
+from ptkstore.domain.jobs import JobState, Outcome
+from ptkstore.domain.names import checked_name, split_ptk_id
+from ptkstore.domain.notices import Notice
+from ptkstore.sdk.policies import utc
+
+if TYPE_CHECKING:
+    from ptkstore.sdk.service import StoreService
+
+Document = dict[str, Any]
+
+
+class TellingMethods:
+    """What `Store` says to owners; the same here and over HTTP."""
+
+    _service: StoreService
+
+    def notices(self, team: str | None = None, since: datetime | str | None = None) -> list[Document]:
+        """Word left for owners, oldest first: `at`, `team`, `subject` and a fixed `code`.
+
+        Parameters
+        ----------
+        team : str
+            By default every team's here, and the token's own over HTTP, where another one's is for administrators.
+        """
+        if team is not None:
+            checked_name("team", team)
+        found = self._service.notices(team, since=None if since is None else utc(since))
+        return [notice_document(one) for one in found]
+
+    def trainings(self, ptk_id: str) -> list[Document]:
+        """What became of a PTK's trainings, by window: `outcome`, `version`, or the `code` that says why there is none.
+
+        Raises
+        ------
+        UnknownName
+            No such PTK.
+        NotAllowed
+            Over HTTP, for a PTK of another team.
+        """
+        split_ptk_id(ptk_id)
+        return [training_document(one) for one in self._service.trainings(ptk_id)]
+
+
+def notice_document(notice: Notice) -> Document:
+    """A notice, to the second."""
+    return {
+        "at": _second(notice.at),
+        "team": notice.team,
+        "subject": notice.subject,
+        "code": notice.code,
+    }
+
+
+def wire_notice(notice: Notice) -> Document:
+    """A notice over HTTP, which names stream and PTK in fields of their own, too."""
+    return {**notice_document(notice), "stream": notice.stream, "ptk": notice.ptk_id}
+
+
+def notice_of(document: Mapping[str, Any]) -> Notice:
+    """The notice that `wire_notice` wrote; an earlier service did not name PTK and stream."""
+    at, stream, ptk_id = datetime.fromisoformat(document["at"]), document.get("stream"), document.get("ptk")
+    return Notice(at, document["team"], document["code"], stream, ptk_id, text=document["subject"])
+
+
+def training_document(training: Training) -> Document:
+    """One training in a list; its end to the second."""
+    return {
+        "ptk_id": training.ptk_id,
+        "window": training.window,
+        "state": training.state.value,
+        "outcome": None if training.outcome is None else training.outcome.value,
+        "code": training.code,
+        "version": training.version,
+        "ended_at": None if training.ended_at is None else _second(training.ended_at),
+    }
+
+
+def training_of(document: Mapping[str, Any]) -> Training:
+    """The training that `training_document` wrote."""
+    outcome, ended_at = document["outcome"], document["ended_at"]
+    return Training(
+        document["ptk_id"],
+        document["window"],
+        JobState(document["state"]),
+        None if outcome is None else Outcome(outcome),
+        document["code"],
+        document["version"],
+        None if ended_at is None else datetime.fromisoformat(ended_at),
+    )
+
+
+def _second(at: datetime) -> str:
+    """What lies within a second tells of the machine, and is nobody's business (differences.md F6)."""
+    return at.replace(microsecond=0).isoformat()

@@ -1,0 +1,76 @@
+"""What older programs wrote as one text or number is found in columns of its own after an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql.catalog import open_engine
+from ptkstore.adapters.sql.migrating import SqlCatalogSchema
+from ptkstore.domain.notices import Notice
+from tests.support.builders import NOW
+from tests.support.older_catalogs import write_schema_3
+from tests.support.subjects import SUBJECTS
+
+UNREADABLE: dict[str, dict[str, Any]] = {
+    "": {},
+    "Rides": {},
+    "rides  window 1": {"stream": "rides"},
+    "rides window 01": {"stream": "rides"},
+    "rides.long window 1 of 2": {"ptk_id": "rides.long"},
+    "rides.long window 99999999999999999999": {"ptk_id": "rides.long"},
+    "rides.long window ²": {"ptk_id": "rides.long"},
+    "rides.long v0 to sub_1": {"ptk_id": "rides.long"},
+    "rides.long\x1b[2J to sub_1 again": {},
+    "rides.long.x": {},
+    "a\nrides.long": {"stream": "a"},
+}
+"""Subjects that no program wrote, with what is known of them nevertheless."""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A catalog of schema 3."""
+    postgres = request.param == "postgresql"
+    place = (
+        request.getfixturevalue("fresh_postgres_url") if postgres else f"sqlite:///{tmp_path / 'catalog.db'}"
+    )
+    write_schema_3(place)
+    return str(place)
+
+
+@contextmanager
+def writing(url: str) -> Iterator[Connection]:
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        yield connection
+        connection.commit()
+    engine.dispose()
+
+
+def test_every_subject_of_before_is_read_once_and_says_the_same(url: str) -> None:
+    subjects = [*SUBJECTS, *UNREADABLE] * 100  # more than are moved at once
+    with writing(url) as connection:
+        left = text("INSERT INTO notice (at, team, subject, code) VALUES (:at, 'rides', :subject, 'expired')")
+        connection.execute(left, [{"at": n, "subject": subject} for n, subject in enumerate(subjects)])
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    known = {**SUBJECTS, **{subject: {**facts, "text": subject} for subject, facts in UNREADABLE.items()}}
+    with SqlCatalog(url) as catalog:
+        with catalog.begin() as uow:
+            uow.notify_owner(Notice(NOW, "rides", "new", "rides"))
+            uow.commit()
+        with catalog.read() as uow:
+            first, *notices, last = uow.notices("rides")
+    assert (first.subject, first.stream, first.text) == ("rides", "rides", None)
+    assert last == Notice(NOW, "rides", "new", "rides")
+    assert [one.subject for one in notices] == subjects
+    for one in notices:
+        facts = {name: value for name, value in asdict(one).items() if value is not None}
+        assert facts == {"at": one.at, "team": "rides", "code": "expired", **known[one.subject]}

@@ -1,0 +1,82 @@
+"""`ptk notices`, and what `ptk show` and `ptk stream show` tell owners."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ptkstore.domain.notices import Notice
+from ptkstore.ports.training import TrainFailed
+from tests.ptkstore.cli.test_commands import Line
+from tests.support.world import NOW, World
+
+PTK = "taxi.speed"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A home in which a training has failed, and two teams were told of an endpoint."""
+    made = World(tmp_path / "home")
+    made.stream()
+    made.register()
+    made.publish(0)
+    made.trainer.failing = TrainFailed("killed")
+    made.publish(1)
+    with made.service.begin() as uow:
+        for team in ("ads", "taxi"):
+            at = NOW + timedelta(days=1)
+            uow.notify_owner(Notice(at, team, "subscription-disabled", ptk_id=PTK, subscription_id="sub_0"))
+        uow.commit()
+    return made
+
+
+@pytest.fixture
+def ptk(tmp_path: Path, world: World) -> Line:
+    return Line(tmp_path / "home")
+
+
+def test_the_words_left_for_every_team_are_shown(ptk: Line, world: World) -> None:
+    failed, ads, taxi = ptk.json("notices")
+    assert failed == {
+        "at": world.clock.now().isoformat(),
+        "team": "taxi",
+        "subject": f"{PTK} window 1",
+        "code": "killed",
+    }
+    assert (ads["team"], taxi["team"], taxi["code"]) == ("ads", "taxi", "subscription-disabled")
+    assert ptk.json("notices", "--team", "ads") == [ads]
+    assert ptk.json("notices", "--since", (NOW + timedelta(days=1)).strftime("%Y-%m-%d")) == [ads, taxi]
+    assert ptk.json("notices", "--team", "nobody") == []
+    assert "subscription-disabled" in ptk.run("notices").output
+    assert "no notices yet" in ptk.run("notices", "--team", "nobody").output
+    assert "Ads" in ptk.refused("notices", "--team", "Ads", code=2)
+
+
+def test_a_ptk_is_shown_with_its_trainings_and_the_words_for_its_team(ptk: Line, world: World) -> None:
+    shown = ptk.json("show", PTK)
+    failed, disabled = shown["notices"]
+    assert shown["trainings"] == [
+        {
+            "window": 0,
+            "state": "ended",
+            "outcome": "published",
+            "code": None,
+            "version": 1,
+            "ended_at": shown["newest"]["published_at"],
+        },
+        {
+            "window": 1,
+            "state": "ended",
+            "outcome": "failed",
+            "code": "killed",
+            "version": None,
+            "ended_at": failed["at"],
+        },
+    ]
+    assert [one["code"] for one in (failed, disabled)] == ["killed", "subscription-disabled"]
+    assert set(failed) == {"at", "subject", "code"}
+    text = ptk.run("show", PTK).output
+    for word in ("Trainings", "killed", "Notices"):
+        assert word in text
