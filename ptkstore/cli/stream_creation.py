@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any
 
 import typer
 
 from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json
+from ptkstore.domain.streams import POLICY_FIELDS
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.streams import StreamMethods
+
+
+def _with_policy(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each argument of `Store.create_stream`, but for those that it has itself."""
+    helps = {field.argument: field.kind.help for field in POLICY_FIELDS}
+    asked, own = (signature(one, eval_str=True).parameters for one in (StreamMethods.create_stream, command))
+    options = [
+        own.get(name) or one.replace(annotation=Annotated[one.annotation, _option(one, helps[name])])
+        for name, one in asked.items()
+        if name != "self"
+    ]
+    last = [one for name, one in own.items() if name not in asked and one.kind is not Parameter.VAR_KEYWORD]
+    command.__signature__ = Signature([*options, *last])  # type: ignore[attr-defined]
+    return command
+
+
+def _option(argument: Parameter, told: str) -> Any:
+    flags = [f"--{argument.name.replace('_', '-')}"] if argument.default is False else []
+    return typer.Option(*flags, help=told)
 
 
 @answers
+@_with_policy
 def create(
     name: str,
+    *,
     team: Annotated[str, typer.Option(help="The owning team.")],
     schema: Annotated[
         str, typer.Option(help="Columns as name:type,...; types int64 float64 string bool timestamp.")
@@ -20,43 +45,18 @@ def create(
     time_column: Annotated[str, typer.Option(help="The event-time column.")],
     epsilon: Annotated[float, typer.Option(help="What a block may lose in all.")],
     delta: Annotated[float, typer.Option(help="What a block may lose in all.")] = 0.0,
-    window: Annotated[str, typer.Option(help="Length of a tumbling window, such as 1d.")] = "1d",
     origin: Annotated[
         str | None, typer.Option(help="UTC start of the first window; the present window by default.")
     ] = None,
-    lateness: Annotated[str | None, typer.Option(help="How late rows may come.")] = None,
-    future_skew: Annotated[
-        str, typer.Option(help="How far ahead of the clock the time of a row may lie.")
-    ] = "5m",
-    retention: Annotated[int, typer.Option(help="Further windows for which rows are kept.")] = 1,
-    rows_per_window: Annotated[int, typer.Option(help="Public estimate of rows in a window.")] = 10_000,
-    n_max: Annotated[int, typer.Option(help="Planning bound on rows in a window.")] = 1_000_000,
-    train_partitions: Annotated[int, typer.Option(help="Parts that PTKs are trained on.")] = 1,
-    profile_share: Annotated[
-        float, typer.Option(help="Part of a window kept for profiles by samples.")
-    ] = 0.1,
-    profile_max_age: Annotated[int, typer.Option(help="Windows after which a profile is renewed.")] = 30,
-    accountant: Annotated[str, typer.Option(help="How losses add up: renyi, zcdp or basic.")] = "renyi",
-    privacy_unit: Annotated[
-        str, typer.Option(help="What is protected: record, user-in-window or user.")
-    ] = "record",
-    unit_column: Annotated[
-        str | None, typer.Option(help="Column of user ids, for the units of users.")
-    ] = None,
-    max_rows_per_unit: Annotated[
-        int, typer.Option(help="Rows of a user that a window keeps, chosen at random.")
-    ] = 1,
-    user_shards: Annotated[int, typer.Option(help="Blocks of each part, for the unit user.")] = 1,
-    max_cell_bytes: Annotated[
-        int, typer.Option(help="The longest text of a cell, in bytes; longer ones are refused.")
-    ] = 65_536,
     block_by: Annotated[
         str | None,
         typer.Option(metavar="COLUMN=V1,V2,...", help="Blocks by a public column; other values are refused."),
     ] = None,
-    context: Annotated[
+    contexts: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=TEAM,...", help="A context with a budget of its own; repeat it."),
+        typer.Option(
+            "--context", metavar="NAME=TEAM,...", help="A context with a budget of its own; repeat it."
+        ),
     ] = None,
     no_collusion: Annotated[
         str, typer.Option(help="Why contexts share no readers and do not react to each other.")
@@ -68,13 +68,9 @@ def create(
     retire_below: Annotated[
         float | None, typer.Option(help="Blocks without room for this epsilon retire.")
     ] = None,
-    minimum_assurance: Annotated[str, typer.Option(help="The least assurance of accepted PTKs.")] = "library",
-    asserted_text: Annotated[
-        bool, typer.Option("--asserted-text", help="Let own code release texts and keys it did not declare.")
-    ] = False,
-    closing: Annotated[str, typer.Option(help="Who closes windows: clock or operator.")] = "clock",
     home: Home = None,
     as_json: AsJson = False,
+    **policy: Any,
 ) -> None:
     """Create a stream. Its policy is fixed from then on; its schema may grow: `ptk stream add-column`."""
     with opened(home, make=True) as store:
@@ -85,30 +81,13 @@ def create(
             time_column=time_column,
             epsilon=epsilon,
             delta=delta,
-            window=window,
             origin=origin,
-            lateness=lateness,
-            future_skew=future_skew,
-            retention=retention,
-            rows_per_window=rows_per_window,
-            n_max=n_max,
-            train_partitions=train_partitions,
-            profile_share=profile_share,
-            profile_max_age=profile_max_age,
-            accountant=accountant,
-            privacy_unit=privacy_unit,
-            unit_column=unit_column,
-            max_rows_per_unit=max_rows_per_unit,
-            user_shards=user_shards,
-            max_cell_bytes=max_cell_bytes,
             block_by=None if block_by is None else _domain(block_by, _schema(schema)),
-            contexts={name: value.split(",") for name, value in _pairs(context)},
+            contexts={name: value.split(",") for name, value in _pairs(contexts)},
             no_collusion=no_collusion,
             reserve={name: _number(value) for name, value in _pairs(reserve)},
             retire_below=retire_below,
-            minimum_assurance=minimum_assurance,
-            asserted_text=asserted_text,
-            closing=closing,
+            **policy,
         )
         if as_json:
             print_json({"stream": name})

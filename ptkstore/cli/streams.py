@@ -24,7 +24,7 @@ from ptkstore.cli.shown import print_hidden
 from ptkstore.cli.stream_creation import add_column, create
 from ptkstore.domain.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.ptks import duration_text
-from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.streams import POLICY_FIELDS, Policy, Stream
 from ptkstore.sdk.telling import notice_document
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def show(name: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
         row["rows_until"] = until.get(int(row["window"]), "gone")
     detail: dict[str, Any] = {
         **_summary(stream),
+        **_later(stream.policy),
         **_shared(stream.policy),
         "columns": {column: kind.value for column, kind in stream.schema.columns},
         "time_column": stream.schema.time_column,
@@ -164,6 +165,15 @@ def _shared(policy: Policy) -> dict[str, Any]:
     if len(lines) > 1:
         told["lines"] = {line: {"epsilon": c.epsilon, "delta": c.delta} for line, c in lines.items()}
     return told
+
+
+def _later(policy: Policy) -> dict[str, Any]:
+    """The fields that came after the first release, as reports have them."""
+    return {
+        one.reported: one.kind.to_report(getattr(policy, one.name))
+        for one in POLICY_FIELDS
+        if one.kind.later and one.reported
+    }
 
 
 def _units(policy: Policy) -> dict[str, Any]:

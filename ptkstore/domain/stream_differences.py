@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.domain.losses import Loss
-from ptkstore.domain.streams import Policy, Schema, Stream
+from ptkstore.domain.streams import POLICY_FIELDS, Policy, Schema, Stream
 
-_WORDS = {"retention_windows": "retention", "attribute": "block_by"}
+_WORDS = {**{one.name: one.argument or one.name for one in POLICY_FIELDS}, "attribute": "block_by"}
+_FIRST = ("privacy_unit", "unit_column")  # the numbers of users follow from them
 _SPANS = {
     "d": timedelta(days=1),
     "h": timedelta(hours=1),
@@ -64,6 +65,7 @@ def _facts(policy: Policy) -> dict[str, Any]:
     return {
         "epsilon": capacity.epsilon,
         "delta": capacity.delta,
+        **{name: facts[name] for name in _FIRST},
         **facts,
         "contexts": {name: list(teams) for name, teams in sharing.contexts},
         "no_collusion": sharing.no_collusion,

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import Annotated
 
 from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import Assurance as Assurance
+from ptkstore.domain.fields import Column, Flag, Moment, OneOf, Share, Span, WholeNumber, declared_fields
 from ptkstore.domain.losses import LEAST_LOSS, Loss, checked_epsilon
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.sharing import ONE_BUDGET, Sharing, check_sharing
@@ -17,17 +19,6 @@ from ptkstore.errors import InvalidRequest
 
 RESERVED_PREFIX = "ptk_"
 LONGEST = timedelta(days=3650)
-_WHOLE_NUMBERS = {
-    "retention_windows": 10_000,
-    "n_max": 10**12,
-    "rows_per_window": 10**12,
-    "train_partitions": 64,
-    "max_rows_per_unit": 10_000,
-    "user_shards": 256,
-    "profile_max_age": 10_000,
-    "max_cell_bytes": 2**20,
-}
-USUAL_CELL_BYTES = 2**16
 COLUMNS_MAX = 500
 ATTRIBUTE_VALUES_MAX = 256
 BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
@@ -151,6 +142,9 @@ class Schema:
 class Policy:
     """What an administrator promises for a stream; fixed at creation, public.
 
+    A field that is annotated with its kind is declared nowhere else, but that `Store.create_stream` names it as an
+    argument. The five others have forms of their own, which are written by hand.
+
     `capacity` is (epsilon_g, delta_g) of every block. A window stays readable until `retention_windows` more window
     lengths have passed. `rows_per_window` is N_public and `n_max` a planning bound: no row is dropped because of it.
 
@@ -167,31 +161,67 @@ class Policy:
     """
 
     capacity: Loss
-    window: timedelta
-    origin: datetime
-    lateness: timedelta = timedelta(0)
-    retention_windows: int = 1
-    n_max: int = 1_000_000
-    rows_per_window: int = 10_000
-    accountant: Accountant = Accountant.RENYI
-    sharing: Sharing = ONE_BUDGET
-    retire_below: Loss = LEAST_LOSS
-    privacy_unit: PrivacyUnit = PrivacyUnit.RECORD
-    relation: Relation = Relation.ADD_REMOVE
-    minimum_assurance: Assurance = Assurance.LIBRARY
-    closing: Closing = Closing.CLOCK
-    future_skew: timedelta = timedelta(minutes=5)
-    profile_share: Decimal = Decimal("0.1")
-    test_share: Decimal = Decimal("0.1")
-    profile_max_age: int = 30
-    train_partitions: int = 1
-    unit_column: str | None = None
-    max_rows_per_unit: int = 1
+    window: Annotated[
+        timedelta,
+        Span("Length of a tumbling window, such as 1d.", usual=timedelta(days=1), whole=True),
+    ]
+    origin: Annotated[datetime, Moment("UTC start of the first window; the present window by default.")]
+    lateness: Annotated[timedelta, Span("How late rows may come.")] = timedelta(0)
+    future_skew: Annotated[
+        timedelta, Span("How far ahead of the clock the time of a row may lie.", reported=None)
+    ] = timedelta(minutes=5)
+    retention_windows: Annotated[
+        int, WholeNumber("Further windows for which rows are kept.", most=10_000, argument="retention")
+    ] = 1
+    n_max: Annotated[
+        int, WholeNumber("Planning bound on rows in a window.", most=10**12, reported="n_max_declared")
+    ] = 1_000_000
+    rows_per_window: Annotated[
+        int,
+        WholeNumber("Public estimate of rows in a window.", most=10**12, reported="rows_per_window_declared"),
+    ] = 10_000
+    profile_max_age: Annotated[
+        int, WholeNumber("Windows after which a profile is renewed.", most=10_000, reported=None)
+    ] = 30
+    train_partitions: Annotated[int, WholeNumber("Parts that PTKs are trained on.", most=64)] = 1
+    max_rows_per_unit: Annotated[
+        int, WholeNumber("Rows of a user that a window keeps, chosen at random.", most=10_000)
+    ] = 1
+    user_shards: Annotated[int, WholeNumber("Blocks of each part, for the unit user.", most=256)] = 1
+    max_cell_bytes: Annotated[
+        int,
+        WholeNumber(
+            "The longest text of a cell, in bytes; longer ones are refused.",
+            most=2**20,
+            reported=None,
+            later=True,
+        ),
+    ] = 65_536
+    accountant: Annotated[
+        Accountant, OneOf("How losses add up: renyi, zcdp or basic.", members=Accountant)
+    ] = Accountant.RENYI
+    privacy_unit: Annotated[
+        PrivacyUnit, OneOf("What is protected: record, user-in-window or user.", members=PrivacyUnit)
+    ] = PrivacyUnit.RECORD
+    relation: Annotated[Relation, OneOf(members=Relation, argument=None)] = Relation.ADD_REMOVE
+    minimum_assurance: Annotated[
+        Assurance, OneOf("The least assurance of accepted PTKs.", members=Assurance)
+    ] = Assurance.LIBRARY
+    asserted_text: Annotated[
+        bool, Flag("Let own code release texts and keys it did not declare.", later=True)
+    ] = False
+    closing: Annotated[Closing, OneOf("Who closes windows: clock or operator.", members=Closing)] = (
+        Closing.CLOCK
+    )
+    unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
     attribute: str | None = None
     attribute_values: tuple[str | int | bool, ...] = ()
-    user_shards: int = 1
-    max_cell_bytes: int = USUAL_CELL_BYTES
-    asserted_text: bool = False
+    profile_share: Annotated[Decimal, Share("Part of a window kept for profiles by samples.")] = Decimal(
+        "0.1"
+    )
+    test_share: Annotated[Decimal, Share(argument=None)] = Decimal("0.1")
+    sharing: Sharing = ONE_BUDGET
+    retire_below: Loss = LEAST_LOSS
 
     def __post_init__(self) -> None:
         checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
@@ -203,12 +233,8 @@ class Policy:
             raise InvalidRequest("the stream origin must be in UTC")
         if self.lateness < timedelta(0) or self.future_skew < timedelta(0):
             raise InvalidRequest("lateness and future skew are never negative")
-        for name, most in _WHOLE_NUMBERS.items():
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= most:
-                raise InvalidRequest(f"{name} must be a whole number between 1 and {most}")
-        if type(self.asserted_text) is not bool:
-            raise InvalidRequest("asserted_text must be true or false")
+        for field in POLICY_FIELDS:
+            field.kind.check(field.name, getattr(self, field.name))
         if self.rows_per_window > self.n_max:
             raise InvalidRequest("rows_per_window must lie between 1 and n_max")
         if max(self.lateness, self.future_skew) > LONGEST:
@@ -262,6 +288,9 @@ class Policy:
             )
         if len(set(self.attribute_values)) != len(self.attribute_values):
             raise InvalidRequest(f"the values of {self.attribute!r} must differ")
+
+
+POLICY_FIELDS = declared_fields(Policy)
 
 
 def present_origin(now: datetime, window: timedelta) -> datetime:

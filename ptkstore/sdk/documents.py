@@ -5,19 +5,18 @@ Amounts of privacy loss travel as exact decimal texts, times as ISO 8601 in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.domain.accountants import Accountant
 from ptkstore.domain.assurances import assured, assured_in, assured_of
 from ptkstore.domain.block_ledgers import BlockLedger
 from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.loss_shares import LossShares
 from ptkstore.domain.losses import ATTO, NANO, Loss
 from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
+from ptkstore.domain.policies import declared_in, declared_json
 from ptkstore.domain.profiles import ProfileAsk
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.reports import loss_json, shares_json
@@ -25,11 +24,8 @@ from ptkstore.domain.sharing import sharing_json, sharing_of
 from ptkstore.domain.streams import (
     Added,
     Assurance,
-    Closing,
     ColumnType,
     Policy,
-    PrivacyUnit,
-    Relation,
     Schema,
     Stream,
 )
@@ -39,26 +35,6 @@ if TYPE_CHECKING:
     from ptkstore.sdk.service import Published
 
 Document = dict[str, Any]
-
-_SECOND = timedelta(seconds=1)
-_PLAIN = (
-    "retention_windows",
-    "n_max",
-    "rows_per_window",
-    "profile_max_age",
-    "train_partitions",
-    "max_rows_per_unit",
-    "user_shards",
-    "max_cell_bytes",
-    "asserted_text",
-)
-_CHOICES: dict[str, Callable[[str], Any]] = {
-    "accountant": Accountant,
-    "privacy_unit": PrivacyUnit,
-    "relation": Relation,
-    "minimum_assurance": Assurance,
-    "closing": Closing,
-}
 
 
 def stream_document(stream: Stream) -> Document:
@@ -76,16 +52,8 @@ def stream_document(stream: Stream) -> Document:
             for one in stream.schema.added
         ],
         **loss_json(policy.capacity),
-        "window_seconds": policy.window // _SECOND,
-        "origin": policy.origin.isoformat(),
-        "lateness_seconds": policy.lateness / _SECOND,
-        "future_skew_seconds": policy.future_skew / _SECOND,
-        **{name: getattr(policy, name) for name in _PLAIN},
-        **{name: getattr(policy, name).value for name in _CHOICES},
-        "unit_column": policy.unit_column,
+        **declared_json(policy),
         "block_by": {policy.attribute: list(policy.attribute_values)} if policy.attribute else {},
-        "profile_share": str(policy.profile_share),
-        "test_share": str(policy.test_share),
         "contexts": sharing["contexts"],
         "no_collusion": sharing["no_collusion"],
         "reserve": sharing["reserved"],
@@ -106,18 +74,10 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
         raise InvalidRequest("block_by takes one column and its values")
     attribute, values = next(iter(block_by.items())) if block_by else (None, ())
     policy = Policy(
+        **declared_in(document),
         capacity=Loss.capacity(_decimal(document["epsilon"]), _decimal(document["delta"])),
-        window=_span(document["window_seconds"]),
-        origin=time_of(document["origin"]),
-        lateness=_span(document["lateness_seconds"]),
-        future_skew=_span(document["future_skew_seconds"]),
-        **{name: document[name] for name in _PLAIN if name in document},
-        **{name: kind(document[name]) for name, kind in _CHOICES.items()},
-        unit_column=document["unit_column"],
         attribute=attribute,
         attribute_values=tuple(values),
-        profile_share=_decimal(document["profile_share"]),
-        test_share=_decimal(document["test_share"]),
         sharing=sharing_of(
             {
                 "contexts": document["contexts"],
@@ -262,14 +222,6 @@ def loss_of(document: Mapping[str, Any]) -> Loss:
     return Loss(int(Decimal(document["epsilon"]) * NANO), int(Decimal(document["delta"]) * ATTO))
 
 
-def time_of(text: str) -> datetime:
-    """A time in UTC, or `InvalidRequest`."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise InvalidRequest("a time is ISO 8601 text of the years 1 to 9999") from None
-
-
 def _party_document(party: PartyOdometer) -> Document:
     return {
         "name": party.name,
@@ -312,10 +264,3 @@ def _spent_of(document: Mapping[str, Any]) -> Spent:
 def _decimal(amount: Any) -> Decimal:
     """An exact amount from a number or a decimal text; the bounds are for the policy to check."""
     return Decimal(str(amount))
-
-
-def _span(seconds: Any) -> timedelta:
-    try:
-        return timedelta(seconds=seconds)
-    except OverflowError:
-        raise InvalidRequest("a span of time is too long") from None

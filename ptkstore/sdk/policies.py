@@ -3,66 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any, TypeVar
 
-from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.fields import Field, Moment, OneOf, Share, Span
 from ptkstore.domain.losses import LEAST_LOSS, Loss
 from ptkstore.domain.ptks import duration
 from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit
+from ptkstore.domain.streams import POLICY_FIELDS, Policy
 from ptkstore.errors import InvalidRequest
 
-_Choice = TypeVar("_Choice", Accountant, Assurance, Closing, ColumnType, PrivacyUnit)
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-def policy_of(
-    *,
-    window: str,
-    lateness: str | None,
-    accountant: str,
-    privacy_unit: str,
-    minimum_assurance: str,
-    closing: str,
-    block_by: Mapping[str, Sequence[str | int | bool]] | None,
-    contexts: Mapping[str, Sequence[str]] | None,
-    no_collusion: str,
-    reserve: Mapping[str, float] | None,
-    retire_below: float | None,
-    **plain: Any,
-) -> Policy:
-    """The policy in words and numbers; `plain` are its fields as they are.
+def policy_of(arguments: Mapping[str, Any]) -> Policy:
+    """The policy that the arguments of `Store.create_stream` say; there may be more of them.
 
     Raises
     ------
     InvalidRequest
         A word is unknown, or a number out of range.
     """
+    block_by, retire_below = arguments["block_by"], arguments["retire_below"]
     if block_by is not None and len(block_by) != 1:
         raise InvalidRequest("block_by takes one column and its values")
     attribute, values = next(iter(block_by.items())) if block_by else (None, ())
     return Policy(
-        window=duration(window),
-        lateness=duration(lateness) if lateness else duration("1s") * 0,
-        accountant=choice(Accountant, accountant, "accountant"),
-        privacy_unit=choice(PrivacyUnit, privacy_unit, "privacy unit"),
-        minimum_assurance=choice(Assurance, minimum_assurance, "assurance"),
-        closing=choice(Closing, closing, "closing"),
+        **{one.name: _read(one, arguments[one.argument]) for one in POLICY_FIELDS if one.argument},
+        capacity=Loss.capacity(arguments["epsilon"], arguments["delta"]),
         attribute=attribute,
         attribute_values=tuple(values),
         sharing=Sharing(
-            tuple((name, tuple(teams)) for name, teams in sorted((contexts or {}).items())),
-            no_collusion,
+            tuple((name, tuple(teams)) for name, teams in sorted((arguments["contexts"] or {}).items())),
+            arguments["no_collusion"],
             tuple(
                 (ptk_id, share_of(share, "a reserved share"))
-                for ptk_id, share in sorted((reserve or {}).items())
+                for ptk_id, share in sorted((arguments["reserve"] or {}).items())
             ),
         ),
         retire_below=LEAST_LOSS if retire_below is None else Loss.capacity(retire_below),
-        **plain,
     )
+
+
+def _read(field: Field, value: Any) -> Any:
+    """The value of a field as users write it."""
+    match field.kind:
+        case Span():
+            return timedelta(0) if value is None else duration(value)
+        case OneOf(members=members):
+            return choice(members, value, field.name.replace("_", " "))
+        case Share():
+            return share_of(value, field.name)
+        case Moment():
+            return utc(value)
+        case _:
+            return value
 
 
 def share_of(value: float, what: str) -> Decimal:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.domain.losses import Loss
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks import duration
 from ptkstore.domain.streams import ColumnType, Schema, Stream
 from ptkstore.errors import SchemaMismatch
 from ptkstore.sdk.documents import stream_document
 from ptkstore.sdk.exposures import exposure_document, window_document
-from ptkstore.sdk.policies import choice, policy_of, share_of, utc
+from ptkstore.sdk.policies import choice, policy_of, utc
 
 if TYPE_CHECKING:
     from ptkstore.application.ingest.ingest_records import IngestReply
@@ -111,35 +110,11 @@ class StreamMethods:
         closing : 'clock' or 'operator'
             Who closes windows; an operator gives the event time, as backfills do.
         """
-        policy = policy_of(
-            capacity=Loss.capacity(epsilon, delta),
-            window=window,
-            origin=self._service.origin_for(name, duration(window)) if origin is None else utc(origin),
-            lateness=lateness,
-            future_skew=duration(future_skew),
-            retention_windows=retention,
-            n_max=n_max,
-            rows_per_window=rows_per_window,
-            accountant=accountant,
-            privacy_unit=privacy_unit,
-            minimum_assurance=minimum_assurance,
-            asserted_text=asserted_text,
-            closing=closing,
-            train_partitions=train_partitions,
-            profile_share=share_of(profile_share, "profile_share"),
-            profile_max_age=profile_max_age,
-            unit_column=unit_column,
-            max_rows_per_unit=max_rows_per_unit,
-            block_by=block_by,
-            user_shards=user_shards,
-            max_cell_bytes=max_cell_bytes,
-            contexts=contexts,
-            no_collusion=no_collusion,
-            reserve=reserve,
-            retire_below=retire_below,
-        )
+        arguments = dict(locals())
+        if origin is None:
+            arguments["origin"] = self._service.origin_for(name, duration(window))
         columns = tuple((column, choice(ColumnType, kind, "column type")) for column, kind in schema.items())
-        self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy))
+        self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy_of(arguments)))
 
     def streams(self) -> list[dict[str, Any]]:
         """The streams, by name, each with its schema and its whole policy; over HTTP those that the token may see."""

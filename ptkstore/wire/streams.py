@@ -6,16 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from ptkstore.wire.base import Amount, Exact, Instant, Loss, Name, PtkId, Text, Time, Wire
+from ptkstore.wire.base import Instant, Loss, Name, Time, Wire
+from ptkstore.wire.policies import Value, with_policy
 
 ColumnKind = Literal["int64", "float64", "string", "bool", "timestamp"]
-AccountantName = Literal["renyi", "zcdp", "basic"]
-UnitName = Literal["record", "user-in-window", "user"]
 AssuranceName = Literal["asserted", "composed", "library"]
-ClosingName = Literal["clock", "operator"]
 BlockStateName = Literal["active", "retired", "erased"]
-Seconds = Annotated[float, Field(ge=0, le=3650 * 86_400)]
-Value = Annotated[str, StringConstraints(max_length=200)] | int | bool
 
 EXAMPLE: dict[str, JsonValue] = {
     "name": "trips",
@@ -30,6 +26,7 @@ EXAMPLE: dict[str, JsonValue] = {
 }
 
 
+@with_policy(shown=False)
 class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     """A stream to create. Schema and policy are fixed from then on; what is left out gets its default."""
 
@@ -37,38 +34,6 @@ class StreamIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     team: Name
     columns: Annotated[dict[Name, ColumnKind], Field(min_length=1, max_length=500)]
     time_column: Name
-    epsilon: Amount
-    delta: Amount = 0.0
-    window_seconds: Annotated[int, Field(ge=1, le=3650 * 86_400)] = 86_400
-    origin: Time | None = None
-    lateness_seconds: Seconds = 0.0
-    future_skew_seconds: Seconds = 300.0
-    retention_windows: Annotated[int, Field(ge=1, le=10_000)] = 1
-    n_max: Annotated[int, Field(ge=1, le=10**12)] = 1_000_000
-    rows_per_window: Annotated[int, Field(ge=1, le=10**12)] = 10_000
-    profile_max_age: Annotated[int, Field(ge=1, le=10_000)] = 30
-    train_partitions: Annotated[int, Field(ge=1, le=64)] = 1
-    max_rows_per_unit: Annotated[int, Field(ge=1, le=10_000)] = 1
-    user_shards: Annotated[int, Field(ge=1, le=256)] = 1
-    max_cell_bytes: Annotated[int, Field(ge=1, le=2**20)] = 65_536
-    accountant: AccountantName = "renyi"
-    privacy_unit: UnitName = "record"
-    relation: Literal["add_remove"] = "add_remove"
-    minimum_assurance: AssuranceName = "library"
-    asserted_text: bool = False
-    closing: ClosingName = "clock"
-    unit_column: Name | None = None
-    block_by: Annotated[
-        dict[Name, Annotated[list[Value], Field(min_length=1, max_length=256)]], Field(max_length=1)
-    ] = Field(default_factory=dict)
-    profile_share: Amount = "0.1"
-    test_share: Amount = "0.1"
-    contexts: Annotated[dict[Name, Annotated[list[Name], Field(max_length=200)]], Field(max_length=64)] = (
-        Field(default_factory=dict)
-    )
-    no_collusion: Text = ""
-    reserve: Annotated[dict[PtkId, Amount], Field(max_length=200)] = Field(default_factory=dict)
-    retire_below: Amount = "0.000001"
 
 
 class ColumnIn(Wire, json_schema_extra={"examples": [{"name": "tip", "type": "float64", "default": 0.0}]}):
@@ -96,6 +61,7 @@ class AddedOut(Wire):
     since_window: int
 
 
+@with_policy(shown=True)
 class StreamOut(Wire):
     """A stream: its schema and its whole policy."""
 
@@ -107,34 +73,6 @@ class StreamOut(Wire):
         int, Field(description="1 as created, and one more with each column that was added")
     ]
     added: list[AddedOut]
-    epsilon: Exact
-    delta: Exact
-    window_seconds: int
-    origin: Instant
-    lateness_seconds: float
-    future_skew_seconds: float
-    retention_windows: int
-    n_max: int
-    rows_per_window: int
-    profile_max_age: int
-    train_partitions: int
-    max_rows_per_unit: int
-    user_shards: int
-    max_cell_bytes: int = 65_536
-    accountant: AccountantName
-    privacy_unit: UnitName
-    relation: str
-    minimum_assurance: AssuranceName
-    asserted_text: bool = False
-    closing: ClosingName
-    unit_column: str | None
-    block_by: dict[str, list[str | int | bool]]
-    profile_share: Exact
-    test_share: Exact
-    contexts: dict[str, list[str]]
-    no_collusion: str
-    reserve: dict[str, Exact]
-    retire_below: Exact
 
 
 class CloseIn(Wire, json_schema_extra={"examples": [{"until": "2026-01-06T00:00:00Z"}]}):

@@ -172,7 +172,6 @@ def test_nothing_that_asks_use_cases_begins_a_transaction():
 # A command, and what people call from Python: their parameters are what a stream or a PTK may be told.
 PUBLIC = {
     "ptkstore/cli/stream_creation.py": ["create"],
-    "ptkstore/sdk/policies.py": ["policy_of"],
     "ptkstore/sdk/store.py": ["register_ptk"],
     "ptkstore/sdk/streams.py": ["create_stream"],
 }

@@ -12,10 +12,11 @@ from ptkstore.api.guard import WhoAsks
 from ptkstore.api.once import IdempotencyKey, created
 from ptkstore.api.pages import Cursor, Limit, page_of
 from ptkstore.api.resources import Resource
+from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.streams import ColumnType
 from ptkstore.errors import UnknownName
-from ptkstore.sdk.documents import stream_document, stream_of, time_of
+from ptkstore.sdk.documents import stream_document, stream_of
 from ptkstore.sdk.exposures import exposure_document, window_document
 from ptkstore.sdk.recommendations import advice_document
 from ptkstore.wire.base import Name, Page
@@ -48,7 +49,7 @@ def create_stream(body: StreamIn, caller: WhoAsks, key: IdempotencyKey = None) -
     caller.about("stream", body.name)
     document = body.model_dump()
     if document["origin"] is None:
-        origin = caller.service.origin_for(body.name, timedelta(seconds=body.window_seconds))
+        origin = caller.service.origin_for(body.name, timedelta(seconds=document["window_seconds"]))
         document["origin"] = origin.isoformat()
     stream = stream_of(document)
     if stream.team not in caller.identity.teams():

@@ -22,7 +22,7 @@ from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Sp
 from ptkstore.domain.ptks import PtkSpec
 from ptkstore.domain.reports import loss_json, shares_json, signed
 from ptkstore.domain.sharing import sharing_json
-from ptkstore.domain.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams import POLICY_FIELDS, Policy, PrivacyUnit
 from ptkstore.domain.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
@@ -133,29 +133,16 @@ def _period(since: datetime | None, until: datetime | None, windows: Sequence[Wi
 
 def _policy(policy: Policy) -> dict[str, Any]:
     return {
+        **{
+            one.reported: one.kind.to_report(getattr(policy, one.name))
+            for one in POLICY_FIELDS
+            if one.reported
+        },
         "capacity": loss_json(policy.capacity),
-        "accountant": policy.accountant.value,
-        "privacy_unit": policy.privacy_unit.value,
-        "unit_column": policy.unit_column,
-        "max_rows_per_unit": policy.max_rows_per_unit,
-        "user_shards": policy.user_shards,
         "attribute": policy.attribute,
         "attribute_values": [str(value) for value in policy.attribute_values],
-        "relation": policy.relation.value,
         "sharing": sharing_json(policy.sharing),
-        "minimum_assurance": policy.minimum_assurance.value,
-        "asserted_text": policy.asserted_text,
         "retire_below": loss_json(policy.retire_below),
-        "origin": policy.origin.isoformat(),
-        "window_seconds": policy.window // timedelta(seconds=1),
-        "lateness_seconds": policy.lateness // timedelta(seconds=1),
-        "retention_windows": policy.retention_windows,
-        "closing": policy.closing.value,
-        "profile_share": str(policy.profile_share),
-        "test_share": str(policy.test_share),
-        "train_partitions": policy.train_partitions,
-        "rows_per_window_declared": policy.rows_per_window,
-        "n_max_declared": policy.n_max,
     }
 
 

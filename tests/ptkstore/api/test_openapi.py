@@ -131,10 +131,10 @@ def test_every_text_and_list_that_is_sent_has_a_limit(document: dict[str, Any]) 
     ("literal", "members"),
     [
         (streams.ColumnKind, ColumnType),
-        (streams.AccountantName, Accountant),
-        (streams.UnitName, PrivacyUnit),
+        (streams.StreamIn.model_fields["accountant"].annotation, Accountant),
+        (streams.StreamIn.model_fields["privacy_unit"].annotation, PrivacyUnit),
         (streams.AssuranceName, Assurance),
-        (streams.ClosingName, Closing),
+        (streams.StreamIn.model_fields["closing"].annotation, Closing),
         (streams.BlockStateName, BlockState),
         (identity.RoleName, Role),
         (identity.StreamRoleName, STREAM_ROLES),
