@@ -28,6 +28,7 @@ from benchmarks.allocator_instances import (  # noqa: E402
     profiled_demands,
 )
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
+from ptkstore.domain.accounting.losses import Loss  # noqa: E402
 from ptkstore.domain.allocation import (  # noqa: E402
     Choice,
     Demand,
@@ -39,7 +40,6 @@ from ptkstore.domain.allocation import (  # noqa: E402
     allocate_partitions,
     first_feasible,
 )
-from ptkstore.domain.losses import Loss  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "allocator.json"
 SOLVER_SECONDS = 10.0

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation import Choice, Demand, Limits
 from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of
-from ptkstore.domain.losses import Loss
 
 CAPACITY = Loss(10**9)
 GRID = geometric_grid(Loss(10**7), CAPACITY, 20)

@@ -22,8 +22,8 @@ from ptklib.accounting import renyi_curve, renyi_epsilon  # noqa: E402
 from ptklib.arrays import Floats  # noqa: E402
 from ptklib.privacy import PrivacyLoss  # noqa: E402
 from ptkstore.application.ledger.charging import charge_of  # noqa: E402
-from ptkstore.domain.accountants import ORDERS, Accountant, Charge, admits, caps_of  # noqa: E402
-from ptkstore.domain.losses import Loss  # noqa: E402
+from ptkstore.domain.accounting.accountants import ORDERS, Accountant, Charge, admits, caps_of  # noqa: E402
+from ptkstore.domain.accounting.losses import Loss  # noqa: E402
 
 DELTA = 1e-6
 STATISTICS_ROWS = 300_000

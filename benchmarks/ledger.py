@@ -27,14 +27,14 @@ from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.ledger.charging import charge_of  # noqa: E402
 from ptkstore.application.ledger.group_commit import Asked, GroupCommit  # noqa: E402
-from ptkstore.domain.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
-from ptkstore.domain.block_ledgers import BlockRecord  # noqa: E402
-from ptkstore.domain.blocks import BlockRange  # noqa: E402
-from ptkstore.domain.filters import Filters  # noqa: E402
-from ptkstore.domain.journal import BudgetRequest  # noqa: E402
-from ptkstore.domain.ledger import Granted, decide, verify  # noqa: E402
-from ptkstore.domain.losses import Loss  # noqa: E402
-from ptkstore.domain.sharing import COMMON  # noqa: E402
+from ptkstore.domain.accounting.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
+from ptkstore.domain.accounting.losses import Loss  # noqa: E402
+from ptkstore.domain.accounting.sharing import COMMON  # noqa: E402
+from ptkstore.domain.ledger.block_ledgers import BlockRecord  # noqa: E402
+from ptkstore.domain.ledger.filters import Filters  # noqa: E402
+from ptkstore.domain.ledger.journal import BudgetRequest  # noqa: E402
+from ptkstore.domain.ledger.rules import Granted, decide, verify  # noqa: E402
+from ptkstore.domain.streams.blocks import BlockRange  # noqa: E402
 from ptkstore.ports.catalog import UnitOfWork  # noqa: E402
 from tests.services.postgres import running_postgres  # noqa: E402
 from tests.support.builders import stream_named  # noqa: E402

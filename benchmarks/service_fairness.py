@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from benchmarks.measuring import Row, measured
 from ptklib import HistoricalStatistics, TeamCode
-from ptkstore.cli.machine import running
-from ptkstore.domain.bundles import pack, sha256_of
+from ptkstore.cli.service.machine import running
+from ptkstore.domain.ptks.bundles import pack, sha256_of
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service

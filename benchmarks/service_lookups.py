@@ -19,9 +19,9 @@ from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.feast.tables import view_tables
 from ptkstore.adapters.feast.views import ptk_view
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.domain.assurances import Assured
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.ports.features import PublishedState
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

@@ -23,12 +23,13 @@ import psutil
 from benchmarks.measuring import Row, measured
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.application.delivery.subscribe import new_secret
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, cursor, job_id
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.snapshots import Version, canonical_json
-from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
+from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.domain.subscriptions import Subscription
+from ptkstore.domain.versions.versions import Version
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 

@@ -18,9 +18,9 @@ from ptklib import CountFeaturizer
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
 from ptkstore.adapters.sandbox import ProcessTrainer, Program
-from ptkstore.domain.blocks import HASH_RANGE
-from ptkstore.domain.snapshots import Draft
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.blocks import HASH_RANGE
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
 
 ROWS = 8_000_000

@@ -13,10 +13,9 @@ from typing import Final
 from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT, ROWS_GONE
 from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_answer
 from ptkstore.adapters.sandbox.messages.profiles import Told
-from ptkstore.adapters.sandbox.processes import fork_server
-from ptkstore.adapters.sandbox.processes import hardening as guard
+from ptkstore.adapters.sandbox.processes import fork_server, hardening
 from ptkstore.domain.evaluations import LossMass
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, WindowGone
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
@@ -92,4 +91,4 @@ def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
 
 
 if __name__ == "__main__":
-    guard.run_to_its_end(lambda: fork_server.serve(int(sys.argv[1]), int(sys.argv[2]), main))
+    hardening.run_to_its_end(lambda: fork_server.serve(int(sys.argv[1]), int(sys.argv[2]), main))

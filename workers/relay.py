@@ -17,7 +17,7 @@ from ptkstore.wiring import Service
 from workers import process
 from workers.app import make_app
 from workers.broker import Broker
-from workers.life import Life
+from workers.liveness import Life
 
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries

@@ -8,7 +8,7 @@ from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
-from workers.life import Life
+from workers.liveness import Life
 from workers.process import make_service, stop_event
 
 PERIOD_SECONDS = 1.0

@@ -13,7 +13,7 @@ from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
 from workers import process
 from workers.app import make_app
-from workers.life import Life
+from workers.liveness import Life
 from workers.online_check import keep_checking
 
 

@@ -12,16 +12,18 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from ptkstore.api import problems
-from ptkstore.api.bounds import Bounds
-from ptkstore.api.decoded_shares import DecodedShares
-from ptkstore.api.envelope import Envelope
-from ptkstore.api.feed import Feed
+from ptkstore.api.event_feed import Feed
 from ptkstore.api.limits import Limits
+from ptkstore.api.load.body_slots import Slots
+from ptkstore.api.load.cpu_limiter import Turns
+from ptkstore.api.load.decoded_bytes import DecodedShares
+from ptkstore.api.load.rates import Rates
 from ptkstore.api.metrics import Metrics
-from ptkstore.api.near_names import Pace
-from ptkstore.api.online import OnlineRows
-from ptkstore.api.rates import Rates
-from ptkstore.api.resources import PREFIX, guards_of
+from ptkstore.api.online_check import OnlineRows
+from ptkstore.api.requests.bounds import Bounds
+from ptkstore.api.requests.envelope import Envelope
+from ptkstore.api.requests.near_names import Pace
+from ptkstore.api.requests.routers import PREFIX, guards_of
 from ptkstore.api.routes import (
     bundles,
     health,
@@ -35,9 +37,7 @@ from ptkstore.api.routes import (
     subscriptions,
     versions,
 )
-from ptkstore.api.slots import Slots
-from ptkstore.api.states import States
-from ptkstore.api.turns import Turns
+from ptkstore.api.version_cache import States
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem

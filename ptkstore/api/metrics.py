@@ -17,7 +17,7 @@ from ptkstore.application.operations.read_numbers import StoreNumbers
 from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:
-    from ptkstore.api.online import OnlineRows
+    from ptkstore.api.online_check import OnlineRows
     from ptkstore.wiring import Service
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

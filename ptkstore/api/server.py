@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from ptkstore import application
 from ptkstore.adapters.world import RequestLog
 from ptkstore.api.app import create_app
-from ptkstore.api.feed import Feed
-from ptkstore.api.protocol import PatientProtocol
+from ptkstore.api.connections import PatientProtocol
+from ptkstore.api.event_feed import Feed
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 

@@ -25,21 +25,21 @@ NEGATIVE = {"ignore_unknown_options": True}
 # People and commands in the order that `ptk --help` shows.
 COMMANDS: dict[str, dict[str, Entry]] = {
     "Everybody": {
-        "list": Entry("ptks:list_ptks", "List registered PTKs."),
+        "list": Entry("ptks.ptks:list_ptks", "List registered PTKs."),
         "show": Entry(
-            "ptks:show",
+            "ptks.ptks:show",
             "Show the newest version of a PTK, its profile, trainings, estimated losses and the "
             "notices to its owner.",
         ),
-        "versions": Entry("ptks:versions", "List the published versions of a PTK."),
-        "diff": Entry("versions:diff", "Show what differs between two published versions of a PTK."),
+        "versions": Entry("ptks.ptks:versions", "List the published versions of a PTK."),
+        "diff": Entry("ptks.versions:diff", "Show what differs between two published versions of a PTK."),
         "lineage": Entry(
-            "lake:lineage",
+            "service.lake:lineage",
             "Show the versions whose states went into one, back to the first trainings, or those that "
             "a window went into.",
         ),
         "notices": Entry(
-            "telling:notices",
+            "consumers.notices:notices",
             "Show notices to owners, oldest first: how trainings ended, dead letters, "
             "disabled endpoints, refusals.",
         ),
@@ -50,123 +50,125 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     },
     "PTK developers": {
         "init": Entry(
-            "scaffold:init",
+            "repository.scaffold:init",
             "Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.",
         ),
         "plan": Entry(
-            "repositories:plan",
+            "repository.changes:plan",
             "Show what `apply` would change, what it would reserve per window, and how PTKs do on synthetic rows.",
         ),
         "apply": Entry(
-            "repositories:apply",
+            "repository.changes:apply",
             "Register or update the PTKs that the repository of a team declares; repeatable.",
         ),
         "destroy": Entry(
-            "repositories:destroy",
+            "repository.changes:destroy",
             "Deregister all PTKs of the team of a repository; their versions stay in the lake.",
         ),
         "set-config": Entry(
-            "ptk_changes:set_config",
+            "ptks.changes:set_config",
             "Change what a file names of the config of a PTK, from the next window on; the rest stays.",
         ),
         "set-target": Entry(
-            "ptk_changes:set_target",
+            "ptks.changes:set_target",
             "Change the target of a PTK from the next window on; refused with the reason if there is no room.",
             NEGATIVE,
         ),
         "sandbox": Entry(
-            "sandbox:sandbox",
+            "repository.sandbox:sandbox",
             "Try whether team code can be run apart on this machine; exit code 1 and the reason if not.",
         ),
         "test-privacy": Entry(
-            "privacy:examine",
+            "ptks.privacy:examine",
             "Bound the epsilon that a PTK really loses, from trainings on synthetic neighbouring datasets.",
         ),
     },
     "Consumers": {
-        "lookup": Entry("lookups:lookup", "Look features up online through Feast."),
-        "featurize": Entry("featurize:featurize", "Append the features of a published PTK to a table."),
+        "lookup": Entry("consumers.lookups:lookup", "Look features up online through Feast."),
+        "featurize": Entry(
+            "consumers.featurize:featurize", "Append the features of a published PTK to a table."
+        ),
         "subscribe": Entry(
-            "subscriptions:subscribe",
+            "consumers.subscriptions:subscribe",
             "Subscribe an endpoint to a PTK; the signing secret is shown this once.",
         ),
         "subscriptions": Entry(
-            "subscriptions:list_subscriptions",
+            "consumers.subscriptions:list_subscriptions",
             "List subscriptions: how far each has heard, whether its endpoint answers, what it missed.",
         ),
         "deliveries": Entry(
-            "subscriptions:deliveries",
+            "consumers.subscriptions:deliveries",
             "Show how far a subscription has heard, how its endpoint answers, and its dead letters.",
         ),
         "redeliver": Entry(
-            "subscriptions:redeliver",
+            "consumers.subscriptions:redeliver",
             "Send dead letters again, all by default, under the ids they had.",
         ),
         "disable": Entry(
-            "subscriptions:disable",
+            "consumers.subscriptions:disable",
             "Send nothing to a subscription until it is enabled again; versions wait for that.",
         ),
         "enable": Entry(
-            "subscriptions:enable",
+            "consumers.subscriptions:enable",
             "Send to a disabled subscription again, from the version on where it stopped.",
         ),
         "rotate-secret": Entry(
-            "subscriptions:rotate_secret",
+            "consumers.subscriptions:rotate_secret",
             "Sign messages with a new secret; it is shown this once.",
         ),
     },
     "Producers": {
         "ingest": Entry(
-            "rows:ingest",
+            "streams.rows:ingest",
             "Ingest Parquet, Arrow, CSV or NDJSON files, the last two read as the stream declares its columns.",
         ),
         "close": Entry(
-            "rows:close",
+            "streams.rows:close",
             "Close the windows that are due; the schedule does it otherwise, but on streams that "
             "their operator closes.",
         ),
         "forget": Entry(
-            "rows:forget",
+            "streams.rows:forget",
             "Erase the rows of a user from all windows that are still kept. The answer is the same if there were none.",
         ),
     },
     "Privacy officers": {
         "budget": Entry(
-            "ledger:budget",
+            "officers.ledger:budget",
             "Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.",
         ),
         "audit-log": Entry(
-            "identity:audit_log",
+            "officers.identity:audit_log",
             "Show who did what, when, to what, with which outcome; oldest first.",
         ),
-        "ledger": Entry("ledger:ledger_app", "The ledger of privacy losses."),
+        "ledger": Entry("officers.ledger:ledger_app", "The ledger of privacy losses."),
     },
     "Administrators": {
-        "up": Entry("up:up", "Run every process of the service on this machine until interrupted."),
+        "up": Entry("service.up:up", "Run every process of the service on this machine until interrupted."),
         "api": Entry(
-            "api:api",
+            "service.api:api",
             "Serve the HTTP API and the console until interrupted. The first token is made by ptk "
             "token create --admin.",
         ),
         "rollback": Entry(
-            "versions:rollback",
+            "ptks.versions:rollback",
             "Publish an older version again as the newest one; it costs no budget.",
         ),
         "materialize": Entry(
-            "versions:materialize",
+            "ptks.versions:materialize",
             "Write the rows of the newest version online again, after the online store lost them; it costs no budget.",
         ),
         "work": Entry(
-            "work:work",
+            "service.work:work",
             "Do due work on this machine until none is left, then end; `ptk up` does it for good.",
         ),
-        "config": Entry("config:config", "Print the settings with their sources, secrets masked."),
-        "stream": Entry("streams:stream_app", "Streams and their policies."),
-        "team": Entry("identity:team_app", "Teams."),
-        "token": Entry("identity:token_app", "Tokens of the HTTP API."),
-        "grant": Entry("identity:grant_app", "Roles of teams on streams."),
-        "catalog": Entry("catalog:catalog_app", "The schema of the catalog, and its upgrades."),
-        "feast": Entry("feast:feast_app", "What consumers need to read features by plain Feast."),
-        "lake": Entry("lake:lake_app", "Files of lake and raw zone."),
+        "config": Entry("service.config:config", "Print the settings with their sources, secrets masked."),
+        "stream": Entry("streams.streams:stream_app", "Streams and their policies."),
+        "team": Entry("officers.identity:team_app", "Teams."),
+        "token": Entry("officers.identity:token_app", "Tokens of the HTTP API."),
+        "grant": Entry("officers.identity:grant_app", "Roles of teams on streams."),
+        "catalog": Entry("service.catalog:catalog_app", "The schema of the catalog, and its upgrades."),
+        "feast": Entry("consumers.feast:feast_app", "What consumers need to read features by plain Feast."),
+        "lake": Entry("service.lake:lake_app", "Files of lake and raw zone."),
     },
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.domain.near_names import near
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 

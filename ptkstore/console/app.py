@@ -22,7 +22,7 @@ from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
 from ptkstore.console.pages import Pages, shown_time, told
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
-from ptkstore.domain.assurances import assured_of
+from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import NotAllowed, PtkStoreError, TooManyRequests, Unauthenticated

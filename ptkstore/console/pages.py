@@ -10,19 +10,19 @@ from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.streams.exposure import sentences_on
 from ptkstore.console.charts import budget_chart
-from ptkstore.domain.assurances import SHARES, Assurance, budget_rests_on
-from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.accounting.assurances import SHARES, Assurance, budget_rests_on
 from ptkstore.domain.identity import Action, Principal
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.names import checked_name, split_ptk_id
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy, Stream
-from ptkstore.domain.windows import start_of
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import InvalidRequest, NotAllowed, PtkStoreError, Unavailable, UnknownName
-from ptkstore.sdk.documents import ptk_document, stream_document, version_document
-from ptkstore.sdk.evaluations import evaluation_row
-from ptkstore.sdk.ledgers import block_rows, contexts_text
+from ptkstore.sdk.documents.evaluations import evaluation_row
+from ptkstore.sdk.documents.ledgers import block_rows, contexts_text
+from ptkstore.sdk.documents.resources import ptk_document, stream_document, version_document
+from ptkstore.sdk.notices import notice_document, training_document
 from ptkstore.sdk.subscriptions import subscription_document
-from ptkstore.sdk.telling import notice_document, training_document
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ptkstore.domain.losses import checked_epsilon
+from ptkstore.domain.accounting.losses import checked_epsilon
 from ptkstore.errors import InvalidRequest
 
 

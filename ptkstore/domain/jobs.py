@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from ptkstore.domain.names import team_of
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvariantBroken
 
 MAX_ATTEMPTS = 10  # a run that takes its worker down this often is given up; its loss stays spent

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from itertools import islice, pairwise
 from typing import Protocol
 
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.views import all_views, features_of
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.views import all_views, features_of
 from ptkstore.errors import PtkStoreError, UnknownName
 
 Names = Callable[[str], Iterable[str]]

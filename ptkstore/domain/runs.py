@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobState, Outcome
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Assurance
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.streams.windows import WindowState
 
 
 def hopeless(job: Job, spec: PtkSpec | None, window: WindowState) -> Outcome | None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ptkstore.domain.jobs import backoff
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 
 EVENT_TYPE = "ptk.state.published"

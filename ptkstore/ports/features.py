@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ptkstore.domain.assurances import Assured
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.serving import Serving
+from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.ptks.serving import Serving
+from ptkstore.domain.versions.provenance import Provenance
 
 if TYPE_CHECKING:
     import pyarrow as pa

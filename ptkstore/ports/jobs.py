@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 
 
 class JobsView(Protocol):

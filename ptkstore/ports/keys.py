@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 
 
 class JournalView(Protocol):

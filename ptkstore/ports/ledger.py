@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ptkstore.domain.accountants import Accountant
-from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
-from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.journal import BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
+from ptkstore.domain.ledger.journal import BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
 
 if TYPE_CHECKING:
-    from ptkstore.domain.filters import Filters
+    from ptkstore.domain.ledger.filters import Filters
 
 
 class LedgerView(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Version
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ptkstore.domain.profiles import Point, ProfileAsk
+from ptkstore.domain.ptks.profiles import Point, ProfileAsk
 from ptkstore.ports.training import TrainFailed
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from ptkstore.domain.profiles import ProfileRecord
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Lineage, Version
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ptks.profiles import ProfileRecord
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Lineage, Version
 
 
 class PtksView(Protocol):

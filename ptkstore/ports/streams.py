@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ptkstore.domain.streams import Policy, Stream
-from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
 
 @dataclass(frozen=True, slots=True)

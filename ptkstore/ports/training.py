@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ptkstore.domain.snapshots import Draft
-from ptkstore.domain.streams import Schema
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.streams import Schema
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Draft
 
 STAGING_FAILED: Final = "staging-failed"
 """What was made could not be written to staging, however often it was tried."""

@@ -4,28 +4,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot see `__getattr__`
-    from ptkstore.sdk.declarations import PTK as PTK
-    from ptkstore.sdk.declarations import Repository as Repository
-    from ptkstore.sdk.declarations import load_repository as load_repository
-    from ptkstore.sdk.declarations import team_of as team_of
+    from ptkstore.sdk.documents.ledgers import check_report as check_report
     from ptkstore.sdk.featurizing import Ptk as Ptk
     from ptkstore.sdk.featurizing import featurize as featurize
-    from ptkstore.sdk.ledgers import check_report as check_report
-    from ptkstore.sdk.own_code import TeamFunctions as TeamFunctions
+    from ptkstore.sdk.repository.declarations import PTK as PTK
+    from ptkstore.sdk.repository.declarations import Repository as Repository
+    from ptkstore.sdk.repository.declarations import load_repository as load_repository
+    from ptkstore.sdk.repository.declarations import team_of as team_of
+    from ptkstore.sdk.repository.team_code import TeamFunctions as TeamFunctions
     from ptkstore.sdk.store import Store as Store
     from ptkstore.sdk.store import connect as connect
 
 _EXPORTS = {
-    "PTK": "declarations",
+    "PTK": "repository.declarations",
     "Ptk": "featurizing",
-    "Repository": "declarations",
+    "Repository": "repository.declarations",
     "Store": "store",
-    "TeamFunctions": "own_code",
-    "check_report": "ledgers",
+    "TeamFunctions": "repository.team_code",
+    "check_report": "documents.ledgers",
     "connect": "store",
     "featurize": "featurizing",
-    "load_repository": "declarations",
-    "team_of": "declarations",
+    "load_repository": "repository.declarations",
+    "team_of": "repository.declarations",
 }
 
 __all__ = list(_EXPORTS)

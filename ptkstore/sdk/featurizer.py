@@ -16,7 +16,7 @@ from ptklib.applied import AppliedStates, Prefixed, features_of, names_of
 from ptklib.exceptions import InvalidParameterError, SchemaError
 from ptklib.tables import as_arrow
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.views import base_view
+from ptkstore.domain.ptks.views import base_view
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.featurizing import Ptk
 from ptkstore.sdk.store import Store

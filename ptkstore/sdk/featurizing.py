@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.domain.views import base_view
+from ptkstore.domain.ptks.views import base_view
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

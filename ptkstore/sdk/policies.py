@@ -9,11 +9,11 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.fields import Field, Moment, OneOf, Share, Span
-from ptkstore.domain.losses import LEAST_LOSS, Loss
-from ptkstore.domain.ptks import duration
-from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import POLICY_FIELDS, Policy
+from ptkstore.domain.ptks.ptks import duration
+from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 from ptkstore.errors import InvalidRequest
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from ptkstore.application.training.read_trainings import Training
     from ptkstore.application.versions.diff_versions import VersionDiff
     from ptkstore.application.versions.trace_window import Descendant
-    from ptkstore.domain.assurances import Assurance
+    from ptkstore.domain.accounting.assurances import Assurance
     from ptkstore.domain.audit import AuditEntry
-    from ptkstore.domain.block_ledgers import BlockLedger
     from ptkstore.domain.evaluations import Evaluation
     from ptkstore.domain.identity import Grant, Token
+    from ptkstore.domain.ledger.block_ledgers import BlockLedger
+    from ptkstore.domain.ledger.odometers import Odometers
     from ptkstore.domain.near_names import Names
     from ptkstore.domain.notices import Notice
-    from ptkstore.domain.odometers import Odometers
-    from ptkstore.domain.ptks import PtkSpec
-    from ptkstore.domain.streams import ColumnType, Stream
+    from ptkstore.domain.ptks.ptks import PtkSpec
+    from ptkstore.domain.streams.streams import ColumnType, Stream
+    from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
-    from ptkstore.domain.windows import Window, WindowId
     from ptkstore.ports.features import Answers
     from ptkstore.ports.team_code import Examined
 

@@ -10,36 +10,36 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from ptkstore.domain.bundles import assurance_of, bundle_of
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.near_names import suggest
-from ptkstore.domain.ptks import CONFIG_KEYS
-from ptkstore.domain.windows import INDEX_MAX
+from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS
+from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
-from ptkstore.sdk.auditing import RUNS, examine_ptk
-from ptkstore.sdk.documents import ptk_document, version_document
-from ptkstore.sdk.evaluations import evaluation_row
+from ptkstore.sdk.documents.evaluations import evaluation_row
+from ptkstore.sdk.documents.ledgers import budget_rows
+from ptkstore.sdk.documents.lineage import Ancestor, lineage_of
+from ptkstore.sdk.documents.profiles import profile_document
+from ptkstore.sdk.documents.resources import ptk_document, version_document
 from ptkstore.sdk.featurizing import Ptk, ptk_of
-from ptkstore.sdk.ledgers import budget_rows
-from ptkstore.sdk.lineage import Ancestor, lineage_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
+from ptkstore.sdk.notices import TellingMethods
 from ptkstore.sdk.policies import utc
-from ptkstore.sdk.profiles import profile_document
+from ptkstore.sdk.repository.auditing import RUNS, examine_ptk
 from ptkstore.sdk.streams import StreamMethods
 from ptkstore.sdk.subscriptions import SubscriptionMethods
-from ptkstore.sdk.telling import TellingMethods
 
 if TYPE_CHECKING:
     from ptklib.checks import Examination
     from ptkstore.application.ledger.export_ledger import Export
     from ptkstore.application.versions.diff_versions import VersionDiff
     from ptkstore.application.versions.trace_window import Descendant
-    from ptkstore.domain.odometers import Odometers
+    from ptkstore.domain.ledger.odometers import Odometers
     from ptkstore.ports.features import Answers
-    from ptkstore.sdk.declarations import Repository
-    from ptkstore.sdk.own_code import FunctionFacts
-    from ptkstore.sdk.repositories import Change, Tell
+    from ptkstore.sdk.repository.changes import Change, Tell
+    from ptkstore.sdk.repository.declarations import Repository
+    from ptkstore.sdk.repository.team_code import FunctionFacts
     from ptkstore.sdk.service import StoreService
     from ptkstore.wiring import Service
 
@@ -139,7 +139,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         NoSandbox
             The store cannot run own code apart.
         """
-        from ptkstore.sdk.own_modules import described_as_imported
+        from ptkstore.sdk.repository.imported_code import described_as_imported
 
         spec, bundle = described_as_imported(train_dp, eval, facts)
         if team is None or bundle is not None:
@@ -210,13 +210,13 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
 
         `tell` hears what is checked next.
         """
-        from ptkstore.sdk.repositories import planned  # loads what plans: a read needs none of it
+        from ptkstore.sdk.repository.changes import planned  # loads what plans: a read needs none of it
 
         return planned(self._service, repository, prune=prune, audit=audit, tell=tell)
 
     def undeclared(self, repository: Repository) -> tuple[Change, ...]:
         """The team's PTKs that are registered though the repository does not declare them."""
-        from ptkstore.sdk.repositories import undeclared
+        from ptkstore.sdk.repository.changes import undeclared
 
         return undeclared(self._service, repository)
 
@@ -232,7 +232,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         NoSandbox
             The store cannot run own code apart.
         """
-        from ptkstore.sdk.repositories import applied
+        from ptkstore.sdk.repository.changes import applied
 
         return applied(self._service, repository, prune=prune)
 

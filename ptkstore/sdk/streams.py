@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.ptks import duration
-from ptkstore.domain.streams import ColumnType, Schema, Stream
+from ptkstore.domain.ptks.ptks import duration
+from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
 from ptkstore.errors import SchemaMismatch
-from ptkstore.sdk.documents import stream_document
-from ptkstore.sdk.exposures import exposure_document, window_document
+from ptkstore.sdk.documents.exposures import exposure_document, window_document
+from ptkstore.sdk.documents.resources import stream_document
 from ptkstore.sdk.policies import choice, policy_of, utc
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field, StringConstraints, create_model
 
-from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.fields import Column, Flag, Kind, Moment, OneOf, Share, Span, WholeNumber
-from ptkstore.domain.streams import LONGEST, POLICY_FIELDS, Policy
+from ptkstore.domain.streams.streams import LONGEST, POLICY_FIELDS, Policy
 from ptkstore.wire.base import Amount, Exact, Instant, Name, PtkId, Text, Time, Wire
 
 Value = Annotated[str, StringConstraints(max_length=200)] | int | bool

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ptkstore import application
 from ptkstore.domain.audit import DONE, subject_of
 from ptkstore.domain.identity import Action
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import ColumnType, Stream
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
-from ptkstore.domain.windows import WindowId
 from ptkstore.ports.schema import Upgraded
 from ptkstore.wiring.service import Service
 

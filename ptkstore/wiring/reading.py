@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
-from ptkstore.domain.assurances import Assurance
-from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.odometers import Odometers
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Closing, Stream
-from ptkstore.domain.windows import Window
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.odometers import Odometers
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.windows import Window
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import ReadTransaction
 from ptkstore.wiring.adapters import Adapters

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore import application
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import ColumnType, Stream
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
 from ptkstore.ports.schema import Upgraded
+from ptkstore.wiring.notices import Telling
 from ptkstore.wiring.reading import Reading
 from ptkstore.wiring.subscribing import Subscribing
 from ptkstore.wiring.team_code import TeamCoding
-from ptkstore.wiring.telling import Telling
 
 if TYPE_CHECKING:
     import pyarrow as pa

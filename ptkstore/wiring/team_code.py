@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ptkstore import application
-from ptkstore.domain.bundles import AUDIT_RUNS
+from ptkstore.domain.ptks.bundles import AUDIT_RUNS
 from ptkstore.ports.team_code import Examined
 from ptkstore.wiring.adapters import Adapters
 

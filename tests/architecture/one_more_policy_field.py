@@ -14,10 +14,10 @@ from ptkstore.adapters.sql.content import stream_of as stored_of
 from ptkstore.adapters.sql.content import stream_text
 from ptkstore.api.app import create_app
 from ptkstore.cli.main import app
-from ptkstore.domain.policies import policy_text
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.streams.policies import policy_text
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import InvalidRequest, NameTaken
-from ptkstore.sdk.documents import asked_document, stream_document, stream_of
+from ptkstore.sdk.documents.resources import asked_document, stream_document, stream_of
 from ptkstore.sdk.store import connect
 from ptkstore.settings import Settings
 from ptkstore.wire.streams import StreamIn, StreamOut

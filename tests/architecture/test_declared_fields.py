@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain.streams import POLICY_FIELDS
+from ptkstore.domain.streams.streams import POLICY_FIELDS
 from ptkstore.sdk.policies import policy_of
 from ptkstore.sdk.store import Store
 from tests.architecture.source import REPOSITORY
 
 POLICY_FIELD = {
-    "domain/streams.py": (
+    "domain/streams/streams.py": (
         "    sharing: Sharing = ONE_BUDGET\n",
         '    spare: Annotated[int, WholeNumber("One more.", most=9, later=True)] = 3\n',
     ),

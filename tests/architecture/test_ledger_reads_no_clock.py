@@ -12,12 +12,12 @@ LEDGER = (
     "application/ledger/group_commit.py",
     "adapters/sql/ledger.py",
     "adapters/sql/projections.py",
-    "domain/accountants.py",
-    "domain/filters.py",
-    "domain/journal.py",
-    "domain/ledger.py",
-    "domain/losses.py",
-    "domain/sharing.py",
+    "domain/accounting/accountants.py",
+    "domain/ledger/filters.py",
+    "domain/ledger/journal.py",
+    "domain/ledger/rules.py",
+    "domain/accounting/losses.py",
+    "domain/accounting/sharing.py",
 )
 CLOCKS = {"time", "datetime", "Clock"}
 

@@ -42,9 +42,9 @@ def broken_links(page: Path) -> Iterator[str]:
             continue
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
-        if not target.exists():
-            yield link
-        elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8")):
+        if not target.exists() or (
+            anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8"))
+        ):
             yield link
 
 

@@ -120,9 +120,9 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.team": ESTIMATORS,
     "ptklib.trees": ESTIMATORS,
     "ptkstore.domain.allocation": ARRAYS,
-    "ptkstore.domain.filters": ARRAYS,
-    "ptkstore.domain.ledger": ARRAYS,
-    "ptkstore.domain.odometers": ARRAYS,
+    "ptkstore.domain.ledger.filters": ARRAYS,
+    "ptkstore.domain.ledger.rules": ARRAYS,
+    "ptkstore.domain.ledger.odometers": ARRAYS,
     "ptkstore.ports": TABLES,
     "ptkstore.application": TABLES,
     **ADAPTERS,
@@ -150,7 +150,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.cli.lazily": {"typer"},
     "ptkstore.cli.main": {"typer"},
     "ptkstore.cli.reports": ARRAYS | {"matplotlib"},
-    "ptkstore.cli.row_charts": ARRAYS | {"matplotlib"},
+    "ptkstore.cli.streams.row_charts": ARRAYS | {"matplotlib"},
     "ptkstore.cli.demo": ESTIMATORS | WIRED | {"matplotlib", "typer"},  # drives the whole product
     "workers": WIRED | {"celery", "redis"},
 }

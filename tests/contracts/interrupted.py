@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.domain.journal import EntryKind
+from ptkstore.domain.ledger.journal import EntryKind
 from tests.support.builders import STREAM, job, request
 
 

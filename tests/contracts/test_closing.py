@@ -19,12 +19,12 @@ from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.adapters.sql.content import stream_text
 from ptkstore.application.windows import close_windows as closing
 from ptkstore.application.windows.close_windows import close_windows
-from ptkstore.domain.blocks import BlockRange, BlockState
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.policies import policy_text
-from ptkstore.domain.streams import Closing
-from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.domain.streams.policies import policy_text
+from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
 from ptkstore.ports.streams import Progress
 from tests.contracts.test_profiles import ASK

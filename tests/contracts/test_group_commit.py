@@ -13,9 +13,9 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger.group_commit import Asked, GroupCommit
-from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied, Granted
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import Conflict, Unavailable
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.tracing import carried, carrying

@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.subscriptions import DeadLetter
-from ptkstore.domain.windows import WindowId
 from ptkstore.errors import LateWriter, LeaseLost, UnknownName
 from tests.support.builders import LEASE, NOW, PTK, add, claim, job, version
 from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits

@@ -16,11 +16,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.domain.accountants import Charge
-from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.journal import GENESIS, EntryKind, chained_digest
-from ptkstore.domain.ledger import Denied, Granted, decide, verify
-from ptkstore.domain.losses import NO_LOSS, Loss
+from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.ledger.journal import GENESIS, EntryKind, chained_digest
+from ptkstore.domain.ledger.rules import Denied, Granted, decide, verify
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
 from ptkstore.errors import Conflict, LateWriter
 from tests.support.builders import (
     PTK,

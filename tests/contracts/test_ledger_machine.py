@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger.charging import release_unopened, reserve_all, spend
-from ptkstore.domain.accountants import Accountant, Charge, caps_of
-from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.filters import Filters
-from ptkstore.domain.journal import BudgetRequest, EntryKind
-from ptkstore.domain.ledger import Denied, Granted, verify
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.ledger.filters import Filters
+from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
+from ptkstore.domain.ledger.rules import Denied, Granted, verify
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
 from tests.support.builders import PTK, STREAM, stream_named
 
 LINES = {"common": Loss.capacity(0.7, 1e-6), "ptk taxi.speed": Loss.capacity(0.3, 1e-6)}

@@ -10,9 +10,10 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.versions.trace_window import Descendant, trace_window
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.domain.snapshots import Lineage, Version, canonical_json
-from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState
+from ptkstore.domain.versions.versions import Lineage, Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import UnitOfWork
 from tests.support.builders import NOW, ORIGIN, STREAM, job, ptk_spec, stream_named

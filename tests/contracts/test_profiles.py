@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import JobKind
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.ptks.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import LateWriter
 from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
 from tests.support.databases import OnPostgresql, OnSqlite

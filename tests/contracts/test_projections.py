@@ -9,10 +9,10 @@ import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.ledger import SqlLedger
-from ptkstore.domain.block_ledgers import BlockLedger
-from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ledger.rules import Denied, Granted
+from ptkstore.domain.streams.blocks import BlockState
 from tests.support.builders import STREAM, committed, end, request, reserve, with_blocks
 
 

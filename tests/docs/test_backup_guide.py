@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.streams.blocks import BlockState
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.services.postgres import Postgres, _binaries

@@ -18,7 +18,7 @@ from ptklib.base import DPEstimator
 from ptkstore.cli.main import app
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
-from ptkstore.sdk.declarations import PTK, Repository
+from ptkstore.sdk.repository.declarations import PTK, Repository
 from tests.ptkstore.adapters.objects.test_read_only import READER
 from tests.support.world import World
 

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger.charging import release_unopened, reserve_all, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
-from ptkstore.domain.accountants import Accountant, Charge
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.accounting.accountants import Accountant, Charge
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Granted
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Granted
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import LateWriter, LeaseLost, NameTaken
 from tests.support.builders import LEASE, NOW, PTK, STREAM, stream_named
 

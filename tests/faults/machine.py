@@ -18,7 +18,7 @@ from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Patience
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.identity import Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.sdk import Store

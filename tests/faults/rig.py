@@ -22,8 +22,8 @@ from ptkstore.adapters.sandbox.child.train import collect, train
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import JobState
-from ptkstore.domain.profiles import Point as Answer
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.ptks.profiles import Point as Answer
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import PtkStoreError
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import FeatureStore

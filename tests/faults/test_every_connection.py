@@ -21,7 +21,7 @@ from fsspec.config import conf
 from sqlalchemy.engine import make_url
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

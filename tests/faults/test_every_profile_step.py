@@ -11,8 +11,8 @@ import pytest
 
 from ptklib import Clustering
 from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.profiles import Point as Answer
-from ptkstore.domain.profiles import ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.ptks.profiles import Point as Answer
+from ptkstore.domain.ptks.profiles import ProfileRecord, ProfileState, Verdict
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_PROFILES, Point, all_points

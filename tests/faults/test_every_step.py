@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain.journal import EntryKind
+from ptkstore.domain.ledger.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_EVALUATIONS, Point, all_points

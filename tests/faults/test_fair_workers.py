@@ -11,7 +11,7 @@ import pytest
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service

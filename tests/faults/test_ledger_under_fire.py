@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.domain.filters import Filters
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.ledger import verify
+from ptkstore.domain.ledger.filters import Filters
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ledger.rules import verify
 from tests.faults.ledger_tables import SQLITE
 from tests.faults.ledger_writer import write
 from tests.support.builders import stream_named

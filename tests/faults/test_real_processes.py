@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.domain.jobs import Job, JobKind, Outcome
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from tests.faults import scenario
 from tests.faults.checker import spends_without_version
 from tests.faults.machine import API, Machine, machine

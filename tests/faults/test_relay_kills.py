@@ -15,7 +15,7 @@ import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobKind
 from tests.faults.machine import ROOT
 from tests.support.measurements import Measured

@@ -10,7 +10,7 @@ import redis
 
 from ptklib import HistoricalStatistics
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.cli.machine import running
+from ptkstore.cli.service.machine import running
 from ptkstore.errors import RowsLost
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

@@ -15,7 +15,7 @@ import pytest
 
 from ptklib import CountFeaturizer
 from ptkstore.application.operations.liveness import ProcessRole
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobKind
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

@@ -19,11 +19,11 @@ from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ledger import SqlLedger
 from ptkstore.application.ledger import charging
 from ptkstore.application.versions import place_state
-from ptkstore.domain.filters import Filters
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind
-from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
-from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.ledger.filters import Filters
+from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.subscriptions import event_of, message_id
 from ptkstore.wiring import Service
 from tests.faults.ledger_tables import SQLITE

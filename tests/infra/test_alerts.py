@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from ptkstore.api.metrics import Metrics
-from ptkstore.api.online import OnlineRows
+from ptkstore.api.online_check import OnlineRows
 from tests.infra.rendering import INFRA
 from tests.support.world import World
 

@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import clone
 
 from ptklib import DPEstimator
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, Schema, Stream
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store, featurize
 from tests.support.families import EXAMPLES, Example, rows

@@ -12,7 +12,7 @@ import pytest
 from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore
 from ptkstore.adapters.objects import FsspecRawZone
 from ptkstore.domain.jobs import JobKind, Outcome, job_id
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
     CatalogBehind,
     CorruptObject,

@@ -21,7 +21,7 @@ from ptkstore import connect
 from ptkstore.cli.demo import tlc
 from ptkstore.cli.demo.columns import COLUMNS, TIME_COLUMN
 from ptkstore.cli.demo.trips import generate
-from ptkstore.cli.machine import environment, running
+from ptkstore.cli.service.machine import environment, running
 from ptkstore.errors import Unauthenticated, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.jobs import JobKind, Outcome, job_id
+from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.errors import CatalogBehind, Refused
 from ptkstore.wiring import Service
 from tests.faults import scenario

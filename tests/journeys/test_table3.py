@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ptkstore.domain.accountants import Accountant, admits, caps_of
+from ptkstore.domain.accounting.accountants import Accountant, admits, caps_of
 
 pytestmark = pytest.mark.long
 

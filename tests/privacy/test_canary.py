@@ -17,10 +17,10 @@ import pytest
 from ptklib import CountFeaturizer, HistoricalStatistics
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.cli.machine import running
-from ptkstore.domain.blocks import HASH_RANGE, rows_behind, train_blocks
+from ptkstore.cli.service.machine import running
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import PtkStoreError
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
@@ -32,7 +32,7 @@ OVERLAP = 256
 WORKER = """
 import sys
 from pathlib import Path
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 service = Service(Settings(home=Path(sys.argv[1]), online_store="sqlite", publish_tick_seconds=0.05))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ptkstore.adapters.processes import listen
 from ptkstore.api.app import create_app
 from ptkstore.api.limits import Limits
-from ptkstore.api.row_bodies import ARROW_STREAM
+from ptkstore.api.rows.bodies import ARROW_STREAM
 from ptkstore.api.server import Server, configured
 from ptkstore.domain.identity import STREAM_ROLES, Grant, Role
 from ptkstore.serving import with_console

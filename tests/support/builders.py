@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.application.ledger import charging
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import Job, JobKind, JobState
-from ptkstore.domain.journal import BudgetRequest, EntryKind
-from ptkstore.domain.ledger import Denied, Granted
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import ColumnType, Policy, Schema, Stream
+from ptkstore.domain.ledger.journal import BudgetRequest, EntryKind
+from ptkstore.domain.ledger.rules import Denied, Granted
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.streams import ColumnType, Policy, Schema, Stream
+from ptkstore.domain.versions.versions import Version
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from ptkstore.domain.snapshots import StateFile, Version, canonical_json, table_file_name
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.versions.versions import StateFile, Version, table_file_name
 
 PTK = "taxi.speed"
 

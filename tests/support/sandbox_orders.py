@@ -15,8 +15,8 @@ from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
 from ptkstore.adapters.sandbox import ProcessPreparer, ProcessTrainer, Program
-from ptkstore.domain.snapshots import Draft
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import TrainRequest
 
 WINDOW = WindowId("taxi", 0)

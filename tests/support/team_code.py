@@ -14,7 +14,7 @@ import pytest
 
 from ptklib import TeamCode
 from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
-from ptkstore.domain.bundles import pack, sha256_of
+from ptkstore.domain.ptks.bundles import pack, sha256_of
 from ptkstore.errors import NoSandbox
 from ptkstore.ports.team_code import Examined, Finding
 from tests.support.lacking import without

@@ -21,15 +21,15 @@ from ptkstore.adapters.sandbox.child.train import collect, train
 from ptkstore.adapters.sandbox.parent.draft_check import verified
 from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.adapters.sql.streams import SqlStreams
-from ptkstore.domain.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import LossMass
 from ptkstore.domain.jobs import Job, JobKind
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.profiles import Point
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.snapshots import Draft
-from ptkstore.domain.streams import Closing, ColumnType, Policy, Schema, Stream
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.ptks.profiles import Point
+from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, Schema, Stream
+from ptkstore.domain.streams.windows import WindowState
+from ptkstore.domain.versions.provenance import Provenance
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import OutcomeUnknown
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import Answers, PublishedState

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobState
-from ptkstore.domain.streams import Closing
+from ptkstore.domain.streams.streams import Closing
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service

@@ -28,7 +28,7 @@ from ptkstore.wiring import Service
 from workers import online_check, process, relay, schedule
 from workers.app import make_app
 from workers.broker import Broker
-from workers.life import Life
+from workers.liveness import Life
 from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay
 from workers.tasks import run_job
 

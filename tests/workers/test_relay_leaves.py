@@ -20,7 +20,7 @@ import pytest
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks.courier import PER_HOST
 from ptkstore.application.operations.liveness import ProcessRole
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from tests.faults.machine import ROOT
 from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.cli.machine import environment
+from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobState
 from tests.faults.machine import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until

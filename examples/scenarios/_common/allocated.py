@@ -26,7 +26,8 @@ from ptklib.spec import estimator_from_spec
 from ptkstore.adapters.keys.splitting import UNIT_ID_BYTES, split_hash
 from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
-from ptkstore.domain.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation import (
     Choice,
     Demand,
@@ -37,8 +38,7 @@ from ptkstore.domain.allocation import (
     allocate_partitions,
     first_feasible,
 )
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.canonical_json import canonical_json
 
 CAPACITY = Loss.capacity(1.0, 1e-6)
 """What every block may lose; the PTK paper has epsilon 1 as well."""

@@ -24,7 +24,7 @@ from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import Planned, as_told, plan_window
 from ptkstore.domain.allocation import Infeasible
-from ptkstore.domain.blocks import FIRST_TRAIN, place_of
+from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected
 from ptkstore.sdk import Store
 

@@ -14,7 +14,7 @@ from _common.allocated import Allocation, Window, Wish
 from _common.curves import Featurizer
 from _common.profiled import Profiles
 from _common.thirteen import LEVELS, LOOSE, TIGHT, Ptk
-from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.allocation import Plan
 
 ACCOUNTANTS = (Accountant.BASIC, Accountant.RENYI)

@@ -11,7 +11,7 @@ from ptkstore.adapters.feast.computed import computed_name
 from ptkstore.adapters.feast.default_views import FILLS_TAG
 from ptkstore.adapters.feast.names import PTK_VERSION_TAG, view_name
 from ptkstore.adapters.feast.views import PTK_TAG
-from ptkstore.domain.provenance import Provenance
+from ptkstore.domain.versions.provenance import Provenance
 
 TOLD = frozenset(Provenance().tags())
 """The tags that each view has which tells all there is to tell."""

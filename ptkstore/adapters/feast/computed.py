@@ -12,7 +12,7 @@ from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.computing import FUNCTION, text_of
 from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.adapters.feast.session import Session
-from ptkstore.domain.serving import COMPUTED, COMPUTED_VERSION
+from ptkstore.domain.ptks.serving import COMPUTED, COMPUTED_VERSION
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import ViewTable
 from ptkstore.adapters.feast.values import feast_type
 from ptkstore.adapters.feast.views import entities_of, sourced_view
-from ptkstore.domain.serving import FILLED, VERSION, Serving
+from ptkstore.domain.ptks.serving import FILLED, VERSION, Serving
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:

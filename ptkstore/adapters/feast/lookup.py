@@ -15,7 +15,7 @@ from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW, asked_as, parse_r
 from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.values import entity_key, key_value, python_value
 from ptkstore.adapters.feast.views import assured_by_tags
-from ptkstore.domain.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.ports.features import Answers
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.serving import FILLED, STATE_KEY
-from ptkstore.domain.views import STATE_VIEW, base_view
+from ptkstore.domain.ptks.serving import FILLED, STATE_KEY
+from ptkstore.domain.ptks.views import STATE_VIEW, base_view
 from ptkstore.errors import InvalidRequest, SchemaMismatch
 
 __all__ = ["STATE_KEY", "STATE_VIEW"]

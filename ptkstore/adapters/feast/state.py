@@ -18,7 +18,7 @@ from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import entity_key, key_value
 from ptkstore.adapters.feast.views import empty_state_table, entities_of, state_table, state_view
-from ptkstore.domain.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.ports.features import PublishedState
 
 _FLOOR = datetime(1970, 1, 1, tzinfo=UTC)

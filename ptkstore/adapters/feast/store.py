@@ -16,8 +16,8 @@ from ptkstore.adapters.feast.session import Session, Sessions
 from ptkstore.adapters.feast.state import StateRows
 from ptkstore.adapters.feast.tables import ViewTable, view_tables
 from ptkstore.adapters.feast.views import PTK_TAG, bare_view, entities_of, ptk_view
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.serving import COMPUTED, Serving
+from ptkstore.domain.ptks.serving import COMPUTED, Serving
+from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.errors import Conflict, CorruptObject, InvalidRequest, RowsLost, SchemaMismatch, Unavailable
 from ptkstore.ports.features import Answers, PublishedState
 

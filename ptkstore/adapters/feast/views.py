@@ -25,8 +25,8 @@ from ptkstore.adapters.feast.names import (
 )
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import feast_type
-from ptkstore.domain.assurances import Assured, assured_of
-from ptkstore.domain.provenance import UNTOLD
+from ptkstore.domain.accounting.assurances import Assured, assured_of
+from ptkstore.domain.versions.provenance import UNTOLD
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:

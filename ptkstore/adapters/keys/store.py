@@ -15,8 +15,8 @@ from ptkstore.adapters.keys.aead import KEY_BYTES
 from ptkstore.adapters.keys.journal_high_water_mark import UNSEEN, Mark, advanced, read_mark, write_mark
 from ptkstore.adapters.keys.service_lock import ServiceLock
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.snapshots import PROBE, PROBE_BYTES
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import PROBE, PROBE_BYTES
 from ptkstore.errors import (
     CatalogBehind,
     Conflict,

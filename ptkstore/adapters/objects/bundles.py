@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.domain.bundles import BUNDLES, bundle_path, checked_sha256, sha256_of
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.ptks.bundles import BUNDLES, bundle_path, checked_sha256, sha256_of
 from ptkstore.errors import CorruptObject, UnknownName
 
 _CLAIM: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,9})", re.ASCII)

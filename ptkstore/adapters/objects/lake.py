@@ -11,7 +11,7 @@ from typing import Any
 from ptkstore.adapters.objects.names import checked_token
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.snapshots import FORMAT_VERSION, PROBE, PTKS, StateFile, Version, version_path
+from ptkstore.domain.versions.versions import FORMAT_VERSION, PROBE, PTKS, StateFile, Version, version_path
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, UnknownName
 
 MANIFEST = "manifest.json"

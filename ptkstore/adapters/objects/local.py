@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from ptkstore.adapters.objects.names import UNFINISHED
-from ptkstore.domain.snapshots import PROBE_BYTES
+from ptkstore.domain.versions.versions import PROBE_BYTES
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable
 
 _TRIES = 100

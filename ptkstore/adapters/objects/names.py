@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest
 
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,191}")

@@ -12,9 +12,9 @@ from ptkstore.adapters.objects.parquet import decrypted, encrypted
 from ptkstore.adapters.objects.places import place_at
 from ptkstore.adapters.objects.sealing import Sealer
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.snapshots import PROBE
-from ptkstore.domain.streams import BLOCKS_MAX
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.streams import BLOCKS_MAX
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import PROBE
 from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
 
 

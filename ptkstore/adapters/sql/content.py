@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.policies import policy_in, policy_json, policy_of
-from ptkstore.domain.profiles import ProfileAsk
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import canonical_json
-from ptkstore.domain.streams import Added, Assurance, ColumnType, Schema, Stream
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ptks.profiles import ProfileAsk
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.policies import policy_in, policy_json, policy_of
+from ptkstore.domain.streams.streams import Added, Assurance, ColumnType, Schema, Stream
 
 
 def stream_text(stream: Stream) -> str:

@@ -14,7 +14,7 @@ from ptkstore.adapters.sql.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfi
 from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.adapters.sql.shares import SqlShares
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, UnknownName
 from ptkstore.ports.tracing import carried
 

@@ -13,10 +13,12 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of
 from ptkstore.adapters.sql.projections import Projections, Standing
-from ptkstore.domain.accountants import Accountant, Charge
-from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord
-from ptkstore.domain.blocks import BlockRange, BlockState
-from ptkstore.domain.journal import (
+from ptkstore.domain.accounting.accountants import Accountant, Charge
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import COMMON
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
+from ptkstore.domain.ledger.journal import (
     GENESIS,
     BudgetRequest,
     ChainLine,
@@ -26,13 +28,11 @@ from ptkstore.domain.journal import (
     next_entry,
     next_policy_entry,
 )
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.sharing import COMMON
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
 from ptkstore.errors import LateWriter
 
 if TYPE_CHECKING:
-    from ptkstore.domain.filters import Filters
+    from ptkstore.domain.ledger.filters import Filters
 
 _AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
 _OF: BindParameter[str] = bindparam("stream")

@@ -8,9 +8,9 @@ import orjson
 from sqlalchemy import Connection, exists, select
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.domain.assurances import assured_in
-from ptkstore.domain.snapshots import Lineage
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.accounting.assurances import assured_in
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Lineage
 
 _AT_ONCE = 100  # manifests grow with every block that is in a state
 

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.profiles import Paid, Point, ProfileRecord, ProfileState, Verdict
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ptks.profiles import Paid, Point, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import LateWriter
 
 _AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ptkstore.domain.block_ledgers import BlockLedger, BlockRecord, not_as_promised
-from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.journal import ChainLine, PolicyEntry, chained_digest
-from ptkstore.domain.policies import policy_in
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord, not_as_promised
+from ptkstore.domain.ledger.journal import ChainLine, PolicyEntry, chained_digest
+from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.policies import policy_in
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvariantBroken
 
 if TYPE_CHECKING:
-    from ptkstore.domain.filters import Filters
+    from ptkstore.domain.ledger.filters import Filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Source(Protocol):
 
 
 def _no_filters() -> Filters:
-    from ptkstore.domain.filters import Filters  # loads numpy: who reads no ledger needs neither
+    from ptkstore.domain.ledger.filters import Filters  # loads numpy: who reads no ledger needs neither
 
     return Filters()
 

@@ -16,11 +16,11 @@ from ptkstore.adapters.sql.lineage import lineage_since
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
-from ptkstore.domain.bundles import TEAM_CODE
-from ptkstore.domain.profiles import usable
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Lineage, Version
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ptks.bundles import TEAM_CODE
+from ptkstore.domain.ptks.profiles import usable
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Lineage, Version
 from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
 
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))

@@ -10,9 +10,9 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of, stream_text, stream_under
-from ptkstore.domain.stream_differences import differences
-from ptkstore.domain.streams import Policy, Stream
-from ptkstore.domain.windows import Window, WindowId, WindowState
+from ptkstore.domain.streams.differences import differences
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
 from ptkstore.ports.streams import Progress
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from anyio import to_thread
 from fastapi import Path, Request
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.resources import Resource
-from ptkstore.domain.bundles import BUNDLE_BYTES_MAX
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.routers import Resource
 from ptkstore.domain.identity import Action
+from ptkstore.domain.ptks.bundles import BUNDLE_BYTES_MAX
 from ptkstore.errors import TooLarge, UnknownFormat
 from ptkstore.wire.ptks import BundleOut
 

@@ -14,9 +14,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from ptkstore.adapters.processes import RedisServer, answers_ping
-from ptkstore.api.guard import refused_on_record, token_text
-from ptkstore.api.online import OnlineRows
-from ptkstore.api.resources import refusals
+from ptkstore.api.online_check import OnlineRows
+from ptkstore.api.requests.access import refused_on_record, token_text
+from ptkstore.api.requests.routers import refusals
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.domain.identity import Action

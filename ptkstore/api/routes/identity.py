@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import NUMBER_DIGITS, Cursor, Limit, cursor_at, number_in, page_of
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.idempotency import IdempotencyKey, created
+from ptkstore.api.requests.pages import NUMBER_DIGITS, Cursor, Limit, cursor_at, number_in, page_of
+from ptkstore.api.requests.routers import Resource
 from ptkstore.domain.identity import Action, Grant, Role, Token
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.base import TokenId as Id

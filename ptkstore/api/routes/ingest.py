@@ -11,11 +11,11 @@ import pyarrow as pa
 from anyio import to_thread
 from fastapi import Header, Path, Request
 
-from ptkstore.api.decoded_shares import DecodedShares
-from ptkstore.api.guard import Caller, WhoAsks
-from ptkstore.api.resources import Resource
-from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
-from ptkstore.api.slots import Slots, body_of
+from ptkstore.api.load.body_slots import Slots, body_of
+from ptkstore.api.load.decoded_bytes import DecodedShares
+from ptkstore.api.requests.access import Caller, WhoAsks
+from ptkstore.api.requests.routers import Resource
+from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
 from ptkstore.application.ingest.ingest_records import IngestReply, may_be_stored
 from ptkstore.domain.identity import Action
 from ptkstore.errors import OutcomeUnknown

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from fastapi.responses import Response
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in
+from ptkstore.api.requests.routers import Resource
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
-from ptkstore.domain.reports import ALGORITHM
-from ptkstore.sdk.documents import block_document, odometers_document
+from ptkstore.domain.ledger.reports import ALGORITHM
+from ptkstore.sdk.documents.resources import block_document, odometers_document
 from ptkstore.wire.base import Name, Time
 from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut
 

@@ -10,13 +10,13 @@ from typing import Any
 import orjson
 from fastapi.responses import Response
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.serving import STATE_KEY
-from ptkstore.domain.views import STATE_VIEW
+from ptkstore.domain.ptks.serving import STATE_KEY
+from ptkstore.domain.ptks.views import STATE_VIEW
 from ptkstore.errors import InvalidRequest, TooLarge, UnknownName
 from ptkstore.ports.features import Answers
 from ptkstore.wire.ptks import LookupIn, LookupOut

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in
+from ptkstore.api.requests.routers import Resource
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.domain.identity import Action
+from ptkstore.sdk.notices import wire_notice
 from ptkstore.sdk.policies import utc
-from ptkstore.sdk.telling import wire_notice
 from ptkstore.wire.base import Name, Page, Time
 from ptkstore.wire.notices import NoticeOut
 

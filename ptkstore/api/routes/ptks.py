@@ -8,20 +8,20 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_in, page_of
-from ptkstore.api.resources import Resource
-from ptkstore.api.slots import leave_place
+from ptkstore.api.load.body_slots import leave_place
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.idempotency import IdempotencyKey, created
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in, page_of
+from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import WantedPtk, exchanged
 from ptkstore.domain.identity import Action
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.errors import NotAllowed
-from ptkstore.sdk.admissions import admission_document
-from ptkstore.sdk.documents import ptk_document
-from ptkstore.sdk.profiles import profile_document
-from ptkstore.sdk.telling import training_document
+from ptkstore.sdk.documents.admissions import admission_document
+from ptkstore.sdk.documents.profiles import profile_document
+from ptkstore.sdk.documents.resources import ptk_document
+from ptkstore.sdk.notices import training_document
 from ptkstore.wire.base import Name, Page, PtkId
 from ptkstore.wire.notices import TrainingOut
 from ptkstore.wire.ptks import (

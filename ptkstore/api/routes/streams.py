@@ -8,17 +8,17 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 
-from ptkstore.api.guard import WhoAsks
-from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, page_of
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import WhoAsks
+from ptkstore.api.requests.idempotency import IdempotencyKey, created
+from ptkstore.api.requests.pages import Cursor, Limit, page_of
+from ptkstore.api.requests.routers import Resource
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
-from ptkstore.domain.streams import ColumnType
+from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.errors import UnknownName
-from ptkstore.sdk.documents import stream_document, stream_of
-from ptkstore.sdk.exposures import exposure_document, window_document
-from ptkstore.sdk.recommendations import advice_document
+from ptkstore.sdk.documents.exposures import exposure_document, window_document
+from ptkstore.sdk.documents.recommendations import advice_document
+from ptkstore.sdk.documents.resources import stream_document, stream_of
 from ptkstore.wire.base import Name, Page
 from ptkstore.wire.streams import (
     Advice,

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from fastapi.responses import JSONResponse
 
-from ptkstore.api.guard import Caller, WhoAsks
-from ptkstore.api.once import IdempotencyKey, created
-from ptkstore.api.pages import Cursor, Limit, cursor_at, name_in, number_in
-from ptkstore.api.resources import Resource
+from ptkstore.api.requests.access import Caller, WhoAsks
+from ptkstore.api.requests.idempotency import IdempotencyKey, created
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, name_in, number_in
+from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.sdk.policies import utc

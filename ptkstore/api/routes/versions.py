@@ -8,18 +8,18 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Request
 from fastapi.responses import Response, StreamingResponse
 
-from ptkstore.api.feed import Feed
-from ptkstore.api.guard import WhoAsks, token_text
-from ptkstore.api.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
-from ptkstore.api.resources import Resource
-from ptkstore.api.states import State, States
+from ptkstore.api.event_feed import Feed
+from ptkstore.api.requests.access import WhoAsks, token_text
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
+from ptkstore.api.requests.routers import Resource
+from ptkstore.api.version_cache import State, States
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
-from ptkstore.domain.windows import INDEX_MAX
+from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import UnknownName
-from ptkstore.sdk.documents import version_document
-from ptkstore.sdk.evaluations import evaluation_document
-from ptkstore.sdk.lineage import descendant_document
+from ptkstore.sdk.documents.evaluations import evaluation_document
+from ptkstore.sdk.documents.lineage import descendant_document
+from ptkstore.sdk.documents.resources import version_document
 from ptkstore.wire.base import Name, Page, PtkId
 from ptkstore.wire.ptks import DescendantOut, EvaluationOut, VersionOut
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ptkstore.domain.audit import LOCAL, SERVICE, AuditEntry
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal, Target, allows
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
 from ptkstore.domain.jobs import Outcome as Ended
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.snapshots import Version, canonical_json
 from ptkstore.domain.subscriptions import (
     GIVE_UP_AFTER_ATTEMPTS,
     NO_ROLE,
@@ -24,6 +24,7 @@ from ptkstore.domain.subscriptions import (
     message_id,
     retry_wait,
 )
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, InvariantBroken, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
-from ptkstore.domain.snapshots import canonical_json
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.identity import AT_WORK, LOST, Answer

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Bools, Ints
-from ptkstore.domain.streams import ColumnType, Policy, Schema
+from ptkstore.domain.streams.streams import ColumnType, Policy, Schema
 from ptkstore.errors import SchemaMismatch
 
 TIME = pa.timestamp("us", tz="UTC")

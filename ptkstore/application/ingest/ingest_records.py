@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ptkstore.application.ingest import event_tables
-from ptkstore.domain.columns import ROW_ID
-from ptkstore.domain.windows import WindowId, expired_before
+from ptkstore.domain.streams.reserved_columns import ROW_ID
+from ptkstore.domain.streams.windows import WindowId, expired_before
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore

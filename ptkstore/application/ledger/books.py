@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptkstore.domain.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
-from ptkstore.domain.block_ledgers import BlockRecord
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assurance, Assured, assured, assured_in, least
 from ptkstore.domain.jobs import JobKind, job_id
-from ptkstore.domain.journal import ChainLine, Entry, EntryKind
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.ledger.block_ledgers import BlockRecord
+from ptkstore.domain.ledger.journal import ChainLine, Entry, EntryKind
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.ports.catalog import CatalogView
 from ptkstore.ports.streams import Progress
 

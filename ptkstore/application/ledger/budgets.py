@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptkstore.application.ledger.books import assurances_on, books_of
-from ptkstore.domain.assurances import Assurance
-from ptkstore.domain.block_ledgers import BlockLedger
-from ptkstore.domain.blocks import BlockRange
-from ptkstore.domain.loss_shares import LossShares
-from ptkstore.domain.odometers import shares_of
+from ptkstore.domain.accounting.assurances import Assurance
+from ptkstore.domain.accounting.loss_shares import LossShares
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.odometers import shares_of
+from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.ports.catalog import Read
 
 _BEYOND_ALL = 2**63  # no block has such a number

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ptklib.accounting import event_delta, pure_epsilon, renyi_curve, zcdp_rho
-from ptkstore.domain.accountants import ORDERS, Accountant, Charge
-from ptkstore.domain.journal import BudgetRequest, Entry, EntryKind
-from ptkstore.domain.ledger import Denied, Granted, decide_all, outcome_of
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.snapshots import canonical_json
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.accounting.accountants import ORDERS, Accountant, Charge
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
+from ptkstore.domain.ledger.rules import Denied, Granted, decide_all, outcome_of
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import CatalogBehind, Conflict
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 

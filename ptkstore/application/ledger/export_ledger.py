@@ -12,18 +12,26 @@ from ptkstore.application.ledger.books import assurances_on, books_of
 from ptkstore.application.ledger.odometers import odometers_on
 from ptkstore.application.ledger.verification import faults_of, faults_of_memory
 from ptkstore.application.streams.exposure import Exposure, PrivatePlaces, exposure_of, sentences_on
-from ptkstore.domain.assurances import SHARES, assured
-from ptkstore.domain.block_ledgers import BlockRecord
-from ptkstore.domain.blocks import part_name, place_of
-from ptkstore.domain.guarantees import COMPOSITION, CONTEXTS, PROOF, TIGHT, all_lines, neighbours, protections
-from ptkstore.domain.journal import GENESIS, ChainLine, Entry, EntryKind
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.odometers import LineOdometer, Odometers, PartyOdometer, Spent
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.reports import loss_json, shares_json, signed
-from ptkstore.domain.sharing import sharing_json
-from ptkstore.domain.streams import POLICY_FIELDS, Policy, PrivacyUnit
-from ptkstore.domain.windows import Window, index_of
+from ptkstore.domain.accounting.assurances import SHARES, assured
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import sharing_json
+from ptkstore.domain.ledger.block_ledgers import BlockRecord
+from ptkstore.domain.ledger.journal import GENESIS, ChainLine, Entry, EntryKind
+from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
+from ptkstore.domain.ledger.reports import loss_json, shares_json, signed
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import part_name, place_of
+from ptkstore.domain.streams.guarantees import (
+    COMPOSITION,
+    CONTEXTS,
+    PROOF,
+    TIGHT,
+    all_lines,
+    neighbours,
+    protections,
+)
+from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, PrivacyUnit
+from ptkstore.domain.streams.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView

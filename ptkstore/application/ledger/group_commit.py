@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ptkstore.application.ledger.charging import Event, reserve_all
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.catalog import Begin, UnitOfWork
 

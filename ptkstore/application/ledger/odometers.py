@@ -10,11 +10,11 @@ from ptklib.events import EpsilonDelta, Event
 from ptklib.exceptions import PtklibError
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.ledger.books import Books, assurances_on, books_of
-from ptkstore.domain.assurances import Assured
-from ptkstore.domain.block_ledgers import BlockRecord
-from ptkstore.domain.blocks import blocks_below
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.ledger.block_ledgers import BlockRecord
+from ptkstore.domain.ledger.odometers import Odometers, Releases, odometers_of, shares_of
+from ptkstore.domain.streams.blocks import blocks_below
 from ptkstore.ports.catalog import Read
 
 

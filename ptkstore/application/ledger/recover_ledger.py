@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptkstore.application.ledger.charging import release_unopened
-from ptkstore.domain.blocks import BlockState, blocks_below
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.snapshots import Version, canonical_json, repeated_version, trained_on
-from ptkstore.domain.streams import PrivacyUnit, Stream
+from ptkstore.domain.streams.blocks import BlockState, blocks_below
+from ptkstore.domain.streams.streams import PrivacyUnit, Stream
+from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore

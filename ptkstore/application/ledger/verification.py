@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ptkstore.application.ledger.charging import charge_of
-from ptkstore.domain.accountants import Accountant, Charge
-from ptkstore.domain.block_ledgers import BlockRecord
-from ptkstore.domain.journal import BudgetRequest, ChainLine
-from ptkstore.domain.ledger import verify
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.accounting.accountants import Accountant, Charge
+from ptkstore.domain.ledger.block_ledgers import BlockRecord
+from ptkstore.domain.ledger.journal import BudgetRequest, ChainLine
+from ptkstore.domain.ledger.rules import verify
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import CatalogBehind
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView, KeyStore

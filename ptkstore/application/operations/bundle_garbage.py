@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ptkstore.domain.bundles import BUNDLES, bundle_of, bundle_path
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.names import team_of
-from ptkstore.domain.snapshots import PTKS
+from ptkstore.domain.ptks.bundles import BUNDLES, bundle_of, bundle_path
+from ptkstore.domain.versions.versions import PTKS
 from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake

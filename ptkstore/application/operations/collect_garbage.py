@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ptkstore.application.operations import bundle_garbage
-from ptkstore.domain.snapshots import PROBE, PTKS
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.domain.versions.versions import PROBE, PTKS
 from ptkstore.errors import CorruptObject, InvalidRequest
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.objects import Lake, RawZone

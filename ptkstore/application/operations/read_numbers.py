@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ptkstore.application.ledger.budgets import budget_of
-from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Closing, Stream
-from ptkstore.domain.windows import start_of
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.streams import Closing, Stream
+from ptkstore.domain.streams.windows import start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.operations import Numbers
 from ptkstore.ports.streams import Progress

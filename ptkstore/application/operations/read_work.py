@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ptkstore.domain.jobs import Job
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.windows import start_of
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.streams.windows import start_of
 from ptkstore.ports.catalog import Read
 
 

@@ -11,14 +11,14 @@ from typing import ClassVar, Final, Generic, TypeVar
 from ptkstore.application.ledger.charging import Event, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.application.paid_runs.commit_retry import Patience
-from ptkstore.domain.accountants import Charge
-from ptkstore.domain.blocks import rows_behind
+from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.jobs import Job, JobState, Outcome
-from ptkstore.domain.journal import Entry
+from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless, runs_once
-from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.streams.blocks import rows_behind
+from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore

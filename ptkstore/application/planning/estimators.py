@@ -14,10 +14,10 @@ from ptkstore.application.ingest.event_tables import empty_table
 from ptkstore.application.planning.evaluation_plans import check_evaluation
 from ptkstore.application.planning.profile_plans import ask_of
 from ptkstore.application.versions.computed_columns import check_computed
-from ptkstore.domain.bundles import assurance_of, bundle_of
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks import (
+from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
+from ptkstore.domain.ptks.ptks import (
     CONFIG_KEYS,
     PtkSpec,
     epsilons_of,
@@ -26,10 +26,10 @@ from ptkstore.domain.ptks import (
     servings_of,
     settled_config,
 )
-from ptkstore.domain.serving import check_served_tables
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Policy, PrivacyUnit, Stream
+from ptkstore.domain.ptks.serving import check_served_tables
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit, Stream
 from ptkstore.domain.texts import check_texts
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import Event, charge_of
-from ptkstore.domain.accountants import Charge, admits, caps_of
-from ptkstore.domain.blocks import groups_where
+from ptkstore.domain.accounting.accountants import Charge, admits, caps_of
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import groups_where
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
 

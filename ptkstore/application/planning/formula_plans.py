@@ -12,10 +12,11 @@ import numpy as np
 
 from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.blocks import BlockRange, groups_behind, groups_where
-from ptkstore.domain.ptks import KnownFacts, PtkSpec, by_formula, same_model
-from ptkstore.domain.snapshots import Version, canonical_json
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ptks.ptks import KnownFacts, PtkSpec, by_formula, same_model
+from ptkstore.domain.streams.blocks import BlockRange, groups_behind, groups_where
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import CatalogView
 

@@ -14,11 +14,11 @@ from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import Event, charge_of
 from ptkstore.application.planning.formula_plans import has_formula
-from ptkstore.domain.accountants import Charge, admits, caps_of
-from ptkstore.domain.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
-from ptkstore.domain.losses import MIN_EPSILON, Loss, checked_epsilon
-from ptkstore.domain.profiles import ProfileAsk, ProfileRecord
-from ptkstore.domain.streams import Policy, PrivacyUnit
+from ptkstore.domain.accounting.accountants import Charge, admits, caps_of
+from ptkstore.domain.accounting.losses import MIN_EPSILON, Loss, checked_epsilon
+from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord
+from ptkstore.domain.streams.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit
 from ptkstore.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from ptkstore.application.planning.window_plans import (
     plan_budget,
     room_of,
 )
-from ptkstore.domain.accountants import caps_of
+from ptkstore.domain.accounting.accountants import caps_of
+from ptkstore.domain.accounting.losses import NO_LOSS
 from ptkstore.domain.allocation import (
     Infeasible,
     Need,
@@ -31,10 +32,9 @@ from ptkstore.domain.allocation import (
     recommend,
     scaled,
 )
-from ptkstore.domain.blocks import groups_where
-from ptkstore.domain.losses import NO_LOSS
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import groups_where
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 

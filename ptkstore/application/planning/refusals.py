@@ -9,13 +9,13 @@ from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, least_target
 from ptkstore.application.planning.window_plans import Offer, as_promised, offers_of, partition_rows, room_of
-from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.accounting.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
+from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.allocation import Choice, Demand, Infeasible, Plan, Reason, allocate_partitions, remedies
-from ptkstore.domain.blocks import groups_where
-from ptkstore.domain.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
-from ptkstore.domain.ptks import Pin, PtkSpec, epsilons_of, pin_of
-from ptkstore.domain.sharing import COMMON
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import Pin, PtkSpec, epsilons_of, pin_of
+from ptkstore.domain.streams.blocks import groups_where
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest
 
 _MOST = int(MAX_EPSILON * NANO)

@@ -15,12 +15,12 @@ from ptkstore.application.planning.window_plans import (
     plan_budget,
     room_of,
 )
-from ptkstore.domain.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
 from ptkstore.domain.allocation import Infeasible
-from ptkstore.domain.blocks import groups_where
-from ptkstore.domain.losses import ATTO, NO_LOSS, Loss
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import groups_where
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import Refused
 
 

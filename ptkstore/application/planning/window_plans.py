@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from ptkstore.application.ledger.charging import Event, charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import formula_menu, grid_of
-from ptkstore.domain.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.allocation import (
     Choice,
     Demand,
@@ -20,10 +21,9 @@ from ptkstore.domain.allocation import (
     allocate_partitions,
     pinned,
 )
-from ptkstore.domain.blocks import FIRST_TRAIN, groups_where, share_of
-from ptkstore.domain.losses import NO_LOSS, Loss
-from ptkstore.domain.ptks import PtkSpec, by_formula, epsilons_of, pin_of
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import PtkSpec, by_formula, epsilons_of, pin_of
+from ptkstore.domain.streams.blocks import FIRST_TRAIN, groups_where, share_of
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import PtkRejected
 
 Solve = Callable[[Sequence[Demand], Limits], Plan | Infeasible]

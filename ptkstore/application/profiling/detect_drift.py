@@ -11,8 +11,8 @@ from ptkstore.application.planning.profile_plans import Watch, watch_of
 from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
 from ptkstore.ports.profiling import DriftRequest, SampleProfiler

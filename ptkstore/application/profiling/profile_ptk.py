@@ -9,9 +9,9 @@ from ptkstore.application.paid_runs.paid_run import OpenedRows, Opening, Spendin
 from ptkstore.application.planning.profile_plans import Attempt, attempt_of
 from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.profiles import Point, ProfileRecord, ProfileState, Verdict
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.profiles import Point, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.profiling import ProfileRequest, SampleProfiler
 from ptkstore.ports.training import TrainFailed

@@ -10,15 +10,15 @@ from typing import Any
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import reserve
 from ptkstore.application.planning.profile_plans import Attempt, Watch, attempt_of, fits_alone, watch_of
-from ptkstore.domain.blocks import profile_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.profiles import ProfileAsk, ProfileRecord, Step, next_step
-from ptkstore.domain.ptks import PtkSpec, same_model
-from ptkstore.domain.streams import Stream
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord, Step, next_step
+from ptkstore.domain.ptks.ptks import PtkSpec, same_model
+from ptkstore.domain.streams.blocks import profile_blocks
+from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 

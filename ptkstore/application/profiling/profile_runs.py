@@ -11,10 +11,10 @@ from ptkstore.application.paid_runs.paid_run import Asked, Ended, OpenedRows, Pa
 from ptkstore.application.planning.profile_plans import Attempt, Watch
 from ptkstore.application.profiling.profile_requests import sharing, tell_owners
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.journal import Entry
-from ptkstore.domain.profiles import Paid, ProfileAsk, ProfileRecord
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ledger.journal import Entry
+from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.profiling import ProfileSet, SampleProfiler
 

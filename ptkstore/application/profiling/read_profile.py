@@ -7,9 +7,17 @@ from dataclasses import dataclass, replace
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.profile_plans import MOST_ROWS, hindrance, profiler_of
 from ptkstore.application.planning.window_plans import as_told, ways_of
-from ptkstore.domain.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict, usable
-from ptkstore.domain.ptks import PtkSpec, by_formula
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.profiles import (
+    Paid,
+    Point,
+    ProfileAsk,
+    ProfileRecord,
+    ProfileState,
+    Verdict,
+    usable,
+)
+from ptkstore.domain.ptks.ptks import PtkSpec, by_formula
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import Read
 
 

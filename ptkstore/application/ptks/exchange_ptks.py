@@ -32,12 +32,12 @@ from ptkstore.application.ptks.team_code import (
 )
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.audit import subject_of
-from ptkstore.domain.bundles import bundle_of
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
-from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
-from ptkstore.domain.snapshots import canonical_json
-from ptkstore.domain.streams import Policy, Stream
+from ptkstore.domain.ptks.bundles import bundle_of
+from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.features import FeatureStore

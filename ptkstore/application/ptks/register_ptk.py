@@ -21,8 +21,8 @@ from ptkstore.application.ptks.registration import (
 )
 from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
-from ptkstore.domain.ptks import PtkSpec, columns_of, windows_between
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.world import Clock

@@ -15,12 +15,13 @@ from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
 from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import canonical_json, trained_on
-from ptkstore.domain.streams import Policy, Stream
-from ptkstore.domain.windows import expired_before
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import expired_before
+from ptkstore.domain.versions.versions import trained_on
 from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.features import FeatureStore

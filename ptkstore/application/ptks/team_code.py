@@ -9,9 +9,16 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
-from ptkstore.domain.bundles import AUDIT_RUNS, assurance_of, bundle_of, checked_sha256, sha256_of, unpack
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.bundles import (
+    AUDIT_RUNS,
+    assurance_of,
+    bundle_of,
+    checked_sha256,
+    sha256_of,
+    unpack,
+)
+from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import (
     InvalidRequest,
     OutcomeUnknown,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from ptkstore.domain.policies import policy_in, policy_text
-from ptkstore.domain.stream_differences import policy_differences
-from ptkstore.domain.streams import Policy, Stream, present_origin
+from ptkstore.domain.streams.differences import policy_differences
+from ptkstore.domain.streams.policies import policy_in, policy_text
+from ptkstore.domain.streams.streams import Policy, Stream, present_origin
 from ptkstore.errors import CatalogBehind, NameTaken, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptkstore.domain.streams import ColumnType, Stream
+from ptkstore.domain.streams.streams import ColumnType, Stream
 from ptkstore.ports.catalog import Begin
 
 

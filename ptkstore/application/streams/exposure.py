@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ptkstore.domain.streams import Closing, Policy, Stream
-from ptkstore.domain.windows import Window, WindowId, WindowState, expired_before, start_of
+from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.windows import Window, WindowId, WindowState, expired_before, start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.training.partials import discard, draft_id_of, locked_partials_of
-from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import Job, JobState, Outcome
-from ptkstore.domain.journal import Entry
+from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.runs import hopeless
-from ptkstore.domain.streams import Stream
+from ptkstore.domain.streams.blocks import rows_behind
+from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore

@@ -21,14 +21,14 @@ from ptkstore.application.paid_runs.paid_run import (
 )
 from ptkstore.application.planning.evaluation_plans import price_of
 from ptkstore.application.versions.elected_files import state_files_of
-from ptkstore.domain.blocks import evaluation_blocks, groups_where
 from ptkstore.domain.evaluations import Evaluation, LossMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.snapshots import Version
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import evaluation_blocks, groups_where
+from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.evaluating import EvaluateRequest, Evaluator
 from ptkstore.ports.objects import Lake

@@ -31,15 +31,15 @@ from ptkstore.application.training.partials import (
 )
 from ptkstore.application.versions.drafts import OwnDraft
 from ptkstore.application.versions.elected_files import state_files_of
-from ptkstore.domain.blocks import BlockRange, groups_behind
-from ptkstore.domain.bundles import bundle_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.journal import Entry
-from ptkstore.domain.manifests import manifest_of
+from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec, same_model
-from ptkstore.domain.snapshots import Draft, Version
-from ptkstore.domain.streams import Policy
+from ptkstore.domain.ptks.bundles import bundle_of
+from ptkstore.domain.ptks.ptks import PtkSpec, same_model
+from ptkstore.domain.streams.blocks import BlockRange, groups_behind
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.versions.manifests import manifest_of
+from ptkstore.domain.versions.versions import Draft, Version
 from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore

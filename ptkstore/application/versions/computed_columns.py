@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.domain.serving import check_computed_names, check_sent_name, computed_of, outputs_of
+from ptkstore.domain.ptks.serving import check_computed_names, check_sent_name, computed_of, outputs_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.features import Computed
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptkstore.domain.snapshots import Version, canonical_json
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CorruptObject
 from ptkstore.ports.objects import Lake
 

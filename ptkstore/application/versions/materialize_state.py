@@ -15,10 +15,10 @@ from ptkstore.application.versions.elected_files import files_of
 from ptkstore.application.versions.provenance_backfill import tell_provenance
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
-from ptkstore.domain.provenance import provenance_in
-from ptkstore.domain.ptks import servings_of
-from ptkstore.domain.serving import Serving
-from ptkstore.domain.snapshots import Version, event_time_of, window_end_of
+from ptkstore.domain.ptks.ptks import servings_of
+from ptkstore.domain.ptks.serving import Serving
+from ptkstore.domain.versions.provenance import provenance_in
+from ptkstore.domain.versions.versions import Version, event_time_of, window_end_of
 from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore, PublishedState

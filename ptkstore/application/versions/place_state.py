@@ -8,7 +8,7 @@ from dataclasses import replace
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.versions.elected_files import files_of
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.snapshots import Version, repeated_version
+from ptkstore.domain.versions.versions import Version, repeated_version
 from ptkstore.errors import InvariantBroken, UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ptkstore.domain.provenance import Provenance, provenance_in
+from ptkstore.domain.versions.provenance import Provenance, provenance_in
 from ptkstore.errors import CorruptObject, UnknownName
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.features import FeatureStore

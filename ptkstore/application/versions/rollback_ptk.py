@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
-from ptkstore.domain.snapshots import Version, repeated_version, repeating_manifest
+from ptkstore.domain.versions.versions import Version, repeated_version, repeating_manifest
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.world import Clock

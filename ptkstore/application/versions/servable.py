@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ptkstore.domain.serving import check_served_tables
+from ptkstore.domain.ptks.serving import check_served_tables
 from ptkstore.domain.texts import check_texts
 from ptkstore.errors import InvalidRequest
 

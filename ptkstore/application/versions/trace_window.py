@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from ptkstore.domain.assurances import UNKNOWN, Assured
-from ptkstore.domain.snapshots import Lineage
-from ptkstore.domain.streams import Policy
-from ptkstore.domain.windows import WindowId, start_of
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowId, start_of
+from ptkstore.domain.versions.versions import Lineage
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import CatalogView, Read
 

@@ -16,14 +16,14 @@ from ptkstore.application.planning.window_plans import (
 )
 from ptkstore.application.profiling.profile_requests import request_profiles
 from ptkstore.domain.allocation import Infeasible
-from ptkstore.domain.blocks import groups_where, train_blocks
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
-from ptkstore.domain.journal import BudgetRequest
-from ptkstore.domain.ledger import Denied, Granted
+from ptkstore.domain.ledger.journal import BudgetRequest
+from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Policy
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import groups_where, train_blocks
+from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.world import Clock, Steps
 

@@ -6,10 +6,10 @@ from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.domain.blocks import BlockState, created_with
 from ptkstore.domain.jobs import Job, JobKind, job_of_window
-from ptkstore.domain.streams import Closing, Policy, Stream
-from ptkstore.domain.windows import (
+from ptkstore.domain.streams.blocks import BlockState, created_with
+from ptkstore.domain.streams.streams import Closing, Policy, Stream
+from ptkstore.domain.streams.windows import (
     Window,
     WindowId,
     WindowState,

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import tell_not_prepared, tell_trainers
-from ptkstore.domain.blocks import erased_with
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.blocks import erased_with
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ptkstore.application.paid_runs.release_ticks import Ticks
-from ptkstore.domain.streams import ColumnType, Stream
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.streams import ColumnType, Stream
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, UnknownName, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore

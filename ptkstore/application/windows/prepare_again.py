@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import Refused
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ptkstore.application.paid_runs.release_ticks import Ticks
 from ptkstore.application.windows.unprepared import tell_not_prepared
-from ptkstore.domain.blocks import part_bounds
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, Outcome, job_of_window, retry_wait
-from ptkstore.domain.streams import Stream
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.blocks import part_bounds
+from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, NoProcess, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.windows import NOT_PREPARED, WindowId
+from ptkstore.domain.streams.windows import NOT_PREPARED, WindowId
 from ptkstore.ports.catalog import UnitOfWork
 
 

@@ -18,9 +18,9 @@ from rich.table import Table
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
 from ptkstore.cli.output import console, counted, one_line
-from ptkstore.domain.blocks import FIRST_TRAIN, place_of, share_of
 from ptkstore.domain.jobs import JobKind
-from ptkstore.domain.windows import start_of
+from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of, share_of
+from ptkstore.domain.streams.windows import start_of
 from ptkstore.errors import Unavailable, UnknownName
 from ptkstore.sdk.store import HomeStore
 from ptkstore.settings import Settings

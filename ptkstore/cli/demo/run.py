@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
-from ptkstore.cli.machine import running
 from ptkstore.cli.output import said
+from ptkstore.cli.service.machine import running
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.errors import InvalidRequest, Unavailable, UnknownName
 from ptkstore.sdk import load_repository

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from ptkstore.cli.counting import counted
-from ptkstore.domain.assurances import assured_of
-from ptkstore.domain.guarantees import contexts_sentence
+from ptkstore.domain.accounting.assurances import assured_of
+from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
 
 BLOCKS_SHOWN = 100

@@ -10,8 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol
 
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.model import Infeasible
-from ptkstore.domain.losses import Loss
 from ptkstore.errors import InvalidRequest
 
 BUDGETS = tuple(Fraction(n, 8) for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ptkstore.domain.accounting.losses import NANO, Loss
 from ptkstore.domain.allocation.model import Choice, Demand
-from ptkstore.domain.losses import NANO, Loss
 from ptkstore.errors import InvalidRequest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.accounting.losses import Loss
 
 
 @dataclass(frozen=True, slots=True)

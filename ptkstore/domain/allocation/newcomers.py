@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.menus import pruned
 from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Plan
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.allocation.search import Stop, never
-from ptkstore.domain.losses import Loss
 
 _ANY_ROWS = 10**12
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptklib.arrays import Ints
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.bound import lower_bound
 from ptkstore.domain.allocation.exact import Placement, in_one, in_two
 from ptkstore.domain.allocation.halves import GLANCE
@@ -25,7 +26,6 @@ from ptkstore.domain.allocation.model import (
 from ptkstore.domain.allocation.program import LARGEST, Program, program_of
 from ptkstore.domain.allocation.refusals import Menus, fits, infeasible, refused_at_once
 from ptkstore.domain.allocation.search import Stop, in_many, never
-from ptkstore.domain.losses import Loss
 from ptkstore.errors import InvalidRequest
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ptkstore.domain.accounting.losses import NO_LOSS
 from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Reason
-from ptkstore.domain.losses import NO_LOSS
 
 Menus = Sequence[tuple[Choice, ...]]
 

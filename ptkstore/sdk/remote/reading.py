@@ -11,14 +11,14 @@ from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.application.streams.exposure import Exposure
 from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.evaluations import Evaluation
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import Stream
-from ptkstore.domain.windows import Window
-from ptkstore.sdk.documents import ptk_of, stream_of
-from ptkstore.sdk.evaluations import evaluation_of
-from ptkstore.sdk.exposures import exposure_of, window_of
-from ptkstore.sdk.lineage import descendant_of
-from ptkstore.sdk.profiles import profile_of
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Stream
+from ptkstore.domain.streams.windows import Window
+from ptkstore.sdk.documents.evaluations import evaluation_of
+from ptkstore.sdk.documents.exposures import exposure_of, window_of
+from ptkstore.sdk.documents.lineage import descendant_of
+from ptkstore.sdk.documents.profiles import profile_of
+from ptkstore.sdk.documents.resources import ptk_of, stream_of
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RemoteReading:
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
         """What the registered PTKs of a stream need."""
         from ptkstore.application.planning.recommend_rows import check_partitions  # loads what plans
-        from ptkstore.sdk.recommendations import advice_of
+        from ptkstore.sdk.documents.recommendations import advice_of
 
         check_partitions(partitions)
         policy = self.stream(stream).policy

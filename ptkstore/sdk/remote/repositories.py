@@ -10,11 +10,11 @@ import httpx
 
 from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
 from ptkstore.application.ptks.team_code import examine_team_code
-from ptkstore.domain.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.ptks.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
-from ptkstore.sdk.admissions import admission_of
+from ptkstore.sdk.documents.admissions import admission_of
 from ptkstore.sdk.remote.errors import error_of
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 from ptkstore.wire.base import EXCHANGE_BYTES_MAX, LIST_MAX

@@ -20,14 +20,14 @@ from ptkstore.application.ingest.ingest_records import (
 from ptkstore.application.ledger.export_ledger import Export
 from ptkstore.application.ledger.verification import LedgerCheck
 from ptkstore.application.versions.diff_versions import VersionDiff, difference
-from ptkstore.domain.assurances import Assurance, assured_of
-from ptkstore.domain.block_ledgers import BlockLedger
+from ptkstore.domain.accounting.assurances import Assurance, assured_of
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
-from ptkstore.domain.odometers import Odometers
-from ptkstore.domain.ptks import PtkSpec
-from ptkstore.domain.streams import ColumnType, Stream, present_origin
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
     Conflict,
     CorruptObject,
@@ -37,7 +37,7 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.features import Answers
-from ptkstore.sdk.documents import (
+from ptkstore.sdk.documents.resources import (
     asked_document,
     block_of,
     odometers_of,
@@ -45,11 +45,11 @@ from ptkstore.sdk.documents import (
     stream_of,
 )
 from ptkstore.sdk.remote.identity import RemoteIdentity
+from ptkstore.sdk.remote.notices import RemoteTelling
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
-from ptkstore.sdk.remote.telling import RemoteTelling
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from ptkstore.cli.reports.pages import report_page
-from ptkstore.domain.assurances import SHARES, Assurance, Assured
+from ptkstore.domain.accounting.assurances import SHARES, Assurance, Assured
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.sdk import Store, connect
 from tests.support.api_server import Api

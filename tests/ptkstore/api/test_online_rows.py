@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.api import online
+from ptkstore.api import online_check
 from tests.support.waiting import until
 
 
@@ -26,12 +26,12 @@ class Hangs:
 
 def test_a_store_that_does_not_answer_is_asked_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(online, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(online_check, "time", SimpleNamespace(monotonic=lambda: now))
     service: Any = Hangs()
-    rows = online.OnlineRows(service)
+    rows = online_check.OnlineRows(service)
     for _ in range(5):
         assert rows.lost() == frozenset()
-        now += 2 * online.EVERY_SECONDS
+        now += 2 * online_check.EVERY_SECONDS
     until(lambda: service.asked, "the first question")
     assert service.asked == 1
     service.answers.set()
@@ -42,8 +42,8 @@ def test_a_store_that_does_not_answer_is_asked_once_at_a_time(monkeypatch: pytes
 def test_a_store_that_answered_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     service: Any = Hangs()
     service.answers.set()
-    rows = online.OnlineRows(service)
+    rows = online_check.OnlineRows(service)
     until(lambda: rows.lost() == {"taxi.speed"}, "the first answer")
     asked = service.asked
-    monkeypatch.setattr(online, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(online_check, "EVERY_SECONDS", 0.0)
     until(lambda: rows.lost() is not None and service.asked > asked, "another question")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.sql import tables as t
-from ptkstore.api import online
-from ptkstore.api.online import OnlineRows
+from ptkstore.api import online_check
+from ptkstore.api.online_check import OnlineRows
 from ptkstore.api.routes import health
 from ptkstore.application.operations.liveness import SILENT_AFTER, ProcessRole
 from ptkstore.cli.main import app as command
@@ -283,7 +283,7 @@ def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(ap
 def test_lost_rows_are_told_until_they_are_back_and_requests_are_served(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(online_check, "EVERY_SECONDS", 0.0)
     world, admin = api.world, api.acting(Role.ADMINISTRATOR, team="operators")
     name = "ptk_online_rows_lost", "taxi.speed"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ptkstore.cli.machine import running
+from ptkstore.cli.service.machine import running
 from ptkstore.domain.identity import Role
 from ptkstore.settings import Settings
 from tests.support.api_server import Api, all_items, arrow, ingest, problem

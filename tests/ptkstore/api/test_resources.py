@@ -15,8 +15,8 @@ import pytest
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.limits import Limits
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import EVERY, Action, Role
-from ptkstore.domain.sharing import Sharing
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
@@ -613,7 +613,7 @@ def test_without_places_no_event_stream_is_opened(tmp_path: Path) -> None:
 
 def test_every_action_is_asked_for_by_some_route(api: Api) -> None:
     from ptkstore.api.app import routes_of
-    from ptkstore.api.resources import guards_of
+    from ptkstore.api.requests.routers import guards_of
 
     elsewhere = {
         Action.CONSOLE_SIGN_IN,  # in the console

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from ptkstore.api.row_bodies import ARROW_STREAM, NDJSON, PARQUET
+from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET
 from ptkstore.domain.identity import Role
 from tests.support.api_server import Api, ingest, problem
 from tests.support.world import STREAM, speed

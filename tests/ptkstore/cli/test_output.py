@@ -10,8 +10,8 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
-from ptkstore.cli.catalog import catalog_app
 from ptkstore.cli.output import answers, console, loss_text, one_line, print_json, print_rows, said
+from ptkstore.cli.service.catalog import catalog_app
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter

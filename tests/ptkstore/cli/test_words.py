@@ -21,8 +21,8 @@ from ptkstore.cli.commands import COMMANDS
 from ptkstore.cli.lazily import load
 from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
-from ptkstore.cli.profiles import _line
-from ptkstore.domain.ptks import duration, duration_text
+from ptkstore.cli.ptks.profiles import _line
+from ptkstore.domain.ptks.ptks import duration, duration_text
 from tests.ptkstore.cli.test_commands import CREATE, Line
 from tests.support.world import trips
 

@@ -20,7 +20,7 @@ from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
 from ptkstore.console.pages import NOTICES_SHOWN, TRAININGS_SHOWN, used_share
 from ptkstore.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, Sessions
-from ptkstore.domain.assurances import Assurance
+from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice

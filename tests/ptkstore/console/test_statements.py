@@ -13,8 +13,8 @@ from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
 from ptkstore.domain.identity import STREAM_ROLES, Action, Principal
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.snapshots import Version
 from ptkstore.domain.subscriptions import DeadLetter
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import NotAllowed, UnknownName
 from tests.ptkstore.console.test_console import PAGES, seen, signed_in
 from tests.support.api_server import Api

@@ -12,19 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import Job, JobKind, JobState, backoff, cursor, job_id, next_tick
-from ptkstore.domain.journal import Entry, EntryKind
-from ptkstore.domain.manifests import manifest_of
-from ptkstore.domain.ptks import same_model
-from ptkstore.domain.snapshots import (
-    Draft,
-    StateFile,
-    Version,
-    canonical_json,
-    table_file_name,
-    version_path,
-)
+from ptkstore.domain.ledger.journal import Entry, EntryKind
+from ptkstore.domain.ptks.ptks import same_model
 from ptkstore.domain.subscriptions import Subscription, event_of, message_id
+from ptkstore.domain.versions.manifests import manifest_of
+from ptkstore.domain.versions.versions import Draft, StateFile, Version, table_file_name, version_path
 from tests.support.builders import PTK, STREAM, ptk_spec, request, stream_named
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 
 from ptkstore.domain.jobs import JobKind, job_of_window
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from tests.support.builders import NOW
 from tests.support.subjects import SUBJECTS
 

@@ -9,8 +9,8 @@ import pytest
 
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
 from ptkstore.domain.runs import hopeless
-from ptkstore.domain.streams import Assurance
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.streams.windows import WindowState
 from tests.support.builders import ptk_spec
 
 NEW = Job("evaluate/a.b/1", JobKind.EVALUATE, "taxi", JobState.READY, datetime(2026, 1, 10, tzinfo=UTC), 0)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ptkstore import errors as e
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.sdk import Store
 from tests.support.cases import case
 from tests.support.tables import NAMED

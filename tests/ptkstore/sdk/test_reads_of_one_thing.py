@@ -11,8 +11,8 @@ from ptkstore import errors as e
 from ptkstore.adapters.sql.jobs import SqlJobs
 from ptkstore.adapters.sql.ptks import SqlPtks
 from ptkstore.adapters.sql.streams import SqlStreams
-from ptkstore.cli.lookups import _asked
-from ptkstore.cli.rows import columns_of
+from ptkstore.cli.consumers.lookups import _asked
+from ptkstore.cli.streams.rows import columns_of
 from ptkstore.console.pages import Pages
 from ptkstore.domain.identity import Principal, Role
 from ptkstore.sdk import Store

@@ -24,18 +24,26 @@ from ptkstore import PTK, check_report, connect, featurize
 from ptkstore import errors as e
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.application.versions.trace_window import Descendant
-from ptkstore.domain.accountants import Accountant
-from ptkstore.domain.assurances import Assured
-from ptkstore.domain.blocks import BlockRange
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.assurances import Assured
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import Role
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.profiles import Paid, Point, Verdict
-from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import Assurance, Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.domain.ptks.profiles import Paid, Point, Verdict
+from ptkstore.domain.streams.blocks import BlockRange
+from ptkstore.domain.streams.streams import (
+    Assurance,
+    Closing,
+    ColumnType,
+    Policy,
+    PrivacyUnit,
+    Schema,
+    Stream,
+)
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.sdk import Repository, Store
-from ptkstore.sdk.documents import asked_document, stream_document, stream_of
-from ptkstore.sdk.profiles import profile_document, profile_of
+from ptkstore.sdk.documents.profiles import profile_document, profile_of
+from ptkstore.sdk.documents.resources import asked_document, stream_document, stream_of
 from ptkstore.sdk.remote import transport
 from ptkstore.sdk.remote.errors import BY_CODE, error_of
 from ptkstore.sdk.remote.transport import Transport

@@ -18,7 +18,7 @@ from ptkstore import errors as e
 from ptkstore.api.limits import Limits
 from ptkstore.application.ingest.ingest_records import IngestReply
 from ptkstore.domain.identity import Role
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import parts, transport
 from ptkstore.sdk.remote.parts import Parts

@@ -19,7 +19,7 @@ from ptkstore.adapters.feast.packed.marks import FORGOTTEN, SERVED, identity_of
 from ptkstore.adapters.feast.packed.messages import PLAIN_KINDS, python_values
 from ptkstore.adapters.feast.packed.store import PackedRedisOnlineStore
 from ptkstore.adapters.feast.views import assured_by_tags
-from ptkstore.domain.assurances import Assured
+from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.ports.features import Answers
 
 _REQUESTS_MAX = 1_024

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.domain.columns import HASH
 from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.streams.reserved_columns import HASH
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.objects import RawZone
 

@@ -10,8 +10,8 @@ from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.application.planning.profile_plans import drift_test_of, profiler_of
-from ptkstore.domain.columns import HASH
-from ptkstore.domain.profiles import Point, Verdict
+from ptkstore.domain.ptks.profiles import Point, Verdict
+from ptkstore.domain.streams.reserved_columns import HASH
 from ptkstore.ports.objects import RawZone
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 

@@ -15,8 +15,8 @@ from ptklib.state import ReleasedState
 from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
 from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
-from ptkstore.domain.ptks import granted
-from ptkstore.domain.snapshots import Draft, StateFile, table_file_name
+from ptkstore.domain.ptks.ptks import granted
+from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.objects import RawZone, Staging
 from ptkstore.ports.training import (

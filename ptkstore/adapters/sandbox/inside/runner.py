@@ -48,7 +48,7 @@ def main(answer_fd: int) -> None:
 
 def _load(parts: dict[str, memoryview]) -> None:
     """Unpack the bundle where its modules can be imported."""
-    from ptkstore.domain.bundles import unpack
+    from ptkstore.domain.ptks.bundles import unpack
 
     for path, content in unpack(bytes(parts["bundle"])).items():
         place = CODE / path

@@ -26,9 +26,9 @@ from ptkstore.adapters.sandbox.messages.profiles import (
 )
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.evaluations import LossMass
-from ptkstore.domain.snapshots import Draft, StateFile
-from ptkstore.domain.streams import Added, ColumnType, Schema
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.streams import Added, ColumnType, Schema
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import (

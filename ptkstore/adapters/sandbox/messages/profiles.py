@@ -6,7 +6,7 @@ import base64
 from dataclasses import asdict
 from typing import Any
 
-from ptkstore.domain.profiles import Point, ProfileAsk, Verdict
+from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
 
 Told = tuple[Point, ...] | bool

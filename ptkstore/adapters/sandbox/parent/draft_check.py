@@ -15,9 +15,9 @@ from ptkstore.application.versions.servable import (
     check_own_code,
     check_servable,
 )
-from ptkstore.domain.bundles import bundle_of
-from ptkstore.domain.ptks import granted
-from ptkstore.domain.snapshots import Draft, table_file_name
+from ptkstore.domain.ptks.bundles import bundle_of
+from ptkstore.domain.ptks.ptks import granted
+from ptkstore.domain.versions.versions import Draft, table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest
 from ptkstore.ports.objects import Staging
 from ptkstore.ports.training import TrainRequest

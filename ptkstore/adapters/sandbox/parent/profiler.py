@@ -10,7 +10,7 @@ from ptkstore.adapters.sandbox.messages.orders import decode_told
 from ptkstore.adapters.sandbox.messages.profiles import drift_of, points_of
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
 from ptkstore.adapters.sandbox.processes.process import Ended
-from ptkstore.domain.profiles import Point
+from ptkstore.domain.ptks.profiles import Point
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import TrainFailed
 

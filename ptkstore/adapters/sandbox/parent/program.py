@@ -16,7 +16,7 @@ from ptkstore.adapters.sandbox.messages.orders import Order, Request, decode_wri
 from ptkstore.adapters.sandbox.parent.forking import run_fork
 from ptkstore.adapters.sandbox.parent.preloading import modules_for
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
 
 MODULE: Final = "ptkstore.training_process"  # named, not imported: it puts adapters together as `wiring` does

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ptkstore.adapters.sandbox.messages.codes import BAD_OUTPUT, TEAM_CODE_FAILED, UNDECLARED_VALUE
 from ptkstore.adapters.sandbox.messages.orders import TOLD_OF_TEAM_CODE, decode_answer, decode_written
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import CollectRequest, TrainFailed, TrainRequest
 
 if TYPE_CHECKING:

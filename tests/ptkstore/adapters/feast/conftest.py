@@ -19,19 +19,19 @@ import pytest
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.loading import load_feast
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.domain.assurances import assured
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.serving import serving_of
+from ptkstore.domain.accounting.assurances import assured
+from ptkstore.domain.ptks.serving import serving_of
+from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.ports.features import PublishedState
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLUGIN = (
     "ptkstore.adapters.feast",
-    "ptkstore.domain.assurances",
+    "ptkstore.domain.accounting.assurances",
     "ptkstore.domain.names",
-    "ptkstore.domain.provenance",
-    "ptkstore.domain.serving",
-    "ptkstore.domain.views",
+    "ptkstore.domain.versions.provenance",
+    "ptkstore.domain.ptks.serving",
+    "ptkstore.domain.ptks.views",
     "ptkstore.errors",
     "ptkstore.ports.features",
 )

@@ -6,9 +6,9 @@ import pytest
 from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW
 from ptkstore.adapters.feast.views import state_view
-from ptkstore.domain.assurances import UNKNOWN, Assured, assured
-from ptkstore.domain.provenance import Provenance
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.versions.provenance import Provenance
 
 VIEW, OTHER = "taxi__speed_by_hour", "ads__clicks"
 ASSERTED = Assured(Assurance.ASSERTED, "taxi")
@@ -140,7 +140,8 @@ def test_a_view_is_widened_also_after_a_crash_half_way(light_repo, make, again, 
         before.setattr(views, "state_table", views.state_table)
         with pytest.MonkeyPatch.context() as rows:
             rows.setattr(
-                "ptkstore.domain.assurances.Assured.document", lambda self: {"asserted_by": self.by or None}
+                "ptkstore.domain.accounting.assurances.Assured.document",
+                lambda self: {"asserted_by": self.by or None},
             )
             rows.setattr(Provenance, "tags", lambda _: {})
             make.publish(store, make.state(1))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore
-from ptkstore.domain.serving import serving_of
+from ptkstore.domain.ptks.serving import serving_of
 from ptkstore.errors import Conflict, Unavailable, UnknownName
 from ptkstore.ports.features import Computed, PublishedState
 

@@ -8,9 +8,9 @@ import pytest
 
 from ptkstore.adapters.feast import flips
 from ptkstore.adapters.feast.names import PROJECT, STATE_VIEW
-from ptkstore.domain.assurances import UNKNOWN, Assured, assured
-from ptkstore.domain.provenance import Provenance, provenance_in
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.versions.provenance import Provenance, provenance_in
 from ptkstore.ports.features import Computed
 
 PTK, VIEW, OTHER = "taxi.speed_by_hour", "taxi__speed_by_hour", "taxi.speed"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore, FileSigner
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable
 from tests.support import full_disk
 from tests.support.failing_disk import CALLS, fail_at

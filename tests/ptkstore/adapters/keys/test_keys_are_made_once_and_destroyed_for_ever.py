@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore, files
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
     Conflict,
     CorruptObject,
@@ -255,7 +255,7 @@ DIES_BETWEEN = """
 import os, signal, sys
 from pathlib import Path
 from ptkstore.adapters.keys import FileKeyStore, files
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 store = FileKeyStore(Path(sys.argv[1]))
 setattr({target}, lambda *_, **options: options or os.kill(os.getpid(), signal.SIGKILL))
 store.{call}(WindowId("taxi", 3))

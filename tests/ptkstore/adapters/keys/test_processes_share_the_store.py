@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 
 RACER = """
 import json, sys, time
 from pathlib import Path
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind
 from tests.ptkstore.adapters.keys.conftest import Journal
 store = FileKeyStore(Path(sys.argv[1]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest, Unavailable
 
 WINDOW = WindowId("taxi", 3)
@@ -19,7 +19,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 with FileKeyStore(Path(sys.argv[1])).hold_rows(WindowId("taxi", 3), alone=True):
     print("held", flush=True)
     time.sleep(600)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.keys import FileKeyStore
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, UnknownName, WindowGone
 from tests.ptkstore.adapters.keys.conftest import Journal
 
@@ -120,7 +120,7 @@ DIES_AT_THE_KEY = """
 import os, signal, sys
 from pathlib import Path
 from ptkstore.adapters.keys import FileKeyStore, store
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from tests.ptkstore.adapters.keys.conftest import Journal
 store._read_key = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 FileKeyStore(Path(sys.argv[1])).opening_key(WindowId("taxi", 3), Journal(digests=("d1", "d2", "d3", "d4")))

@@ -15,7 +15,7 @@ from moto.s3.models import s3_backends
 
 from ptkstore.adapters.objects import FsspecBundles
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.domain.bundles import bundle_path, sha256_of
+from ptkstore.domain.ptks.bundles import bundle_path, sha256_of
 from ptkstore.errors import CorruptObject, UnknownName
 
 CODE = b"code" * 1000

@@ -13,7 +13,7 @@ import pytest
 
 from ptklib import HistoricalStatistics, load_state
 from ptkstore.adapters.objects import FsspecLake
-from ptkstore.domain.snapshots import table_file_name
+from ptkstore.domain.versions.versions import table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest, InvariantBroken, Unavailable, UnknownName
 from tests.ptkstore.adapters.objects.conftest import Bytes
 from tests.support import full_disk

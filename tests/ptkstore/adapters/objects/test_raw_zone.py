@@ -13,7 +13,7 @@ import pytest
 from ptkstore.adapters.keys import AesGcmSealer, FileKeyStore
 from ptkstore.adapters.objects import FsspecRawZone
 from ptkstore.adapters.objects.parquet import ROWS_PER_GROUP, decrypted, encrypted, open_encrypted
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest, SchemaMismatch, WindowGone
 from tests.ptkstore.adapters.objects.conftest import Bytes
 

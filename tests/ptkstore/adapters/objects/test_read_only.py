@@ -18,7 +18,7 @@ import s3fs
 
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecLake, FsspecRawZone
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Unavailable
 from tests.support.published import PTK, a_version, content
 

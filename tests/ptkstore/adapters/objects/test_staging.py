@@ -9,7 +9,7 @@ import pytest
 
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CorruptObject, InvalidRequest, NameTaken, UnknownName
 from tests.ptkstore.adapters.objects.conftest import Bytes
 

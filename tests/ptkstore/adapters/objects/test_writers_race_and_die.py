@@ -15,7 +15,7 @@ from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecLake, FsspecRawZone
 from ptkstore.adapters.objects.local import LocalPlace
 from ptkstore.adapters.objects.places import place_at
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import UnknownName
 from tests.support.published import PTK, a_version, content
 
@@ -229,7 +229,7 @@ import os, signal, sys
 import pyarrow as pa
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 os.replace = os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 rows = pa.table({"zone": ["canary-77aa01"] * 100})
 getattr(FsspecRawZone(sys.argv[1], AesGcmSealer()), sys.argv[2])(

@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.parent.forking import run_fork
 from ptkstore.adapters.sandbox.parent.program import ENVIRONMENT
 from ptkstore.adapters.sandbox.processes.fork_server import NAME, RUN_NAME
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import LeaseLost, NoProcess, Unavailable
 from tests.support.sandbox_orders import FORKS_AND_WAITS, SPEC, World, nothing
 from tests.support.waiting import lives, until
@@ -30,12 +30,12 @@ ROOMY = Limits(timeout_seconds=60, memory_bytes=1 << 30)
 # A run does what its order says.
 PROGRAM = """
 import os, sys
-from ptkstore.adapters.sandbox.processes import fork_server, hardening as guard
+from ptkstore.adapters.sandbox.processes import fork_server, hardening
 
 def run(fd):
     exec(sys.stdin.read(), {"fd": fd, "os": os, "sys": sys})
 
-guard.run_to_its_end(lambda: fork_server.serve(int(sys.argv[1]), int(sys.argv[2]), run))
+hardening.run_to_its_end(lambda: fork_server.serve(int(sys.argv[1]), int(sys.argv[2]), run))
 """
 SERVER = (sys.executable, "-c", PROGRAM)
 

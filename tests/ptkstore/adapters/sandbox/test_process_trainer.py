@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptkstore.adapters.sandbox import ProcessTrainer, Program
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import TrainFailed
 from tests.support.sandbox_orders import World, counts, near, nothing, state_of
 

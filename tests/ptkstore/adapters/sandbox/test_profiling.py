@@ -22,7 +22,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
     encode_order,
 )
 from ptkstore.adapters.sandbox.messages.profiles import drift_of, points_of
-from ptkstore.domain.profiles import Point, ProfileAsk, Verdict
+from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
 from ptkstore.ports.training import TrainFailed
 from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing

@@ -25,7 +25,7 @@ from ptkstore.adapters.sandbox.confinement.seal import Seal
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, message, state_from
 from ptkstore.adapters.sandbox.parent import team_sandbox
 from ptkstore.adapters.sandbox.parent.fair_queue import FairQueue
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.support.sandbox_orders import World, nothing, state_of

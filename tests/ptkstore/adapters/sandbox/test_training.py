@@ -15,7 +15,7 @@ from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
 from ptkstore.adapters.sandbox.child.train import PARTIAL_FILE, collect, train
 from ptkstore.adapters.sandbox.messages.orders import decode_answer, encode_answer
-from ptkstore.domain.snapshots import Draft
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import (
     CorruptObject,
     InvalidRequest,

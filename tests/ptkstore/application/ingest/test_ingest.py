@@ -15,7 +15,7 @@ import pytest
 
 from ptkstore.adapters.objects import local
 from ptkstore.application.ingest import event_tables
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, SchemaMismatch, Unavailable, UnknownName
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, World, trips, unheard_batch
 

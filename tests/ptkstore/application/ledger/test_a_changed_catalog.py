@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ptkstore.application.ledger.recover_ledger import OTHER_POLICY
-from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.journal import GENESIS, next_policy_entry
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.streams import Closing
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.ledger.journal import GENESIS, next_policy_entry
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownName
 from ptkstore.ports.profiling import ProfileRequest
 from ptkstore.ports.training import TrainFailed

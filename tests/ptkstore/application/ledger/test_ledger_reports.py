@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ptkstore.domain.accountants import Accountant
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import Closing, Policy, PrivacyUnit, Stream
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import Sharing
+from ptkstore.domain.streams.streams import Closing, Policy, PrivacyUnit, Stream
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store, check_report
 from tests.support.world import DAY, ORIGIN, SCHEMA, STREAM, World, trips

@@ -8,7 +8,7 @@ from ptklib.accounting import pld_epsilon
 from ptklib.events import EpsilonDelta
 from ptklib.privacy import PrivacyLoss
 from ptkstore.application.ledger.odometers import tight_epsilon
-from ptkstore.domain.losses import Loss
+from ptkstore.domain.accounting.losses import Loss
 
 LAPLACE = {"name": "DiscreteLaplace", "scale": 10.0, "l1_sensitivity": 1}
 UNREADABLE = [

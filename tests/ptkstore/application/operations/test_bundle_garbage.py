@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ptkstore.application.operations import bundle_garbage
-from ptkstore.domain.bundles import sha256_of
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.ptks.bundles import sha256_of
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable, UnknownName
 from ptkstore.ports.training import TrainFailed
 from tests.support.team_code import GOOD, Inspector, bundle_with, described

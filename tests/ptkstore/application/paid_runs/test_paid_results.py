@@ -15,8 +15,8 @@ import pytest
 
 from ptklib import Clustering
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.support.catalog_faults import TICK, Faults

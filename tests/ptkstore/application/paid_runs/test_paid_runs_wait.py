@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.snapshots import Draft
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.ports.training import STAGING_FAILED, TrainFailed, TrainRequest
 from tests.support.catalog_faults import Faults

@@ -13,7 +13,7 @@ import pytest
 from ptkstore.adapters.objects.lake import MANIFEST
 from ptkstore.adapters.objects.names import STAGING
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.streams import Assurance
+from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.training import STAGING_FAILED, TrainFailed
 from tests.support.catalog_faults import Faults

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.application.planning.recommend_rows import recommend_rows
-from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.jobs import JobState
 from ptkstore.errors import InvalidRequest, PtkRejected
 from tests.ptkstore.application.planning.test_planning import gaussian, means

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ptklib import CovarianceMatrix, HistoricalStatistics
-from ptkstore.domain.accountants import Accountant
-from ptkstore.domain.blocks import BlockState
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.jobs import Outcome
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.sharing import Sharing
+from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
 from tests.support.world import STREAM, World, speed
 

@@ -11,7 +11,7 @@ import pytest
 
 from ptkstore.application.planning.recommend_rows import StreamAdvice, recommend_rows
 from ptkstore.application.planning.window_plans import plan_window
-from ptkstore.domain.accountants import Accountant
+from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.allocation.advice import BUDGETS
 from tests.ptkstore.application.planning.test_planning import gaussian, means

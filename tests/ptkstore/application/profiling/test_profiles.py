@@ -16,13 +16,13 @@ from ptklib import Clustering, HistoricalStatistics
 from ptklib.exceptions import InvalidParameterError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.profiling.read_profile import ProfileView
-from ptkstore.domain.blocks import part_bounds
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.profiles import Point, Verdict
-from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import PrivacyUnit
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.ptks.profiles import Point, Verdict
+from ptkstore.domain.streams.blocks import part_bounds
+from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import TrainFailed

@@ -9,10 +9,10 @@ import pytest
 
 from ptkstore.application.ingest.ingest_records import IngestReply
 from ptkstore.application.ptks.exchange_ptks import WantedPtk
-from ptkstore.domain.assurances import Assured
-from ptkstore.domain.bundles import bundle_path, pack, sha256_of
+from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.streams import Assurance, PrivacyUnit
+from ptkstore.domain.ptks.bundles import bundle_path, pack, sha256_of
+from ptkstore.domain.streams.streams import Assurance, PrivacyUnit
 from ptkstore.errors import (
     CorruptObject,
     InvalidRequest,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ptkstore.domain.jobs import JobState, Outcome
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.streams import Assurance
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.streams import Assurance
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.support.catalog_faults import TICK, Faults

@@ -14,13 +14,13 @@ import pytest
 from ptklib import CovarianceMatrix, HistoricalStatistics
 from ptklib.profiling import LossEstimate, LossEstimator
 from ptklib.profiling.estimation import UNITS
-from ptkstore.domain.blocks import TEST, evaluation_blocks, place_of, rows_behind
+from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.evaluations import Evaluation, LossMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.sharing import Sharing
-from ptkstore.domain.streams import PrivacyUnit
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.streams.blocks import TEST, evaluation_blocks, place_of, rows_behind
+from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.support.builders import request

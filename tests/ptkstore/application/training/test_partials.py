@@ -19,10 +19,10 @@ from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone
 from ptkstore.adapters.sandbox.child import train as training
 from ptkstore.application.training.partials import PARTIALS_MAX, n_partials
-from ptkstore.domain.blocks import rows_behind
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, JobState, Outcome
-from ptkstore.domain.streams import PrivacyUnit
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.blocks import rows_behind
+from ptkstore.domain.streams.streams import PrivacyUnit
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
 from ptkstore.ports.training import TrainFailed
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips

@@ -13,11 +13,11 @@ import pytest
 from ptkstore.adapters.sandbox import ProcessTrainer
 from ptkstore.adapters.sql.ptks import SqlPtks
 from ptkstore.adapters.world import SystemClock
-from ptkstore.domain.accountants import Accountant, Charge
+from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobKind, JobState, Outcome
-from ptkstore.domain.journal import EntryKind
-from ptkstore.domain.snapshots import Version
-from ptkstore.domain.windows import WindowState
+from ptkstore.domain.ledger.journal import EntryKind
+from ptkstore.domain.streams.windows import WindowState
+from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, CorruptObject, Unavailable, UnknownName, WindowGone
 from ptkstore.ports.training import TrainFailed
 from tests.support.builders import request

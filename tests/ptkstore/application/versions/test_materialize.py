@@ -6,7 +6,7 @@ import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.domain.provenance import Provenance
+from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.errors import UnknownName
 from tests.support.world import World
 

@@ -13,7 +13,7 @@ import pytest
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.application.versions.rollback_ptk import rollback_ptk
 from ptkstore.domain.jobs import JobKind, JobState
-from ptkstore.domain.snapshots import event_time_of, window_end_of
+from ptkstore.domain.versions.versions import event_time_of, window_end_of
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import UnitOfWork
 from tests.journeys.backups import copy_database

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ptkstore.domain.streams import ColumnType, Schema, Stream
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import CorruptObject, InvalidRequest, Refused, UnknownName
 from tests.ptkstore.application.windows.test_privacy_units import (
     IN_WINDOW,

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ptklib import HistoricalStatistics, UserEmbeddings
-from ptkstore.domain.blocks import BlockState
-from ptkstore.domain.losses import Loss
-from ptkstore.domain.streams import Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, PrivacyUnit, Schema, Stream
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.sdk import Store
 from tests.support.world import DAY, ORIGIN, World

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ptkstore.application.windows import close_windows
-from ptkstore.domain.blocks import BlockState
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
-from ptkstore.domain.streams import Closing
-from ptkstore.domain.windows import WindowId, WindowState
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.streams import Closing
+from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import (
     InvalidRequest,
     NoProcess,

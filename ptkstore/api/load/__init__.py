@@ -1,0 +1,1 @@
+"""What keeps one caller's load from the others."""

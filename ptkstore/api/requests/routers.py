@@ -1,0 +1,174 @@
+"""Routers on which no route can be made without a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import Annotated, Any, TypeVar, cast
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from pydantic import TypeAdapter, ValidationError, WrapValidator
+
+from ptkstore.api.load.cpu_limiter import Turns
+from ptkstore.api.requests.access import Asked, Guard, WhoAsks, asked_of
+from ptkstore.api.requests.parsing import LazyRoute, Unread
+from ptkstore.domain.identity import RULES, Action
+from ptkstore.wire.base import Wire
+from ptkstore.wire.problems import MEDIA_TYPE, Problem
+
+PREFIX = "/v1"
+_UNSEEN = WrapValidator(lambda document, _: document)
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+_MEANS = {
+    400: "The request cannot succeed as it is.",
+    401: "No valid token came with the request.",
+    403: "The roles of the token, or a policy, do not allow it.",
+    404: "There is no such thing, or it is not for the caller to see.",
+    408: "The body came too slowly.",
+    409: "It exists with other content, or something changed meanwhile.",
+    413: "The body is too large.",
+    415: "The body is of a type that is not read here.",
+    422: "The document or a parameter is not as declared.",
+    429: "More requests came than a token, or a team, may send in a while.",
+    500: "Something that must always hold does not.",
+    503: "A part does not answer; retry.",
+    504: "What became of the request is not known; look before asking again.",
+}
+# Shown in the OpenAPI document; the guard reads the header itself, so that all refusals are problems.
+_SHOWN = HTTPBearer(auto_error=False, scheme_name="token", description="An API token, `ptk_...`.")
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Problem answers for the OpenAPI document."""
+    schema = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    return {
+        status: {"description": _MEANS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+class Resource:
+    """One kind of thing below /v1; each of its routes names the action that is held against the table of roles."""
+
+    def __init__(self, tag: str) -> None:
+        self.router = APIRouter(prefix=PREFIX, tags=[tag], route_class=LazyRoute, redirect_slashes=False)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        action: Action,
+        *,
+        status: int = 200,
+        problems: Sequence[int] = (),
+        large: bool = False,
+        asks_outside: bool = False,
+        **more: Any,
+    ) -> Callable[[_Endpoint], _Endpoint]:
+        """Declare a route.
+
+        `problems` are the refusals beyond those that any route may give; `large` lets a document be longer than others.
+        `asks_outside` is for a route that waits for a host whose name its caller chose: it has threads of its own, so
+        that a host that does not answer holds up no other request.
+        """
+        statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
+        if method != "GET":
+            statuses = sorted({*statuses, 408, 409, 413, 415, 504})
+        responses = {**refusals(*statuses), **more.pop("responses", {})}
+        roles = ", ".join(role for role in RULES[action].roles)
+
+        def declare(endpoint: _Endpoint) -> _Endpoint:
+            told = (endpoint.__doc__ or "").strip()
+            guard = Guard(action, path)
+            first = [Depends(guard, scope="function")] if iscoroutinefunction(endpoint) else []
+            self.router.add_api_route(
+                path,
+                endpoint
+                if first
+                else _in_one_thread(endpoint, guard, status, large=large, asks_outside=asks_outside),
+                methods=[method],
+                status_code=status,
+                operation_id=endpoint.__name__,
+                summary=told.partition("\n")[0].rstrip("."),
+                description=f"{told}\n\nRoles: {_ordered(roles)}.",
+                responses=responses,
+                dependencies=[*first, Depends(_SHOWN)],
+                **more,
+            )
+            return endpoint
+
+        return declare
+
+
+def _in_one_thread(
+    endpoint: _Endpoint, guard: Guard, status: int, *, large: bool, asks_outside: bool
+) -> _Endpoint:
+    """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
+
+    A document that came is read and held against its model here: that costs more the larger it is and the worse.
+    What we made ourselves need not be checked again: the OpenAPI document has both models, and tests hold the
+    answers against it.
+    """
+    declared = signature(endpoint, eval_str=True)
+    callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
+    asking = Parameter("asked", Parameter.KEYWORD_ONLY, annotation=asked_of(guard))
+    others = [one for one in declared.parameters.values() if one.name not in callers]
+    models = {one.name: TypeAdapter(one.annotation) for one in others if _is_document(one.annotation)}
+    shown = [
+        one.replace(annotation=Annotated[one.annotation, _UNSEEN]) if one.name in models else one
+        for one in others
+    ]
+
+    def answer(asked: Asked, named: dict[str, Any]) -> Response:
+        with asked.guard.admitted(asked.request) as caller:
+            for name, model in models.items():
+                named[name] = _read(model, named[name])
+            made = endpoint(**named, **dict.fromkeys(callers, caller))
+        if isinstance(made, Response):
+            return made
+        return Response(status_code=status) if made is None else JSONResponse(made, status)
+
+    @wraps(endpoint)
+    async def answered(*, asked: Asked, **named: Any) -> Response:
+        asked.request.state.asked = True
+        if asks_outside:
+            outside: CapacityLimiter = asked.request.app.state.outside
+            return await to_thread.run_sync(partial(answer, asked, named), limiter=outside)
+        turns: Turns = asked.request.app.state.turns
+        return await turns.run(partial(answer, asked, named))
+
+    answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
+    answered.guard, answered.large = guard, large  # type: ignore[attr-defined]
+    return cast("_Endpoint", answered)
+
+
+def _is_document(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Wire)
+
+
+def _read(model: TypeAdapter[Any], document: Any) -> Any:
+    """The document as its model, or the error that the framework would raise."""
+    if isinstance(document, Unread):
+        document = document.document()
+    try:
+        return model.validate_python(document, from_attributes=True)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None
+
+
+def guards_of(route: APIRoute) -> list[Guard]:
+    """The rules that a request passes before it reaches the endpoint of a route."""
+    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, Guard)]
+    inside = getattr(route.endpoint, "guard", None)
+    return [*found, inside] if isinstance(inside, Guard) else found
+
+
+def _ordered(roles: str) -> str:
+    return ", ".join(sorted(roles.split(", ")))

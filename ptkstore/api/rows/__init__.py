@@ -1,0 +1,1 @@
+"""Rows in request bodies: Arrow, Parquet and NDJSON, within bounds."""

@@ -1,0 +1,190 @@
+"""The command that looks features up online: `ptk lookup`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ptkstore.cli.output import (
+    AsJson,
+    HomeOrUrl,
+    answers,
+    console,
+    one_line,
+    print_json,
+    print_rows,
+    reading,
+    said,
+)
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.domain.near_names import near
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.serving import STATE_KEY
+from ptkstore.domain.ptks.views import STATE_VIEW, base_view, columns_of, views_of
+from ptkstore.errors import Deregistered, InvalidRequest, UnknownName
+from ptkstore.sdk import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ptkstore.ports.features import Answers
+
+_KEYS = {STATE_VIEW: (STATE_KEY,)}
+"""The join keys of views that belong to no PTK."""
+
+
+@answers
+def lookup(
+    features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
+    keys: Annotated[list[str] | None, typer.Argument(help="Join keys as name=value, one at least.")] = None,
+    home: HomeOrUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look features up online through Feast."""
+    entity = dict(_key(key) for key in keys or ())
+    with reading(home) as store:
+        asked = _asked(features, store)
+        if not entity:
+            pairs = " ".join(f"{key}=VALUE" for key in asked.keys or _KEYS.get(asked.view, ("name",)))
+            raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
+        try:
+            found = store.look_up(asked.references, [entity])
+        except InvalidRequest as error:
+            raise _told(store, asked, entity, error) from None
+    (answer,) = found
+    if as_json:
+        print_json(answer)
+        _tell_assured(found, said)
+        return
+    print_rows(
+        [{"feature": k, "value": v} for k, v in answer.items()],
+        as_json=False,
+        title="",
+        nothing="no features",
+    )
+    _tell_assured(found, console)
+    if silent := [name for name, value in answer.items() if value is None]:
+        asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
+        said.print(
+            one_line(
+                f"no released value for {asked_by}: {', '.join(silent)}. Whether there are rows of it is not told"
+            ),
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _tell_assured(found: Answers, where: Console) -> None:
+    """Say whether guarantees are proven; where values alone are wanted, only of those that are not."""
+    for view, one in found.assured.items():
+        if one.by or where is console:
+            where.print(f"{view}: {one.sentence()}", markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Features of one view; `spec` and `table` are known where it is the view of a PTK's table."""
+
+    view: str
+    version: str
+    names: tuple[str, ...]
+    spec: PtkSpec | None = None
+    table: str = ""
+
+    @property
+    def references(self) -> list[str]:
+        """As Feast writes them."""
+        return [f"{self.view}{self.version}:{name}" for name in self.names]
+
+    @property
+    def keys(self) -> list[str]:
+        """What the table is looked up by."""
+        return [] if self.spec is None else list(self.spec.tables[self.table]["keys"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The features of the table."""
+        return () if self.spec is None else columns_of(self.spec, self.table)
+
+
+def _asked(text: str, store: Store) -> _Asked:
+    """What `text` asks for.
+
+    Raises
+    ------
+    UnknownName
+        It begins with the name of no PTK, and of no view of one; `Deregistered` if there was one.
+    InvalidRequest
+        It leaves open which features are meant.
+    """
+    head, _, names = text.partition(":")
+    name, at, version = head.partition("@")
+    wanted = tuple(one.strip() for one in names.split(",") if one.strip())
+    spec = None if name == STATE_VIEW else _ptk_of(name, store)
+    if spec is not None and name in (spec.ptk_id, base_view(spec.ptk_id)):
+        if len(spec.tables) > 1:
+            raise InvalidRequest(
+                f"{spec.ptk_id} has several tables; name a view: {', '.join(views_of(spec))}"
+            )
+        name = base_view(spec.ptk_id)
+    if spec is not None and name in (views := views_of(spec)):
+        asked = _Asked(name, at + version, wanted, spec, views[name])
+        return asked if wanted else replace(asked, names=asked.columns)
+    if not wanted:
+        raise InvalidRequest(f"name the features, as {head}:feature,...")
+    return _Asked(name, at + version, wanted)
+
+
+def _ptk_of(name: str, store: Store) -> PtkSpec:
+    """The PTK of this id, or of the view of this name, whether it has such a view or not."""
+    ptk_id = ".".join(name.split("__")[:2])
+    try:
+        split_ptk_id(ptk_id)
+        return store.service.ptk(ptk_id)
+    except Deregistered:
+        raise
+    except InvalidRequest:  # there is none, or can be none
+        ptks = store.service.ptks()
+    views = (view for spec in ptks for view in views_of(spec))
+    known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
+    raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
+
+
+def _told(store: Store, asked: _Asked, entity: Mapping[str, Any], error: InvalidRequest) -> InvalidRequest:
+    """What Feast refused, in words of the PTK that was asked; as it was where that is not known."""
+    if asked.spec is None:
+        return error
+    ptk_id, keys = asked.spec.ptk_id, asked.keys
+    if isinstance(error, UnknownName) and error.kind == "feature":
+        feature = error.name.rpartition(":")[2]
+        has = f"{asked.view} has {', '.join(asked.columns)}"
+        return UnknownName("feature", error.name, near(feature, asked.columns, otherwise=has))
+    if isinstance(error, UnknownName):
+        numbers = [version.number for version in store.service.versions(ptk_id)]
+        if not numbers:
+            hint = f"the first comes once a window of {asked.spec.stream} has closed and workers have trained on it"
+            return UnknownName("published version of PTK", ptk_id, hint)
+        if asked.version:
+            hint = f"the newest is v{numbers[-1]}, and only the last ones stay online: ptk versions {ptk_id}"
+            return UnknownName("served version", f"{asked.view}{asked.version}", hint)
+        return UnknownName("feature view", asked.view, "it comes once workers have placed the newest version")
+    if any(key not in entity for key in keys):
+        others = ", ".join(name for name in entity if name not in keys)
+        pairs = " ".join(f"{key}=VALUE" for key in keys)
+        return InvalidRequest(f"{asked.view} is looked up by {pairs}{others and f', not by {others}'}")
+    return error
+
+
+def _key(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidRequest(f"{text!r}: write join keys as name=value")
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+    return name, parsed if isinstance(parsed, int | str | bool) else value

@@ -1,0 +1,1 @@
+"""Commands about budgets, people and what they did."""

@@ -1,0 +1,123 @@
+"""Commands that read PTKs: list, show, versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptkstore.cli.naming import registered
+from ptkstore.cli.output import (
+    AsJson,
+    HomeOrUrl,
+    answers,
+    print_json,
+    print_rows,
+    reading,
+    seen,
+)
+from ptkstore.cli.ptks.profiles import print_profile, profile_json
+from ptkstore.cli.ptks.shown import print_lists, print_ptk
+from ptkstore.domain.accounting.assurances import assured, assured_in
+from ptkstore.domain.names import split_ptk_id
+from ptkstore.errors import UnknownName
+from ptkstore.sdk.notices import notice_document
+
+
+@answers
+def list_ptks(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """List registered PTKs."""
+    with reading(home) as store:
+        newest = store.service.newest_versions()
+        rows = [
+            {
+                "ptk": spec.ptk_id,
+                "family": spec.family,
+                "stream": spec.stream,
+                "epsilon": spec.loss.epsilon,
+                "delta": spec.loss.delta,
+                "target": spec.target,
+                **({"tau": spec.target} if as_json else {}),  # its name of before
+                **assured(spec.assurance, spec.ptk_id).document(),
+                "versions": newest.get(spec.ptk_id),
+            }
+            for spec in store.service.ptks()
+        ]
+    print_rows(rows, as_json=as_json, title="PTKs", nothing="no PTKs yet; see: ptk apply --help")
+
+
+@answers
+def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
+    team, _ = split_ptk_id(ptk_id)
+    with reading(home) as store:
+        spec = registered(store, ptk_id)
+        service = store.service
+        profile = seen(lambda: service.profile(ptk_id))
+        evaluations = seen(lambda: store.evaluations(ptk_id))
+        number = (
+            0 if evaluations is None else service.newest_version(ptk_id)
+        )  # whoever reads these reads states
+        newest = service.version(ptk_id, number).content if number else None
+        trainings = seen(lambda: store.trainings(ptk_id))
+        notices = seen(lambda: service.notices(team))
+    detail: dict[str, Any] = {
+        "ptk": ptk_id,
+        "family": spec.family,
+        "description": spec.description,
+        "stream": spec.stream,
+        "target": spec.target,
+        "tau": spec.target,  # its name of before
+        **assured(spec.assurance, spec.ptk_id).document(),
+        "config": spec.estimator["params"],
+        "profile": None if profile is None else profile_json(profile),
+        "newest": newest,
+        "evaluations": evaluations,
+        "trainings": None if trainings is None else [_but(one, "ptk_id") for one in trainings],
+        "notices": None
+        if notices is None
+        else [
+            _but(notice_document(one), "team")
+            for one in notices
+            if one.ptk_id == ptk_id and one.stream is None
+        ],
+    }
+    if as_json:
+        print_json(detail)
+        return
+    print_ptk(detail)
+    if profile is not None:
+        print_profile(profile)
+    print_lists(detail)
+
+
+@answers
+def versions(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """List the published versions of a PTK."""
+    split_ptk_id(ptk_id)
+    with reading(home) as store:
+        try:
+            published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
+        except UnknownName:  # over HTTP, where nobody is told of what was never registered
+            published, evaluations = [], []
+        if not published:  # of a PTK that was deregistered there are some
+            registered(store, ptk_id)
+    evaluated = {one["version"]: one for one in evaluations}
+    rows = [
+        {
+            "version": one["version"],
+            "newest_window_end": one["newest_contributing_window"]["end"],
+            "published_at": one["published_at"],
+            "epsilon": one["guarantee"]["epsilon"],
+            "delta": one["guarantee"]["delta"],
+            **assured_in(one, ptk_id).document(),
+            "loss": evaluated.get(one["version"], {}).get("loss"),
+            "standard_error": evaluated.get(one["version"], {}).get("standard_error"),
+            "manifest_sha256": one["manifest_sha256"],
+        }
+        for one in published
+    ]
+    nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
+    print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing=nothing)
+
+
+def _but(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != name}

@@ -1,0 +1,1 @@
+"""Commands of a team's repository."""

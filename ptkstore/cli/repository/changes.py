@@ -1,0 +1,238 @@
+"""Commands about a team's repository: plan, apply, destroy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ptkstore.cli.output import (
+    REFUSED,
+    URL,
+    AsJson,
+    Home,
+    answers,
+    at_url,
+    console,
+    one_line,
+    opened,
+    print_json,
+    said,
+)
+from ptkstore.errors import Refused
+from ptkstore.sdk import Repository, Store, load_repository, team_of
+from ptkstore.sdk.repository.changes import Change
+
+Folder = Annotated[Path, typer.Argument(metavar="[DIR]", help="The repository of the team; here by default.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar=URL, help="The store behind this URL, with the token in PTK_TOKEN; not a home."
+    ),
+]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune",
+        help="Deregister those PTKs of the team that are not declared; declared again, they come back.",
+    ),
+]
+_MARKS = {
+    "register": "[green]+ register[/]",
+    "update": "[yellow]~ update[/]",
+    "keep": "  keep",
+    "deregister": "[red]- deregister[/]",
+    "stay": "[yellow]! stays[/]",
+}
+_COUNTED = {
+    "register": "to register",
+    "update": "to update",
+    "keep": "unchanged",
+    "deregister": "to deregister",
+}
+_SHOWN = 60
+"""Characters of a value that a plan shows; `--json` has all of it."""
+
+
+@answers
+def plan(
+    folder: Folder = Path("."),
+    prune: Prune = False,
+    skip_audit: Annotated[
+        bool, typer.Option("--skip-audit", help="Leave audits out; apply never does, of own code.")
+    ] = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what `apply` would change, what it would reserve per window, and how PTKs do on synthetic rows.
+
+    Exit code 1 when `apply` would refuse something, or a check failed.
+    """
+    repository = load_repository(folder)
+    with _store(url, home) as store:
+        changes = store.plan(repository, prune=prune, audit=not skip_audit, tell=_tell)
+        staying = () if prune else store.undeclared(repository)
+    _show(repository, (*changes, *staying), as_json=as_json)
+    if not as_json and (changes or staying):
+        for line in _rooms(changes):
+            console.print(one_line(line), highlight=False, soft_wrap=True)
+        console.print(_summary((*changes, *staying)), highlight=False)
+    if not all(change.acceptable for change in changes):
+        raise typer.Exit(REFUSED)
+
+
+@answers
+def apply(
+    folder: Folder = Path("."),
+    prune: Prune = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Deregister with --prune without asking; needed without a terminal.")
+    ] = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register or update the PTKs that the repository of a team declares; repeatable.
+
+    With `--prune` it lists the PTKs that would be deregistered, and asks.
+    """
+    repository = load_repository(folder)
+    with _store(url, home) as store:
+        if prune and not yes:
+            names = [change.ptk_id for change in store.undeclared(repository)]
+            _confirm(names)
+            changes = store.apply(repository, prune=names)  # no PTK that nobody was asked about
+        else:
+            changes = store.apply(repository, prune=prune)
+    _show(repository, changes, as_json=as_json)
+
+
+@answers
+def destroy(
+    folder: Folder = Path("."),
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without, only what would be done is shown.")
+    ] = False,
+    url: Url = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deregister all PTKs of the team of a repository; their versions stay in the lake.
+
+    Declaring a PTK again and applying that brings it back under the next version.
+
+    The team is read from team.toml; what the repository declares is not.
+    """
+    team = Repository(team_of(folder), ())
+    with _store(url, home) as store:
+        changes = store.apply(team, prune=True) if yes else store.plan(team, prune=True)
+    _show(team, changes, as_json=as_json)
+    if changes and not yes and not as_json:
+        console.print("nothing was done: say --yes to do it")
+
+
+def _confirm(names: Sequence[str]) -> None:
+    """Ask on the terminal whether these PTKs are to go; `Refused` where nobody says yes."""
+    if not names:
+        return
+    told = f"--prune deregisters {', '.join(names)}; declaring a PTK again brings it back"
+    if not sys.stdin.isatty():
+        raise Refused(
+            f"{told}. Nobody can be asked without a terminal: say --yes to do it; nothing was changed"
+        )
+    if not typer.confirm(f"{told}. Deregister?", err=True):
+        raise Refused("nothing was changed, as the answer was no")
+
+
+def _tell(what: str) -> None:
+    """On standard error, so that a document on standard output stays one."""
+    said.print(f"[dim]{escape(what)} ...[/]", highlight=False, soft_wrap=True)
+
+
+def _store(url: str | None, home: Path | None) -> Store:
+    return opened(home) if url is None else at_url(url)
+
+
+def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(change) for change in changes])
+        return
+    for change in changes:
+        console.print(
+            f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
+        )
+        for one in change.changes:
+            told = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
+            console.print(f"    {one_line(told)}", highlight=False, soft_wrap=True)
+        if change.returns is not None:
+            console.print(f"    {_returning(change.returns)}", highlight=False, soft_wrap=True)
+        if change.refused is not None:
+            console.print(f"    [bold red]refused[/], {one_line(change.refused)}", highlight=False)
+        elif about := [text for text in (_whose(change), _checked(change)) if text]:
+            console.print(f"    {one_line(': '.join(about))}", highlight=False)
+        if change.reason:
+            console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
+    if not changes:
+        console.print("the team has no PTK" if not repository.ptks else "the repository declares no PTK")
+
+
+def _summary(changes: Sequence[Change]) -> str:
+    """How many PTKs a plan is about: `1 to update, 3 unchanged, 1 stays registered though undeclared`."""
+    count = Counter(change.action for change in changes)
+    told = [f"{count[action]} {words}" for action, words in _COUNTED.items() if count[action]]
+    if stay := count["stay"]:
+        told.append(f"{stay} {'stays' if stay == 1 else 'stay'} registered though undeclared")
+    if refused := sum(not change.acceptable for change in changes):
+        told.append(f"{refused} of them refused or failed")
+    return ", ".join(told)
+
+
+def _rooms(changes: Sequence[Change]) -> list[str]:
+    """What the plan leaves on each stream."""
+    rooms = {change.stream: change.room for change in changes if change.room is not None}
+    verb = "without what is refused" if not all(change.acceptable for change in changes) else "after this"
+    return [
+        f"room left on {stream} {verb}: epsilon {room.epsilon:g}, delta {room.delta:g} a window, of epsilon "
+        f"{room.capacity_epsilon:g}, delta {room.capacity_delta:g}"
+        f"{f' of context {room.context}' if room.context else ''} (accountant {room.accountant})"
+        for stream, room in sorted(rooms.items())
+    ]
+
+
+def _returning(version: int) -> str:
+    """What becomes of the versions of a name that was deregistered."""
+    if not version:
+        return "comes back: its name was deregistered before"
+    return f"comes back: its versions continue after v{version}; the state continues if the estimator is the same"
+
+
+def _value(value: Any) -> str:
+    """A value as JSON tells it, cut where it is long."""
+    told = "none" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
+
+
+def _whose(change: Change) -> str:
+    return "" if change.bundle is None else f"own code, {change.assurance}"
+
+
+def _checked(change: Change) -> str:
+    return "" if change.checks is None else f"checks {change.checks}"
+
+
+def _reserved(change: Change) -> str:
+    if change.action == "deregister":
+        return f"frees epsilon {change.epsilon_before:g} a window"
+    if change.action == "stay":
+        return f"reserves epsilon {change.epsilon:g}, delta {change.delta:g} a window; --prune deregisters it"
+    now = f"epsilon {change.epsilon:g}, delta {change.delta:g} a window"
+    changed = change.action == "update" and change.epsilon != change.epsilon_before
+    return f"{now}, epsilon was {change.epsilon_before:g}" if changed else now

@@ -1,0 +1,81 @@
+"""The command `ptk up`: every process of the service on this machine."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+import time
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ptkstore.adapters.processes import RedisServer
+from ptkstore.cli.output import Home, answers, console, said
+from ptkstore.settings import Settings, load_settings, shown
+
+HOST = "127.0.0.1"
+PATIENCE_SECONDS = 60.0
+LOOK_EVERY_SECONDS = 0.1
+
+
+@answers
+def up(
+    api_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Also serve the HTTP API on this port of loopback.")
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Run every process of the service on this machine until interrupted."""
+    from ptkstore.cli.service.machine import running
+
+    settings = load_settings(home)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with running(settings, api_port=api_port) as supervisor:
+        names = ", ".join(status.name for status in supervisor.status())
+        _say(f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C")
+        _say(f"Redis: {_redis(settings)}")
+        if api_port is not None:
+            _tell_of_api(api_port, settings, stop)
+        stop.wait()
+
+
+def _tell_of_api(port: int, settings: Settings, stop: threading.Event) -> None:
+    """Say where it is once it answers."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not _answers(port):
+        if stop.wait(LOOK_EVERY_SECONDS):
+            return
+        if time.monotonic() > until:
+            log = settings.root / "log" / "api.log"
+            _say(f"the API does not answer after {PATIENCE_SECONDS:g} s; see {log}", said)
+            return
+    _say(f"API: http://{HOST}:{port} (OpenAPI at /openapi.json); console: http://{HOST}:{port}/console/")
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _redis(settings: Settings) -> str:
+    """Its address, a password in it masked."""
+    if settings.redis_url is None:
+        return RedisServer(settings.root).client_url
+    return next(one.value for one in shown(settings) if one.name == "PTK_REDIS_URL")
+
+
+def _say(text: str, where: Console = console) -> None:
+    """What nobody can hear, on a full disk or a closed pipe, does not end the service."""
+    with suppress(OSError, SystemExit):  # of a closed pipe Rich makes an exit
+        where.print(text, markup=False, highlight=False, soft_wrap=True)

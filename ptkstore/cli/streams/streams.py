@@ -1,0 +1,210 @@
+"""Commands on streams that exist: list, show, prepare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ptkstore.cli.output import (
+    AsJson,
+    Home,
+    HomeOrUrl,
+    answers,
+    console,
+    one_line,
+    opened,
+    print_json,
+    print_rows,
+    reading,
+    seen,
+)
+from ptkstore.cli.ptks.shown import print_hidden
+from ptkstore.cli.streams.creation import add_column, create
+from ptkstore.cli.streams.recommendation import recommend
+from ptkstore.domain.ptks.ptks import duration_text
+from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines
+from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
+from ptkstore.sdk.notices import notice_document
+
+if TYPE_CHECKING:
+    from ptkstore.application.streams.exposure import Exposure
+
+stream_app = typer.Typer(no_args_is_help=True, help="Streams and their policies.")
+stream_app.command("create")(create)
+stream_app.command("add-column")(add_column)
+
+
+@stream_app.command("list")
+@answers
+def list_streams(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """List streams."""
+    with reading(home) as store:
+        rows = [_summary(stream) for stream in store.service.streams()]
+        print_rows(
+            rows, as_json=as_json, title="Streams", nothing="no streams yet; see: ptk stream create --help"
+        )
+
+
+@stream_app.command("prepare")
+@answers
+def prepare(
+    name: str,
+    window: Annotated[int, typer.Argument(help="The number of the window.")],
+    without_lost: Annotated[
+        bool, typer.Option("--without-lost", help="Go on without the rows of batches whose files are gone.")
+    ] = False,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to prepare a window again that was given up (`not-prepared`). Nothing is charged twice."""
+    with opened(home) as store:
+        store.service.prepare_again(name, window, without_lost=without_lost)
+    if as_json:
+        print_json({"stream": name, "window": window})
+    else:
+        console.print(f"Workers try window {window} of {name} again.")
+
+
+@stream_app.command("show")
+@answers
+def show(name: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+    """Show the schema and policy of a stream, and what is kept of it: since when, until when, and nothing older."""
+    with reading(home) as store:
+        stream = store.service.stream(name)
+        exposure = seen(lambda: store.service.exposure(name))
+        windows = [] if exposure is None else store.windows(name)
+        notices = seen(lambda: store.service.notices(stream.team))
+    until = {} if exposure is None else {k.window.id.index: k.until.isoformat() for k in exposure.kept}
+    for row in windows:
+        row["rows_until"] = until.get(int(row["window"]), "gone")
+    detail: dict[str, Any] = {
+        **_summary(stream),
+        **_later(stream.policy),
+        **_shared(stream.policy),
+        "columns": {column: kind.value for column, kind in stream.schema.columns},
+        "time_column": stream.schema.time_column,
+        "schema_version": stream.schema.version,
+        "added_columns": {
+            one.column: {"default": one.default, "since_window": one.since} for one in stream.schema.added
+        },
+        **(_NOT_SEEN if exposure is None else _exposed(exposure)),
+        "windows": None if exposure is None else windows,
+        "notices": None
+        if notices is None
+        else [
+            {key: value for key, value in notice_document(one).items() if key != "team"}
+            for one in notices
+            if one.stream == name
+        ],
+    }
+    if as_json:
+        print_json(detail)
+        return
+    for key, value in detail.items():
+        if key not in ("windows", "exposure", "notices") and value is not None:
+            console.print(f"[bold]{key}[/]: {one_line(value)}", highlight=False)
+    if exposure is not None:
+        print_rows(windows, as_json=False, title="Windows", nothing="no window has closed yet")
+    if detail["notices"]:
+        print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
+    if exposure is not None:
+        console.print(_told(exposure), highlight=False, soft_wrap=True)
+    print_hidden([part for part in ("exposure", "windows", "notices") if detail[part] is None])
+
+
+stream_app.command("recommend")(recommend)
+
+_NOT_SEEN = {"event_time_reached": None, "exposure": None}
+
+
+def _exposed(exposure: Exposure) -> dict[str, Any]:
+    return {
+        "event_time_reached": exposure.reached.isoformat(),
+        "exposure": {
+            "rows_since": exposure.since.isoformat(),
+            "retention_allows_since": exposure.allowed_since.isoformat(),
+            "open_since": exposure.open_since.isoformat(),
+            "overdue_windows": list(exposure.overdue),
+            "remains_of_expired_windows": list(exposure.remains),
+            "holds": exposure.holds,
+            "closing": exposure.closing.value,
+            "would_have_expired_by_the_clock": list(exposure.past_by_clock),
+        },
+    }
+
+
+def _told(exposure: Exposure) -> str:
+    """What an officer can read."""
+    from ptkstore.application.streams.exposure import sentences_on
+
+    verdict, *rest = sentences_on(exposure)
+    colour = "red" if not exposure.holds else "yellow" if exposure.past_by_clock else "green"
+    return "\n".join((f"[{colour}]{verdict}[/]", *rest))
+
+
+def _shared(policy: Policy) -> dict[str, Any]:
+    """Who pays from which part of a block's budget, and into how many parts a window's rows are dealt."""
+    sharing = policy.sharing
+    lines = policy.sharing.lines(policy.capacity)
+    told: dict[str, Any] = {
+        "train_partitions": policy.train_partitions,
+        "profile_share": float(policy.profile_share),
+        "test_share": float(policy.test_share),
+        "retire_below": policy.retire_below.epsilon,
+    }
+    if sharing.contexts:
+        told |= {
+            "contexts": {name: list(teams) for name, teams in sharing.contexts},
+            "no_collusion": sharing.no_collusion,
+            "contexts_rest_on": CONTEXTS,
+            "all_contexts_together": {"epsilon": all_lines(policy).epsilon, "delta": all_lines(policy).delta},
+        }
+    if sharing.reserved:
+        told["reserved_shares"] = {ptk_id: float(share) for ptk_id, share in sharing.reserved}
+    if len(lines) > 1:
+        told["lines"] = {line: {"epsilon": c.epsilon, "delta": c.delta} for line, c in lines.items()}
+    return told
+
+
+def _later(policy: Policy) -> dict[str, Any]:
+    """The fields that came after the first release, as reports have them."""
+    return {
+        one.reported: one.kind.to_report(getattr(policy, one.name))
+        for one in POLICY_FIELDS
+        if one.kind.later and one.reported
+    }
+
+
+def _units(policy: Policy) -> dict[str, Any]:
+    """What a policy says beyond the record, where it does."""
+    told: dict[str, Any] = {}
+    if policy.unit_column is not None:
+        told |= {"unit_column": policy.unit_column, "max_rows_per_unit": policy.max_rows_per_unit}
+    if policy.user_shards > 1:
+        told["user_shards"] = policy.user_shards
+    if policy.attribute is not None:
+        told["block_by"] = {policy.attribute: list(policy.attribute_values)}
+    return told
+
+
+def _summary(stream: Stream) -> dict[str, Any]:
+    policy = stream.policy
+    return {
+        "stream": stream.name,
+        "team": stream.team,
+        "epsilon": policy.capacity.epsilon,
+        "delta": policy.capacity.delta,
+        "window": duration_text(policy.window),
+        "origin": policy.origin.isoformat(),
+        "lateness": duration_text(policy.lateness),
+        "retention_windows": policy.retention_windows,
+        "rows_per_window": policy.rows_per_window,
+        "n_max": policy.n_max,
+        "privacy_unit": policy.privacy_unit.value,
+        **_units(policy),
+        "accountant": policy.accountant,
+        "minimum_assurance": policy.minimum_assurance.value,
+        "asserted_text": policy.asserted_text,
+        "closing": policy.closing.value,
+    }

@@ -1,0 +1,1 @@
+"""The ledger: journal, filters, rules, odometers and reports."""

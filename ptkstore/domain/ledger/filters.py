@@ -1,0 +1,260 @@
+"""The filters of a stream's blocks: a projection of the journal in memory, which the journal can always rebuild."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ptklib.arrays import Bools, Ints
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, loss_of
+from ptkstore.domain.accounting.losses import NO_LOSS, Loss
+from ptkstore.domain.ledger.block_ledgers import BlockLedger, BlockRecord
+from ptkstore.domain.ledger.journal import GENESIS, BudgetRequest, ChainLine, Entry, EntryKind, PolicyEntry
+from ptkstore.domain.streams.blocks import BlockRange, BlockState
+from ptkstore.errors import InvalidRequest, InvariantBroken
+
+_STATES = tuple(BlockState)
+_ACTIVE = _STATES.index(BlockState.ACTIVE)
+
+
+class Filters:
+    """The filters of all blocks of one stream after the journal entry `sequence`, whose digest is `digest`.
+
+    Adding up costs a few numpy operations over the blocks of a request, whatever the length of the journal.
+    """
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.digest = GENESIS
+        self.policy_text: str | None = None
+        """The policy that the journal holds; None for a stream that has none there."""
+        self._held: dict[str, BudgetRequest] = {}
+        self._accountant = Accountant.BASIC
+        self._lines: dict[str, _Line] = {}
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._order: list[int] = []  # the same numbers: bisection of a list is quicker
+        self._states = np.empty(0, dtype=np.int8)
+
+    @classmethod
+    def of(cls, blocks: Iterable[BlockRecord], entries: Iterable[ChainLine] = ()) -> Self:
+        """The filters of `blocks` after `entries`, in journal order."""
+        filters = cls()
+        filters.put(tuple(blocks))
+        for entry in entries:
+            filters.apply(entry)
+        return filters
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return deepcopy(self)
+
+    # blocks
+
+    def put(self, blocks: Sequence[BlockRecord]) -> None:
+        """Create blocks, or take over the state of blocks that exist."""
+        if not blocks:
+            return
+        known = {number: index for index, number in enumerate(self._order)}
+        for block in blocks:
+            if block.number in known:
+                self._states[known[block.number]] = _STATES.index(block.state)
+        new = sorted((b for b in blocks if b.number not in known), key=lambda block: block.number)
+        if not new:
+            return
+        if not known:
+            self._accountant = new[0].accountant
+        if any(block.accountant is not self._accountant for block in new):
+            raise InvariantBroken("the blocks of a stream have one accountant")
+        at = np.searchsorted(self._numbers, [block.number for block in new])
+        self._numbers = np.insert(self._numbers, at, [block.number for block in new])
+        self._order = self._numbers.tolist()
+        self._states = np.insert(self._states, at, [_STATES.index(block.state) for block in new])
+        for name in {name for block in new for name in block.lines}.difference(self._lines):
+            self._lines[name] = _Line(self._accountant, len(known))
+        for name, line in self._lines.items():
+            line.insert(at, [block.lines.get(name) for block in new])
+
+    # decisions
+
+    def exhausted(self, request: BudgetRequest) -> tuple[int, ...]:
+        """The blocks of the request that have no room for it; `InvalidRequest` if one does not exist."""
+        where = self._slice(request.blocks)
+        if where.stop - where.start != request.blocks.hi - request.blocks.lo:
+            raise InvalidRequest(f"{request.key!r} asks for blocks of {request.stream!r} that do not exist")
+        line, charge = self._line(request), _column(self._line(request), request.charge)
+        active = self._states[where] == _ACTIVE
+        if active.all() and line.surely_fit(where, charge):
+            return ()
+        fits = line.fits(where, charge) & active
+        return () if fits.all() else tuple(self._numbers[where][~fits].tolist())
+
+    def used_up(self, blocks: BlockRange, least: Charge) -> tuple[int, ...]:
+        """The active blocks on none of whose lines the spends of `blocks` leave room for `least`."""
+        where = self._slice(blocks)
+        useful = np.zeros(where.stop - where.start, dtype=bool)
+        for line in self._lines.values():
+            useful |= line.fits(where, _column(line, least), spent=True)
+        gone = ~useful & (self._states[where] == _ACTIVE)
+        return tuple(self._numbers[where][gone].tolist())
+
+    def promise(self, request: BudgetRequest) -> None:
+        """Add a request to what is committed, on those of its blocks that exist."""
+        line = self._line(request)
+        line.left[:, self._slice(request.blocks)] -= _column(line, request.charge)
+
+    def take_back(self, request: BudgetRequest) -> None:
+        """Undo `promise`."""
+        line = self._line(request)
+        line.left[:, self._slice(request.blocks)] += _column(line, request.charge)
+
+    # the journal
+
+    def apply(self, entry: ChainLine) -> None:
+        """Take in the next line; `InvariantBroken` if it ends no reservation like it, or is a second policy."""
+        if isinstance(entry, PolicyEntry):
+            if self.policy_text is not None:
+                raise InvariantBroken(f"journal line {entry.stream}/{entry.sequence} is a second policy")
+            self.policy_text = entry.policy_text
+            self.sequence, self.digest = entry.sequence, entry.digest
+            return
+        if entry.kind is EntryKind.RESERVE:
+            if entry.key in self._held:
+                raise InvariantBroken(
+                    f"journal entry {entry.stream}/{entry.sequence} reserves under a held key"
+                )
+            self._held[entry.key] = entry.request
+        elif self._held.pop(entry.key, None) != entry.request:
+            raise InvariantBroken(
+                f"journal entry {entry.stream}/{entry.sequence} ends no reservation like it"
+            )
+        match entry.kind:
+            case EntryKind.RESERVE:
+                self.promise(entry.request)
+            case EntryKind.RELEASE:
+                self.take_back(entry.request)
+            case EntryKind.SPEND:
+                line = self._line(entry.request)
+                line.spent[:, self._slice(entry.blocks)] += _column(line, entry.charge)
+        self.sequence, self.digest = entry.sequence, entry.digest
+
+    def revert(self, entries: Sequence[Entry], sequence: int, digest: str) -> None:
+        """Undo `apply` of the last entries; `sequence` and `digest` are those of the entry before them.
+
+        The sums are whole numbers, so that nothing of what was undone is left.
+        """
+        for entry in reversed(entries):
+            match entry.kind:
+                case EntryKind.RESERVE:
+                    self.take_back(entry.request)
+                case EntryKind.RELEASE:
+                    self.promise(entry.request)
+                case EntryKind.SPEND:
+                    line = self._line(entry.request)
+                    line.spent[:, self._slice(entry.blocks)] -= _column(line, entry.charge)
+            if entry.kind is EntryKind.RESERVE:
+                del self._held[entry.key]
+            else:
+                self._held[entry.key] = entry.request
+        self.sequence, self.digest = sequence, digest
+
+    def over(self) -> tuple[int, ...]:
+        """Blocks with a line whose committed charges are beyond its caps at every coordinate."""
+        everywhere = slice(0, len(self._numbers))
+        fine = np.ones(len(self._numbers), dtype=bool)
+        for line in self._lines.values():
+            fine &= line.fits(everywhere, np.zeros((line.height, 1), dtype=np.int64))
+        return tuple(self._numbers[~fine].tolist())
+
+    def views(self, blocks: BlockRange | None = None, limit: int | None = None) -> tuple[BlockLedger, ...]:
+        """What can be read of each block, of the first `limit` of them, by number, and of each line, by name."""
+        where = slice(0, len(self._numbers)) if blocks is None else self._slice(blocks)
+        if limit is not None:
+            where = slice(where.start, min(where.stop, where.start + limit))
+        return tuple(
+            line.view(index, int(self._numbers[index]), name, _STATES[self._states[index]])
+            for index in range(where.start, where.stop)
+            for name, line in sorted(self._lines.items())
+            if line.capacities[index] is not None
+        )
+
+    def _slice(self, blocks: BlockRange) -> slice:
+        return slice(bisect_left(self._order, blocks.lo), bisect_left(self._order, blocks.hi))
+
+    def _line(self, request: BudgetRequest) -> _Line:
+        try:
+            return self._lines[request.line]
+        except KeyError:
+            raise InvalidRequest(f"the blocks of {request.stream!r} have no line {request.line!r}") from None
+
+
+class _Line:
+    """Caps and sums of one line: one column per block, one row per coordinate, the deltas in the last row.
+
+    `left` is the caps less what is committed, so that a decision is one comparison; a dead coordinate's is negative.
+    """
+
+    def __init__(self, accountant: Accountant, blocks: int) -> None:
+        self.accountant = accountant
+        self.height = len(accountant.coordinates) + 1
+        self.caps: Ints = np.full((self.height, blocks), -1, dtype=np.int64)
+        self.left: Ints = self.caps.copy()
+        self.spent: Ints = np.zeros((self.height, blocks), dtype=np.int64)
+        self.capacities: list[Loss | None] = [None] * blocks
+        self._first = 0
+
+    def insert(self, at: npt.NDArray[np.intp], capacities: Sequence[Loss | None]) -> None:
+        columns = np.array([self._caps(capacity) for capacity in capacities], dtype=np.int64).T
+        self.caps = np.insert(self.caps, at, columns, axis=1)
+        self.left = np.insert(self.left, at, columns, axis=1)
+        self.spent = np.insert(self.spent, at, 0, axis=1)
+        for shift, (place, capacity) in enumerate(zip(at.tolist(), capacities, strict=True)):
+            self.capacities.insert(place + shift, capacity)
+
+    def surely_fit(self, where: slice, charge: Ints) -> bool:
+        """Whether one coordinate, and the deltas, have room in all blocks: two rows of all, and the usual case."""
+        return all((charge[row, 0] <= self.left[row, where]).all() for row in (self._first, -1))
+
+    def fits(self, where: slice, charge: Ints, *, spent: bool = False) -> Bools:
+        """Whether some coordinate, and the deltas, have room beside what is committed (or only spent)."""
+        if spent:
+            room = self.spent[:, where] + charge <= self.caps[:, where]
+        else:
+            room = charge <= self.left[:, where]
+            # A later charge likely has room at the same coordinate, if at any in all blocks.
+            self._first = int(room[:-1].all(axis=1).argmax())
+        return np.asarray(room[:-1].any(axis=0) & room[-1])
+
+    def view(self, index: int, number: int, name: str, state: BlockState) -> BlockLedger:
+        capacity = self.capacities[index] or NO_LOSS
+        committed, spent = self.caps[:, index] - self.left[:, index], self.spent[:, index]
+        losses = [self._loss(capacity, sums) for sums in (committed - spent, spent, committed)]
+        return BlockLedger(number, capacity, state, losses[0], losses[1], name, losses[2])
+
+    def _caps(self, capacity: Loss | None) -> tuple[int, ...]:
+        if capacity is None:
+            return (-1,) * self.height
+        caps = caps_of(self.accountant, capacity)
+        return (*caps.amounts, caps.delta_atto)
+
+    def _loss(self, capacity: Loss, sums: Ints) -> Loss:
+        *amounts, delta = sums.tolist()
+        return loss_of(self.accountant, capacity, amounts, delta)
+
+
+def _column(line: _Line, charge: Charge) -> Ints:
+    if len(charge.amounts) != line.height - 1:
+        raise InvalidRequest(f"a charge under {line.accountant.value!r} has {line.height - 1} amounts")
+    return _as_column(charge)
+
+
+@lru_cache(maxsize=4096)
+def _as_column(charge: Charge) -> Ints:
+    column = np.array([*charge.amounts, charge.delta_atto], dtype=np.int64)[:, None]
+    column.flags.writeable = False
+    return column

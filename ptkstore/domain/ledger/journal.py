@@ -1,0 +1,176 @@
+"""The ledger's journal: an append-only chain of the stream's policy, reservations, spends and releases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ptkstore.domain.accounting.accountants import Charge
+from ptkstore.domain.accounting.losses import Loss
+from ptkstore.domain.accounting.sharing import COMMON
+from ptkstore.domain.streams.blocks import BlockRange
+
+GENESIS = "0" * 64
+
+
+class EntryKind(StrEnum):
+    """What a journal entry does to a reservation's key."""
+
+    RESERVE = "reserve"
+    SPEND = "spend"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRequest:
+    """A wish to lose `loss` on every block of `blocks`, under a key that makes it repeatable.
+
+    `charge` is what the stream's accountant counts for it, `loss` itself under basic composition. `line` says which of
+    a block's budgets pays.
+    """
+
+    stream: str
+    key: str
+    ptk_id: str
+    blocks: BlockRange
+    loss: Loss
+    charge: Charge
+    line: str = COMMON
+
+    @classmethod
+    def basic(cls, stream: str, key: str, ptk_id: str, blocks: BlockRange, loss: Loss) -> BudgetRequest:
+        """A request under basic composition."""
+        return cls(stream, key, ptk_id, blocks, loss, Charge.basic(loss))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the journal. `digest` chains all entries of a stream, so that a fork of the catalog shows.
+
+    `nonce` is random: a restored catalog that takes the very same steps again has other digests all the same.
+    """
+
+    sequence: int
+    kind: EntryKind
+    request: BudgetRequest
+    event_text: str
+    digest: str
+    nonce: str = ""
+
+    @property
+    def event(self) -> dict[str, object]:
+        """The mechanisms that cost the loss; `event_text` is the same as canonical JSON."""
+        return dict(json.loads(self.event_text))
+
+    @property
+    def stream(self) -> str:
+        """The stream whose journal this is."""
+        return self.request.stream
+
+    @property
+    def key(self) -> str:
+        """The reservation's key."""
+        return self.request.key
+
+    @property
+    def ptk_id(self) -> str:
+        """Who pays."""
+        return self.request.ptk_id
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks that pay."""
+        return self.request.blocks
+
+    @property
+    def loss(self) -> Loss:
+        """The guarantee of the release."""
+        return self.request.loss
+
+    @property
+    def charge(self) -> Charge:
+        """What the accountant counts."""
+        return self.request.charge
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """The line of a stream's journal that holds its policy, as `policies.policy_text` wrote it.
+
+    A stream has one: its first line, or a later one if the stream was made before policies were chained.
+    """
+
+    stream: str
+    sequence: int
+    policy_text: str
+    digest: str
+    nonce: str = ""
+
+
+ChainLine = Entry | PolicyEntry
+"""A line of a stream's journal."""
+
+
+def next_policy_entry(last: tuple[int, str], stream: str, policy_text: str, nonce: str) -> PolicyEntry:
+    """The line that follows the one of sequence and digest `last`."""
+    sequence = last[0] + 1
+    return PolicyEntry(
+        stream, sequence, policy_text, _policy_digest(last[1], stream, sequence, policy_text, nonce), nonce
+    )
+
+
+def next_entry(
+    last: tuple[int, str], kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
+) -> Entry:
+    """The entry that follows the one of sequence and digest `last`."""
+    sequence = last[0] + 1
+    return Entry(
+        sequence,
+        kind,
+        request,
+        event_text,
+        _digest(last[1], sequence, kind, request, event_text, nonce),
+        nonce,
+    )
+
+
+def chained_digest(previous: str, entry: ChainLine) -> str:
+    """SHA-256 over the previous digest and the line's content (its own digest left out)."""
+    if isinstance(entry, PolicyEntry):
+        return _policy_digest(previous, entry.stream, entry.sequence, entry.policy_text, entry.nonce)
+    return _digest(previous, entry.sequence, entry.kind, entry.request, entry.event_text, entry.nonce)
+
+
+def _digest(
+    previous: str, sequence: int, kind: EntryKind, request: BudgetRequest, event_text: str, nonce: str
+) -> str:
+    content = [
+        previous,
+        request.stream,
+        sequence,
+        request.key,
+        kind,
+        request.ptk_id,
+        request.blocks.lo,
+        request.blocks.hi,
+        request.line,
+        request.loss.epsilon_nano,
+        request.loss.delta_atto,
+        request.charge.amounts,
+        request.charge.delta_atto,
+        event_text,
+        nonce,
+    ]
+    return hashlib.sha256(_AS_TEXT(content).encode()).hexdigest()
+
+
+def _policy_digest(previous: str, stream: str, sequence: int, policy_text: str, nonce: str) -> str:
+    """Of a text that no other line can have: those begin with a bracket."""
+    content = _AS_TEXT([previous, stream, sequence, policy_text, nonce])
+    return hashlib.sha256(_POLICY_DOMAIN + content.encode()).hexdigest()
+
+
+_POLICY_DOMAIN = b"ptk-ledger-policy/1\n"
+_AS_TEXT = json.JSONEncoder(separators=(",", ":")).encode

@@ -1,0 +1,1 @@
+"""PTKs: what a team registers, and what it says of their serving."""

@@ -1,0 +1,204 @@
+"""PTKs: what a team registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ptkstore.domain.accounting.losses import Loss, checked_epsilon
+from ptkstore.domain.ptks.profiles import ProfileAsk
+from ptkstore.domain.ptks.serving import Serving, plain, serving_of
+from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
+from ptkstore.domain.streams.streams import Assurance, Policy
+from ptkstore.errors import InvalidRequest
+
+CONFIG_KEYS = frozenset({"epsilons", "evaluate", "pinned", "profile", "serve", "where"})
+"""What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, what
+of its place is fixed, how it is profiled by samples, how its online answers are filled, and the blocks that it is
+trained on alone."""
+
+_FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFacts:
+    """What the released state of a version tells of the data, for the formula of its family."""
+
+    version: int
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PtkSpec:
+    """One registered PTK.
+
+    `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
+    `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
+    ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is
+    in the unit of the PTK's own evaluation, or of the loss that it is profiled by. `profile` says how it is profiled by
+    samples, None if it is not; `menu` is what was released of that, (epsilon, privacy units) to choose from, 0
+    for all there are: the catalog fills it in. `facts` are what windows of a PTK that is profiled by formula are
+    planned with; whoever plans one looks them up.
+    """
+
+    ptk_id: str
+    team: str
+    name: str
+    stream: str
+    estimator: Mapping[str, Any]
+    loss: Loss
+    event: Mapping[str, Any]
+    tables: Mapping[str, Any]
+    target: float
+    every: int = 1
+    assurance: Assurance = Assurance.LIBRARY
+    config: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+    profile: ProfileAsk | None = None
+    menu: tuple[tuple[float, int], ...] = ()
+    facts: KnownFacts | None = None
+
+    def trains_on(self, window: int) -> bool:
+        """Whether the PTK is trained on a window."""
+        return window % self.every == 0
+
+    def wants(self, window: int) -> bool:
+        """Whether a window is read for the PTK, as far as that is public: one for its training or its profile."""
+        return self.trains_on(window) or self.profile is not None
+
+    @property
+    def family(self) -> str:
+        """The class name of the estimator."""
+        return str(self.estimator["family"])
+
+
+def duration(text: str) -> timedelta:
+    """A span such as '90s', '15m', '6h' or '1d'."""
+    match = _FREQUENCY.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+    if match is None or not int(match[1]):
+        raise InvalidRequest(f"{text!r} is no duration; write for example '15m', '6h' or '1d'")
+    try:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        raise InvalidRequest(f"{text!r} is too long") from None
+
+
+def duration_text(span: timedelta) -> str:
+    """A span of whole seconds as `duration` reads it, in its largest whole unit; '0s' for none."""
+    seconds = int(span.total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def windows_between(policy: Policy, train_frequency: str) -> int:
+    """How many windows lie between two trainings; a frequency must be a whole number of window lengths."""
+    span = duration(train_frequency)
+    if span % policy.window:
+        raise InvalidRequest(
+            f"train frequency {train_frequency!r} must be a multiple of the window length "
+            f"{duration_text(policy.window)}"
+        )
+    return span // policy.window
+
+
+def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The least and the greatest epsilon that a PTK may be given; None for one that asks for what it declares.
+
+    Raises
+    ------
+    InvalidRequest
+        `epsilons` is no pair of rising numbers in [1e-6, 10].
+    """
+    given = config.get("epsilons")
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise InvalidRequest("epsilons of a PTK is the least and the greatest it may be given")
+    low, high = (float(checked_epsilon(number, "each of epsilons")) for number in given)
+    if low > high:
+        raise InvalidRequest("epsilons of a PTK rise: the least first")
+    return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What of a PTK's place in a window is fixed: the train partition, the rows, or both; None for what is not."""
+
+    partition: int | None = None
+    n_rows: int | None = None
+
+
+def pin_of(config: Mapping[str, Any], policy: Policy) -> Pin:
+    """What a config fixes with `pinned`.
+
+    Raises
+    ------
+    InvalidRequest
+        It names no partition of the policy, or more rows than a partition can expect.
+    """
+    given = config.get("pinned")
+    if given is None:
+        return Pin()
+    if not isinstance(given, Mapping) or not given or set(given) - {"partition", "rows"}:
+        raise InvalidRequest("pinned of a PTK names a partition, rows, or both")
+    most = max(1, int(share_of(policy, FIRST_TRAIN) * policy.rows_per_window))
+    limits = {"partition": (0, policy.train_partitions - 1), "rows": (1, most)}
+    for name, value in given.items():
+        low, high = limits[name]
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidRequest(
+                f"{name} of pinned is a whole number between {low} and {high} in this stream"
+            )
+    return Pin(given.get("partition"), given.get("rows"))
+
+
+def by_formula(spec: PtkSpec) -> bool:
+    """Whether a PTK names a range of epsilons that the formula of its family chooses rows for."""
+    return spec.profile is None and epsilons_of(spec.config) is not None
+
+
+def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """A config in its one form: `where` and `serve` with lists, and nothing that says None."""
+    where, serve = settled_where(policy, config.get("where")), plain(config.get("serve"))
+    settled = {**config, "where": where, "serve": serve}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in settled.items()
+        if value is not None
+    }
+
+
+def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:
+    """The columns of each table that the PTK will release."""
+    return {table: tuple(name for name, _ in form["columns"]) for table, form in spec.tables.items()}
+
+
+def servings_of(tables: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Serving]:
+    """How the answers of each table are filled, where the config declares it; see `serving_of`."""
+    features = {
+        table: [(name, kind) for name, kind in form["columns"] if name not in form["keys"]]
+        for table, form in tables.items()
+    }
+    return serving_of(config, features)
+
+
+def granted(estimator: Mapping[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
+    """The estimator with the loss it was granted, whatever it was registered with."""
+    params = {**estimator["params"], "epsilon": epsilon, "delta": delta}
+    return {"family": estimator["family"], "params": params}
+
+
+def same_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two estimators differ in their losses alone, so that one can continue from the other's state."""
+    return _without_loss(one) == _without_loss(other)
+
+
+def _without_loss(estimator: Mapping[str, Any]) -> dict[str, Any]:
+    params = {k: v for k, v in estimator["params"].items() if k not in ("epsilon", "delta")}
+    return {"family": estimator["family"], "params": params}

@@ -1,0 +1,1 @@
+"""Streams, their policies, windows and blocks."""

@@ -1,0 +1,299 @@
+"""Blocks: the parts of a window, or of the users of a stream, numbered so that what is charged is one range.
+
+A window has a part for profiling, one for tests and K to train on. Within a part lie its groups: one for each value of
+the public attribute, one alone without an attribute. Number = window * stride + part * groups + group.
+
+Under the privacy unit `user` a block is no part of a window: it is a shard of the users of a part, for the stream's
+life, and each training on any window charges it again. Number = part * shards + shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from ptkstore.domain.streams.streams import Policy, PrivacyUnit
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.errors import InvalidRequest
+
+STRIDE_MIN = 128  # block numbers kept for one window, at least
+PROFILE = 0
+TEST = 1
+FIRST_TRAIN = 2
+HASH_RANGE = 2**64
+
+
+class BlockState(StrEnum):
+    """An active block may be charged; a retired one never again; an erased one has no rows left."""
+
+    ACTIVE = "active"
+    RETIRED = "retired"
+    ERASED = "erased"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BlockRange:
+    """Blocks `lo` to `hi - 1` of one stream."""
+
+    lo: int
+    hi: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lo < self.hi:
+            raise InvalidRequest(f"a block range needs 0 <= lo < hi, not [{self.lo}, {self.hi})")
+
+    def numbers(self) -> range:
+        """The block numbers of the range."""
+        return range(self.lo, self.hi)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers())
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """What a number stands for: a part of a window or of all users, with its group or its shard."""
+
+    window: int | None
+    part: int
+    group: int = 0
+    shard: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows behind blocks: those files of a window's part, and in them the keyed hashes in [`low`, `high`)."""
+
+    part: int
+    files: tuple[int, ...]
+    low: int
+    high: int
+
+    def split(self, n: int) -> tuple[Rows, ...]:
+        """`n` ranges of hashes that follow each other; all rows of a privacy unit lie in one of them."""
+        edges = [self.low + (self.high - self.low) * i // n for i in range(n + 1)]
+        return tuple(replace(self, low=low, high=high) for low, high in pairwise(edges))
+
+
+# numbers
+
+
+def parts_of(policy: Policy) -> int:
+    """How many parts a window of this policy has."""
+    return FIRST_TRAIN + policy.train_partitions
+
+
+def part_name(part: int) -> str:
+    """What a part of a window is called: `profile`, `test`, `train-0`, `train-1`, ..."""
+    return {PROFILE: "profile", TEST: "test"}.get(part, f"train-{part - FIRST_TRAIN}")
+
+
+def groups_of(policy: Policy) -> int:
+    """How many groups a part has: values of the attribute, or one."""
+    return max(1, len(policy.attribute_values))
+
+
+def stride_of(policy: Policy) -> int:
+    """Block numbers kept for one window: a power of two that holds them all."""
+    return max(STRIDE_MIN, 1 << (parts_of(policy) * groups_of(policy) - 1).bit_length())
+
+
+def files_of(policy: Policy) -> int:
+    """How many files the rows of a prepared window lie in: one for each group of each part."""
+    return parts_of(policy) * groups_of(policy)
+
+
+def blocks_of(window: WindowId, policy: Policy) -> BlockRange:
+    """All blocks that hold rows of a window. They exist whatever the rows are."""
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return BlockRange(0, parts_of(policy) * policy.user_shards)
+    first = window.index * stride_of(policy)
+    return BlockRange(first, first + files_of(policy))
+
+
+def created_with(window: WindowId, policy: Policy) -> BlockRange | None:
+    """The blocks that come into being when a window closes; shards of users do so once."""
+    if policy.privacy_unit is PrivacyUnit.USER and window.index > 0:
+        return None
+    return blocks_of(window, policy)
+
+
+def blocks_below(window: int, policy: Policy) -> BlockRange | None:
+    """All blocks that rows of windows below `window` may lie in; shards of users hold those of every window."""
+    if window < 1:
+        return None
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return BlockRange(0, parts_of(policy) * policy.user_shards)
+    return BlockRange(0, window * stride_of(policy))
+
+
+def erased_with(window: WindowId, policy: Policy) -> BlockRange | None:
+    """The blocks that have no rows left once a window has expired; shards of users live on."""
+    return None if policy.privacy_unit is PrivacyUnit.USER else blocks_of(window, policy)
+
+
+def place_of(number: int, policy: Policy) -> BlockPlace:
+    """What a block number of a stream of this policy stands for; `InvalidRequest` if nothing."""
+    if policy.privacy_unit is PrivacyUnit.USER:
+        part, shard = divmod(number, policy.user_shards)
+        block = BlockPlace(None, part, shard=shard)
+    else:
+        window, place = divmod(number, stride_of(policy))
+        part, group = divmod(place, groups_of(policy))
+        block = BlockPlace(window, part, group=group)
+    if number < 0 or part >= parts_of(policy):
+        raise InvalidRequest(f"there is no block {number}")
+    return block
+
+
+def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
+    """The groups that a PTK's `where` asks for; all of them without one.
+
+    Raises
+    ------
+    InvalidRequest
+        Another column than the stream's blocks are by, a value outside its domain, or values that do not follow each
+        other in it: what a training charges is one range of blocks.
+    """
+    if not where:
+        return range(groups_of(policy))
+    if policy.attribute is None or set(where) != {policy.attribute}:
+        known = (
+            "has no blocks by an attribute"
+            if policy.attribute is None
+            else f"has blocks by {policy.attribute!r}"
+        )
+        raise InvalidRequest(f"where can name the column of the stream's blocks alone; this stream {known}")
+    asked = where[policy.attribute]
+    values = list(asked) if isinstance(asked, list | tuple) else [asked]
+    domain = [(type(value), value) for value in policy.attribute_values]
+    try:
+        places = sorted({domain.index((type(value), value)) for value in values})
+    except ValueError:
+        raise InvalidRequest(f"where names a value outside the domain of {policy.attribute!r}") from None
+    if not places:
+        raise InvalidRequest(f"where names no value of {policy.attribute!r}")
+    if places[-1] - places[0] != len(places) - 1:
+        raise InvalidRequest(
+            f"the values that where names must follow each other in the domain of {policy.attribute!r}: a training "
+            "charges one range of blocks. Register one PTK for each"
+        )
+    return range(places[0], places[-1] + 1)
+
+
+def settled_where(policy: Policy, where: Mapping[str, Any] | None) -> dict[str, list[Any]] | None:
+    """`where` in its one form, so that equal wishes are equal: a list in the domain's order; None for all blocks."""
+    groups = groups_where(policy, where)
+    if policy.attribute is None or len(groups) == groups_of(policy):
+        return None
+    return {policy.attribute: list(policy.attribute_values[groups.start : groups.stop])}
+
+
+def groups_behind(policy: Policy, blocks: BlockRange) -> range:
+    """The groups whose rows lie behind blocks that a training charged."""
+    return range(place_of(blocks.lo, policy).group, place_of(blocks.hi - 1, policy).group + 1)
+
+
+def train_blocks(
+    window: WindowId,
+    policy: Policy,
+    partition: int,
+    *,
+    n_rows: int | None = None,
+    groups: range | None = None,
+    turn: int = 0,
+) -> BlockRange:
+    """What a training on a train partition charges: its groups or, for the unit user, as many shards as it opens.
+
+    `n_rows` is the expected number of rows that it asks for, all of them by default. Trainings that open fewer shards
+    than there are take turns: the `turn`-th one starts where the one before ended.
+    """
+    part = FIRST_TRAIN + partition
+    if not FIRST_TRAIN <= part < parts_of(policy):
+        raise InvalidRequest(f"there is no train partition {partition}")
+    if policy.privacy_unit is PrivacyUnit.USER:
+        opened = _shards_for(policy, part, n_rows)
+        start = turn % (policy.user_shards // opened) * opened
+        first = part * policy.user_shards + start
+        return BlockRange(first, first + opened)
+    chosen = range(groups_of(policy)) if groups is None else groups
+    first = window.index * stride_of(policy) + part * groups_of(policy)
+    return BlockRange(first + chosen.start, first + chosen.stop)
+
+
+def profile_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    """What a profile or a drift test charges: the groups of a window's profile part, or all shards of that part."""
+    return _whole_part(PROFILE, window, policy, groups)
+
+
+def evaluation_blocks(window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    """What an evaluation charges: the groups of a window's test part, or all shards of that part."""
+    return _whole_part(TEST, window, policy, groups)
+
+
+def _whole_part(part: int, window: WindowId, policy: Policy, groups: range) -> BlockRange:
+    if policy.privacy_unit is PrivacyUnit.USER:
+        return BlockRange(part * policy.user_shards, (part + 1) * policy.user_shards)
+    first = window.index * stride_of(policy) + part * groups_of(policy)
+    return BlockRange(first + groups.start, first + groups.stop)
+
+
+def rows_behind(policy: Policy, blocks: BlockRange, n_rows: int) -> Rows:
+    """The rows that a training opens of its blocks, as a Bernoulli sample of rate n / N (differences.md P7).
+
+    Everything it opens lies in these blocks; they tell the part, and the files or the shards in it.
+    """
+    first, last = place_of(blocks.lo, policy), place_of(blocks.hi - 1, policy)
+    if (first.window, first.part) != (last.window, last.part):
+        raise InvalidRequest("one training opens blocks of one part")
+    files = tuple(
+        range(first.part * groups_of(policy) + first.group, last.part * groups_of(policy) + last.group + 1)
+    )
+    low, _ = shard_bounds(policy, first.part, first.shard)
+    _, high = shard_bounds(policy, first.part, last.shard)
+    if n_rows < int(share_of(policy, first.part) * policy.rows_per_window):
+        high = min(high, low + n_rows * HASH_RANGE // policy.rows_per_window)
+    return Rows(first.part, files, low, high)
+
+
+# shares of the keyed hash
+
+
+def part_bounds(policy: Policy) -> tuple[int, ...]:
+    """Upper bounds, exclusive, of each part's share of the keyed hash's range [0, 2**64) (differences.md P7).
+
+    A privacy unit belongs to the first part whose bound lies above its hash: so exactly one part changes when one
+    unit is added or removed.
+    """
+    profile = int(policy.profile_share * HASH_RANGE)
+    test = profile + int(policy.test_share * HASH_RANGE)
+    rest = HASH_RANGE - test
+    train = [test + rest * (k + 1) // policy.train_partitions for k in range(policy.train_partitions)]
+    return (profile, test, *train)
+
+
+def shard_bounds(policy: Policy, part: int, shard: int) -> tuple[int, int]:
+    """The hashes of a shard, half-open: one of `user_shards` equal ranges inside its part's."""
+    bounds = (0, *part_bounds(policy))
+    low, width = bounds[part], bounds[part + 1] - bounds[part]
+    return low + width * shard // policy.user_shards, low + width * (shard + 1) // policy.user_shards
+
+
+def share_of(policy: Policy, part: int) -> Decimal:
+    """The public share of a window's privacy units that a part holds in expectation."""
+    bounds = (0, *part_bounds(policy))
+    return Decimal(bounds[part + 1] - bounds[part]) / HASH_RANGE
+
+
+def _shards_for(policy: Policy, part: int, n_rows: int | None) -> int:
+    """How many shards hold so many rows in expectation; at least one."""
+    low, _ = shard_bounds(policy, part, 0)
+    _, high = shard_bounds(policy, part, policy.user_shards - 1)
+    if n_rows is None or n_rows >= int(share_of(policy, part) * policy.rows_per_window):
+        return policy.user_shards
+    wanted = n_rows * HASH_RANGE // policy.rows_per_window
+    return max(1, min(policy.user_shards, -(-wanted * policy.user_shards // (high - low))))

@@ -1,0 +1,358 @@
+"""Streams and their policies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+from ptkstore.domain.accounting.accountants import Accountant
+from ptkstore.domain.accounting.assurances import Assurance as Assurance
+from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss, checked_epsilon
+from ptkstore.domain.accounting.sharing import ONE_BUDGET, Sharing, check_sharing
+from ptkstore.domain.fields import Column, Flag, Moment, OneOf, Share, Span, WholeNumber, declared_fields
+from ptkstore.domain.names import checked_name
+from ptkstore.errors import InvalidRequest
+
+RESERVED_PREFIX = "ptk_"
+LONGEST = timedelta(days=3650)
+COLUMNS_MAX = 500
+ATTRIBUTE_VALUES_MAX = 256
+BLOCKS_MAX = 4096  # of one window, or of the life of a stream whose unit is the user
+
+
+class ColumnType(StrEnum):
+    """What a stream column may hold."""
+
+    INT64 = "int64"
+    FLOAT64 = "float64"
+    STRING = "string"
+    BOOL = "bool"
+    TIMESTAMP = "timestamp"
+
+
+_UNIT_TYPES = (ColumnType.INT64, ColumnType.STRING)
+_ATTRIBUTE_TYPES: dict[ColumnType, type] = {
+    ColumnType.INT64: int,
+    ColumnType.STRING: str,
+    ColumnType.BOOL: bool,
+}
+
+
+class Closing(StrEnum):
+    """Who closes windows: the wall clock, or an operator by event time (backfills, demos)."""
+
+    CLOCK = "clock"
+    OPERATOR = "operator"
+
+
+class PrivacyUnit(StrEnum):
+    """What one neighbouring dataset adds or removes: a row, one user's rows in one window, or a user's in all."""
+
+    RECORD = "record"
+    USER_IN_WINDOW = "user-in-window"
+    USER = "user"
+
+
+class Relation(StrEnum):
+    """Which datasets are neighbours; parallel composition over blocks holds for this one (differences.md S10)."""
+
+    ADD_REMOVE = "add_remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A column that came later: rows without a value of it have `default`, which is public.
+
+    Windows from the number `since` on hold it.
+    """
+
+    column: str
+    default: str | int | float | bool
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The declared columns of a stream; `time_column` holds the event time in UTC.
+
+    A schema only grows, by one column with a default at a time: nothing is renamed, removed or given another type.
+    """
+
+    columns: tuple[tuple[str, ColumnType], ...]
+    time_column: str
+    added: tuple[Added, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.columns]
+        if not names:
+            raise InvalidRequest("a stream needs at least one column")
+        for name in names:
+            checked_name("column", name)
+            if name.startswith(RESERVED_PREFIX):
+                raise InvalidRequest(
+                    f"column {name!r}: names that begin with {RESERVED_PREFIX!r} are reserved"
+                )
+        if len(set(names)) != len(names):
+            raise InvalidRequest("column names must differ")
+        if dict(self.columns).get(self.time_column) is not ColumnType.TIMESTAMP:
+            raise InvalidRequest(f"the time column {self.time_column!r} must be a declared timestamp column")
+        if len(names) > COLUMNS_MAX:
+            raise InvalidRequest(f"a stream has at most {COLUMNS_MAX} columns")
+        for one in self.added:
+            _check_default(one, self.type_of(one.column))
+
+    @property
+    def version(self) -> int:
+        """1 as created, and one more with each column that was added."""
+        return 1 + len(self.added)
+
+    @property
+    def defaults(self) -> dict[str, str | int | float | bool]:
+        """Of the columns that were added."""
+        return {one.column: one.default for one in self.added}
+
+    @property
+    def since(self) -> int:
+        """All windows from this one on hold all columns."""
+        return max((one.since for one in self.added), default=0)
+
+    def with_column(self, column: str, kind: ColumnType, default: object, *, since: int) -> Schema:
+        """The next version. `InvalidRequest` for a name that is taken, or a default that is none of the type."""
+        if self.type_of(column) is not None:
+            raise InvalidRequest(f"the stream has a column {column!r} already; its type and default stay")
+        if kind is ColumnType.FLOAT64 and type(default) is int:
+            default = float(default)
+        new = Added(column, default, since)  # type: ignore[arg-type] # it is checked there
+        return Schema((*self.columns, (column, kind)), self.time_column, (*self.added, new))
+
+    def as_created(self) -> Schema:
+        """The first version."""
+        return Schema(tuple(c for c in self.columns if c[0] not in self.defaults), self.time_column)
+
+    def type_of(self, column: str) -> ColumnType | None:
+        """The declared type, or None for an unknown column."""
+        return dict(self.columns).get(column)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an administrator promises for a stream; fixed at creation, public.
+
+    A field that is annotated with its kind is declared nowhere else, but that `Store.create_stream` names it as an
+    argument. The five others have forms of their own, which are written by hand.
+
+    `capacity` is (epsilon_g, delta_g) of every block. A window stays readable until `retention_windows` more window
+    lengths have passed. `rows_per_window` is N_public and `n_max` a planning bound: no row is dropped because of it.
+
+    For the units of users, `unit_column` holds the user's id, and `max_rows_per_unit` rows of a user are kept of each
+    window, chosen at random. For the unit user, each part has `user_shards` blocks for the stream's life. With
+    `attribute`, each part of a window has one block for each of `attribute_values`, the column's public domain.
+
+    `profile_share` of a window's privacy units are kept apart for profiles by samples, which are renewed once they are
+    older than `profile_max_age` windows; `test_share` of them are never trained on either.
+
+    A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
+
+    With `asserted_text`, a PTK of a team's own code may release texts and join keys that it did not declare.
+    """
+
+    capacity: Loss
+    window: Annotated[
+        timedelta,
+        Span("Length of a tumbling window, such as 1d.", usual=timedelta(days=1), whole=True),
+    ]
+    origin: Annotated[datetime, Moment("UTC start of the first window; the present window by default.")]
+    lateness: Annotated[timedelta, Span("How late rows may come.")] = timedelta(0)
+    future_skew: Annotated[
+        timedelta, Span("How far ahead of the clock the time of a row may lie.", reported=None)
+    ] = timedelta(minutes=5)
+    retention_windows: Annotated[
+        int, WholeNumber("Further windows for which rows are kept.", most=10_000, argument="retention")
+    ] = 1
+    n_max: Annotated[
+        int, WholeNumber("Planning bound on rows in a window.", most=10**12, reported="n_max_declared")
+    ] = 1_000_000
+    rows_per_window: Annotated[
+        int,
+        WholeNumber("Public estimate of rows in a window.", most=10**12, reported="rows_per_window_declared"),
+    ] = 10_000
+    profile_max_age: Annotated[
+        int, WholeNumber("Windows after which a profile is renewed.", most=10_000, reported=None)
+    ] = 30
+    train_partitions: Annotated[int, WholeNumber("Parts that PTKs are trained on.", most=64)] = 1
+    max_rows_per_unit: Annotated[
+        int, WholeNumber("Rows of a user that a window keeps, chosen at random.", most=10_000)
+    ] = 1
+    user_shards: Annotated[int, WholeNumber("Blocks of each part, for the unit user.", most=256)] = 1
+    max_cell_bytes: Annotated[
+        int,
+        WholeNumber(
+            "The longest text of a cell, in bytes; longer ones are refused.",
+            most=2**20,
+            reported=None,
+            later=True,
+        ),
+    ] = 65_536
+    accountant: Annotated[
+        Accountant, OneOf("How losses add up: renyi, zcdp or basic.", members=Accountant)
+    ] = Accountant.RENYI
+    privacy_unit: Annotated[
+        PrivacyUnit, OneOf("What is protected: record, user-in-window or user.", members=PrivacyUnit)
+    ] = PrivacyUnit.RECORD
+    relation: Annotated[Relation, OneOf(members=Relation, argument=None)] = Relation.ADD_REMOVE
+    minimum_assurance: Annotated[
+        Assurance, OneOf("The least assurance of accepted PTKs.", members=Assurance)
+    ] = Assurance.LIBRARY
+    asserted_text: Annotated[
+        bool, Flag("Let own code release texts and keys it did not declare.", later=True)
+    ] = False
+    closing: Annotated[Closing, OneOf("Who closes windows: clock or operator.", members=Closing)] = (
+        Closing.CLOCK
+    )
+    unit_column: Annotated[str | None, Column("Column of user ids, for the units of users.")] = None
+    attribute: str | None = None
+    attribute_values: tuple[str | int | bool, ...] = ()
+    profile_share: Annotated[Decimal, Share("Part of a window kept for profiles by samples.")] = Decimal(
+        "0.1"
+    )
+    test_share: Annotated[Decimal, Share(argument=None)] = Decimal("0.1")
+    sharing: Sharing = ONE_BUDGET
+    retire_below: Loss = LEAST_LOSS
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.capacity.epsilon_nano / 10**9, "epsilon_g")
+        if not timedelta(seconds=1) <= self.window <= LONGEST or self.window.microseconds:
+            raise InvalidRequest(
+                "the window length must be a whole number of seconds, from one to ten years of them"
+            )
+        if self.origin.tzinfo is not UTC:
+            raise InvalidRequest("the stream origin must be in UTC")
+        if self.lateness < timedelta(0) or self.future_skew < timedelta(0):
+            raise InvalidRequest("lateness and future skew are never negative")
+        for field in POLICY_FIELDS:
+            field.kind.check(field.name, getattr(self, field.name))
+        if self.rows_per_window > self.n_max:
+            raise InvalidRequest("rows_per_window must lie between 1 and n_max")
+        if max(self.lateness, self.future_skew) > LONGEST:
+            raise InvalidRequest("lateness and future skew are ten years at most")
+        if self.lateness >= self.window * self.retention_windows:
+            raise InvalidRequest(
+                "lateness must be shorter than the retention, or windows would expire as they close"
+            )
+        check_sharing(self.sharing, self.capacity)
+        widest = max(part.epsilon_nano for part in self.sharing.lines(self.capacity).values())
+        if not 0 < self.retire_below.epsilon_nano <= widest or self.retire_below.delta_atto:
+            raise InvalidRequest("retire_below is an epsilon of at most the capacity's largest share")
+        if self.profile_share < 0 or self.test_share < 0 or self.profile_share + self.test_share >= 1:
+            raise InvalidRequest("profile and test shares must leave rows to train on")
+        self._check_unit()
+        self._check_attribute()
+        if (2 + self.train_partitions) * max(self.user_shards, len(self.attribute_values)) > BLOCKS_MAX:
+            raise InvalidRequest(
+                f"parts times shards, or values of the attribute, make {BLOCKS_MAX} blocks at most: take fewer"
+            )
+
+    def _check_unit(self) -> None:
+        if self.privacy_unit is PrivacyUnit.RECORD:
+            if self.unit_column is not None or self.max_rows_per_unit != 1:
+                raise InvalidRequest(
+                    "a unit column and max_rows_per_unit are for the privacy units 'user-in-window' and 'user'; "
+                    "under 'record' each row stands for itself"
+                )
+        elif self.unit_column is None:
+            raise InvalidRequest(
+                f"the privacy unit {self.privacy_unit.value!r} needs the column of the user's id: --unit-column"
+            )
+        if self.user_shards != 1 and self.privacy_unit is not PrivacyUnit.USER:
+            raise InvalidRequest(
+                "user shards are blocks of the privacy unit 'user'; other units have windows"
+            )
+
+    def _check_attribute(self) -> None:
+        if self.attribute is None:
+            if self.attribute_values:
+                raise InvalidRequest("attribute values need the attribute whose public domain they are")
+            return
+        if self.privacy_unit is PrivacyUnit.USER:
+            raise InvalidRequest(
+                "blocks by attribute do not go with the privacy unit 'user': over its life a user may have several "
+                "values, and so blocks. Take 'user-in-window', or shards alone"
+            )
+        if not 1 <= len(self.attribute_values) <= ATTRIBUTE_VALUES_MAX:
+            raise InvalidRequest(
+                f"blocks by {self.attribute!r} need its public domain, 1 to {ATTRIBUTE_VALUES_MAX} values"
+            )
+        if len(set(self.attribute_values)) != len(self.attribute_values):
+            raise InvalidRequest(f"the values of {self.attribute!r} must differ")
+
+
+POLICY_FIELDS = declared_fields(Policy)
+
+
+def present_origin(now: datetime, window: timedelta) -> datetime:
+    """Where the first window starts unless somebody says otherwise: with the window that holds `now`.
+
+    Windows are counted from the start of the UTC day, which is where windows of a day or more start.
+    """
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + (now - midnight) // window * window
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A named, append-only sequence of typed events, owned by a team."""
+
+    name: str
+    team: str
+    schema: Schema
+    policy: Policy
+
+    def __post_init__(self) -> None:
+        checked_name("stream", self.name)
+        checked_name("team", self.team)
+        self._check_unit_column(self.policy.unit_column)
+        if self.policy.attribute is not None:
+            self._check_attribute(self.policy.attribute)
+
+    def _check_unit_column(self, column: str | None) -> None:
+        if column is not None and self.schema.type_of(column) not in _UNIT_TYPES:
+            raise InvalidRequest(f"the unit column {column!r} must be a declared int64 or string column")
+
+    def _check_attribute(self, column: str) -> None:
+        if column == self.policy.unit_column:
+            raise InvalidRequest("blocks by the unit column would publish a list of users; take shards")
+        kind = self.schema.type_of(column)
+        if kind not in _ATTRIBUTE_TYPES:
+            raise InvalidRequest(f"blocks by {column!r}: it must be a declared int64, string or bool column")
+        for value in self.policy.attribute_values:
+            if type(value) is not _ATTRIBUTE_TYPES[kind] or not _is_plain(value):
+                raise InvalidRequest(f"blocks by {column!r}: {value!r} is no {kind.value} of a public domain")
+
+
+_DEFAULTS: dict[ColumnType, type] = {**_ATTRIBUTE_TYPES, ColumnType.FLOAT64: float}
+
+
+def _check_default(added: Added, kind: ColumnType | None) -> None:
+    """`InvalidRequest` unless a row can hold the default; a moment in time stands for no other."""
+    if kind not in _DEFAULTS:
+        raise InvalidRequest(
+            f"column {added.column!r} cannot be added: only {', '.join(_DEFAULTS)} have a default"
+        )
+    value = added.default
+    if type(value) is not _DEFAULTS[kind]:
+        raise InvalidRequest(f"the default of column {added.column!r} must be a {kind.value}")
+    if not (math.isfinite(value) if isinstance(value, float) else _is_plain(value)):
+        raise InvalidRequest(
+            f"the default of column {added.column!r} cannot be stored in a {kind.value} column"
+        )
+
+
+def _is_plain(value: str | int | bool) -> bool:
+    """Whether a value can be stored in its column and shown in a message."""
+    if isinstance(value, str):
+        return len(value) <= 200 and value.isprintable()
+    return -(2**63) <= value < 2**63

@@ -1,0 +1,65 @@
+"""Tumbling windows of event time: half-open, closed in order, expired by retention (differences.md F5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from ptkstore.domain.streams.streams import Policy
+
+INDEX_MAX = 10**18 - 1
+"""No window has a later index: 64 bits hold this one."""
+
+NOT_PREPARED = "not-prepared"
+"""The code of a window whose rows could not be put into parts, so that nothing is trained on it."""
+
+
+class WindowState(StrEnum):
+    """A closed window is prepared once its rows lie in partitions; expiring once no run may open it any more."""
+
+    CLOSED = "closed"
+    PREPARED = "prepared"
+    EXPIRING = "expiring"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WindowId:
+    """The `index`-th window of a stream, counted from the stream's origin."""
+
+    stream: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.stream}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window that has closed."""
+
+    id: WindowId
+    start: datetime
+    end: datetime
+    state: WindowState
+
+
+def index_of(policy: Policy, time: datetime) -> int:
+    """The window that holds `time`; negative before the origin."""
+    return (time - policy.origin) // policy.window
+
+
+def start_of(policy: Policy, index: int) -> datetime:
+    """The first instant of a window; the window ends where the next one starts."""
+    return policy.origin + index * policy.window
+
+
+def closable_before(policy: Policy, reached: datetime) -> int:
+    """All windows below this index have ended, allowed lateness included, when event time stands at `reached`."""
+    return max(0, index_of(policy, reached - policy.lateness))
+
+
+def expired_before(policy: Policy, reached: datetime) -> int:
+    """All windows below this index have left their retention when event time stands at `reached`."""
+    return max(0, index_of(policy, reached) - policy.retention_windows)

@@ -1,0 +1,1 @@
+"""Published versions and the manifests that describe them."""

@@ -1,0 +1,92 @@
+"""The manifest of a version that a training made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.jobs import Job
+from ptkstore.domain.ledger.journal import Entry
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.streams import Policy, Stream
+from ptkstore.domain.streams.windows import start_of
+from ptkstore.domain.versions.versions import FORMAT_VERSION, Draft, Version, origin_of
+
+
+def manifest_of(
+    job: Job,
+    spec: PtkSpec,
+    stream: Stream,
+    spend: Entry,
+    draft: Draft,
+    *,
+    previous: Version | None,
+    number: int,
+    published_at: datetime,
+) -> str:
+    """The canonical manifest of a version (DESIGN section 4, "Lake"); holds public values and DP output only.
+
+    `previous` is the version whose state went into this one; the draft's facts are made of this state alone.
+    """
+    policy, blocks, loss = stream.policy, spend.blocks, spend.loss
+    span = {
+        "index": job.window.index,
+        "start": start_of(policy, job.window.index).isoformat(),
+        "end": start_of(policy, job.window.index + 1).isoformat(),
+    }
+    before: Mapping[str, Any] = previous.content if previous else {}
+    block = {
+        "stream": stream.name,
+        "number": blocks.lo,
+        **({"last": blocks.hi - 1} if blocks.hi - blocks.lo > 1 else {}),
+        "epsilon_nano": loss.epsilon_nano,
+        "delta_atto": loss.delta_atto,
+    }
+    return canonical_json(
+        {
+            "format_version": FORMAT_VERSION,
+            "ptk_id": spec.ptk_id,
+            "version": number,
+            "files": [{"name": f.name, "size": f.size, "sha256": f.sha256} for f in draft.files],
+            "state": draft.state,
+            "schema": spec.tables,
+            "family": spec.family,
+            "tau": spec.target,
+            "config": spec.estimator,
+            "blocks": [*before.get("blocks", []), block],
+            "oldest_contributing_window": before.get("oldest_contributing_window", span),
+            "newest_contributing_window": span,
+            "guarantee": {
+                "epsilon": loss.epsilon,
+                "delta": loss.delta,
+                "event": spend.event,
+                **_unit(policy),
+                "relation": policy.relation,
+                "accountant": policy.accountant,
+                "assurance": spec.assurance,
+            },
+            "planned": {
+                "rows_per_window": policy.rows_per_window,
+                "n": job.n_rows,
+                "rate": job.n_rows / policy.rows_per_window,
+                **({"facts_of": job.position} if job.position else {}),
+            },
+            "release_decision": "elected",
+            "published_at": published_at.isoformat(),
+            "made_from": [origin_of(previous)] if previous else [],
+            **({} if draft.facts is None else {"facts": draft.facts}),
+        }
+    )
+
+
+def _unit(policy: Policy) -> dict[str, object]:
+    """What the guarantee is towards; for users also how many of a user's rows a window keeps."""
+    if policy.unit_column is None:
+        return {"privacy_unit": policy.privacy_unit}
+    return {
+        "privacy_unit": policy.privacy_unit,
+        "unit_column": policy.unit_column,
+        "max_rows_per_unit": policy.max_rows_per_unit,
+    }

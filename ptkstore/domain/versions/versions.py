@@ -1,0 +1,154 @@
+"""Published states: versions of a PTK and the manifest that describes one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ptkstore.domain.accounting.assurances import UNKNOWN, Assured
+from ptkstore.domain.canonical_json import canonical_json
+
+FORMAT_VERSION = 1
+
+UNREADABLE = "unreadable"
+"""Told in the place of the decision of a version whose manifest cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """A file of a state: its content-bearing name, size in bytes and SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a run left in staging: public once elected, secret before.
+
+    `facts` are what the state tells of the data for later plans, as ptklib writes them; None where it tells nothing.
+    """
+
+    draft_id: str
+    files: tuple[StateFile, ...]
+    state: Mapping[str, Any]
+    facts: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An elected state. `manifest` is what the lake will hold, byte for byte."""
+
+    ptk_id: str
+    number: int
+    job_id: str
+    draft_id: str
+    window_index: int
+    elected_at: datetime
+    manifest: str
+
+    @property
+    def sha256(self) -> str:
+        """Of the manifest's bytes; it names the content of every file in turn."""
+        return hashlib.sha256(self.manifest.encode()).hexdigest()
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The manifest, parsed."""
+        parsed: dict[str, Any] = json.loads(self.manifest)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a version comes from, as its manifest says, without the rest of it.
+
+    `window_index` and `window_end` are of the newest window in the state, `made_from` the PTKs and numbers of the
+    versions whose states went into it directly. One whose manifest cannot be read has no more than its number and
+    window.
+    """
+
+    ptk_id: str
+    number: int
+    window_index: int
+    window_end: str = ""
+    release_decision: str = UNREADABLE
+    made_from: tuple[tuple[str, int], ...] = ()
+    assured: Assured = UNKNOWN
+
+    @property
+    def readable(self) -> bool:
+        """Whether its manifest says where it comes from."""
+        return self.release_decision != UNREADABLE
+
+
+PTKS = "ptks"
+"""The folder of all PTKs, below the lake's root."""
+
+PROBE = "probe"
+"""A file that is written to see whether one can be; nobody reads it."""
+PROBE_BYTES = 64 * 1024
+"""How much of it: a full disk takes an empty file."""
+
+
+def version_path(ptk_id: str, number: int) -> str:
+    """Where a version lies below the lake's root."""
+    return f"{PTKS}/{ptk_id}/v{number:08d}"
+
+
+def table_file_name(table: str, sha256: str) -> str:
+    """The name of a table's Parquet file in the lake."""
+    return f"{table}-{sha256}.parquet"
+
+
+def repeating_manifest(target: Version, newest: Version, published_at: datetime) -> str:
+    """The manifest of a version after `newest` that repeats the state of `target`: same bytes, no further loss.
+
+    It takes effect at the event time of the version it replaces, or joins in time would go on answering from that.
+    """
+    return canonical_json(
+        {
+            **target.content,
+            "version": newest.number + 1,
+            "release_decision": "rolled-back",
+            "published_at": published_at.isoformat(),
+            "made_from": [origin_of(target)],
+            "repeats": {
+                "version": target.number,
+                "sha256": target.sha256,
+                "takes_effect_at": event_time_of(newest.content).isoformat(),
+            },
+        }
+    )
+
+
+def repeated_version(content: Mapping[str, Any]) -> int | None:
+    """The version whose state a manifest repeats; None for one that was trained."""
+    return int(content["repeats"]["version"]) if "repeats" in content else None
+
+
+def trained_on(content: Mapping[str, Any]) -> str:
+    """The stream of the newest window in the state."""
+    return str(content["blocks"][-1]["stream"])
+
+
+def window_end_of(content: Mapping[str, Any]) -> datetime:
+    """The end of the newest window in the state."""
+    return datetime.fromisoformat(content["newest_contributing_window"]["end"])
+
+
+def event_time_of(content: Mapping[str, Any]) -> datetime:
+    """From when on, in event time, a version is what joins in time answer."""
+    if "repeats" in content:
+        return datetime.fromisoformat(content["repeats"]["takes_effect_at"])
+    return window_end_of(content)
+
+
+def origin_of(version: Version) -> dict[str, object]:
+    """A version as the manifests of those that came from it name it."""
+    return {"ptk_id": version.ptk_id, "version": version.number, "sha256": version.sha256}

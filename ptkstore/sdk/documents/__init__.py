@@ -1,0 +1,1 @@
+"""What the client knows, as documents of the HTTP API and back again."""

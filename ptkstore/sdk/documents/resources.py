@@ -1,0 +1,266 @@
+"""Streams, PTKs and reports as the documents of the HTTP API, and back again.
+
+Amounts of privacy loss travel as exact decimal texts, times as ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.domain.accounting.assurances import assured, assured_in, assured_of
+from ptkstore.domain.accounting.loss_shares import LossShares
+from ptkstore.domain.accounting.losses import ATTO, NANO, Loss
+from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
+from ptkstore.domain.ledger.block_ledgers import BlockLedger
+from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
+from ptkstore.domain.ledger.reports import loss_json, shares_json
+from ptkstore.domain.ptks.profiles import ProfileAsk
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.streams.blocks import BlockState
+from ptkstore.domain.streams.policies import declared_in, declared_json
+from ptkstore.domain.streams.streams import (
+    Added,
+    Assurance,
+    ColumnType,
+    Policy,
+    Schema,
+    Stream,
+)
+from ptkstore.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from ptkstore.sdk.service import Published
+
+Document = dict[str, Any]
+
+
+def stream_document(stream: Stream) -> Document:
+    """A stream with its schema and its whole policy."""
+    policy = stream.policy
+    sharing = sharing_json(policy.sharing)
+    return {
+        "name": stream.name,
+        "team": stream.team,
+        "columns": {name: kind.value for name, kind in stream.schema.columns},
+        "time_column": stream.schema.time_column,
+        "schema_version": stream.schema.version,
+        "added": [
+            {"column": one.column, "default": one.default, "since_window": one.since}
+            for one in stream.schema.added
+        ],
+        **loss_json(policy.capacity),
+        **declared_json(policy),
+        "block_by": {policy.attribute: list(policy.attribute_values)} if policy.attribute else {},
+        "contexts": sharing["contexts"],
+        "no_collusion": sharing["no_collusion"],
+        "reserve": sharing["reserved"],
+        "retire_below": loss_json(policy.retire_below)["epsilon"],
+    }
+
+
+def asked_document(stream: Stream) -> Document:
+    """A stream as it is asked for: in the first version of its schema."""
+    document = stream_document(replace(stream, schema=stream.schema.as_created()))
+    return {name: value for name, value in document.items() if name not in ("schema_version", "added")}
+
+
+def stream_of(document: Mapping[str, Any]) -> Stream:
+    """The stream that `stream_document` wrote, or `InvalidRequest`."""
+    block_by = document["block_by"]
+    if len(block_by) > 1:
+        raise InvalidRequest("block_by takes one column and its values")
+    attribute, values = next(iter(block_by.items())) if block_by else (None, ())
+    policy = Policy(
+        **declared_in(document),
+        capacity=Loss.capacity(_decimal(document["epsilon"]), _decimal(document["delta"])),
+        attribute=attribute,
+        attribute_values=tuple(values),
+        sharing=sharing_of(
+            {
+                "contexts": document["contexts"],
+                "no_collusion": document["no_collusion"],
+                "reserved": {ptk_id: str(_decimal(share)) for ptk_id, share in document["reserve"].items()},
+            }
+        ),
+        retire_below=Loss.capacity(_decimal(document["retire_below"])),
+    )
+    columns = tuple((name, ColumnType(kind)) for name, kind in document["columns"].items())
+    added = tuple(
+        Added(one["column"], one["default"], one["since_window"]) for one in document.get("added", ())
+    )
+    schema = Schema(columns, document["time_column"], added)
+    return Stream(document["name"], document["team"], schema, policy)
+
+
+def ptk_document(spec: PtkSpec) -> Document:
+    """A registered PTK."""
+    return {
+        "ptk_id": spec.ptk_id,
+        "team": spec.team,
+        "name": spec.name,
+        "stream": spec.stream,
+        "family": spec.family,
+        "estimator": dict(spec.estimator),
+        "loss": loss_json(spec.loss),
+        "event": dict(spec.event),
+        "tables": dict(spec.tables),
+        "target": spec.target,
+        "every": spec.every,
+        **assured(spec.assurance, spec.ptk_id).document(),
+        "config": dict(spec.config),
+        "description": spec.description,
+        "menu": [list(point) for point in spec.menu],
+        "profile": None if spec.profile is None else asdict(spec.profile),
+    }
+
+
+def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
+    """The PTK that `ptk_document` wrote."""
+    same = ("ptk_id", "team", "name", "stream", "estimator", "event", "tables", "target", "every")
+    return PtkSpec(
+        **{name: document[name] for name in same},
+        loss=loss_of(document["loss"]),
+        assurance=Assurance(document["assurance"]),
+        config=document["config"],
+        description=document["description"],
+        menu=tuple((epsilon, n_units) for epsilon, n_units in document["menu"]),
+        profile=None if document["profile"] is None else ProfileAsk.of(document["profile"]),
+    )
+
+
+def version_document(version: Published) -> Document:
+    """One version in a list; its manifest has the rest."""
+    content = version.content
+    return {
+        "ptk_id": version.ptk_id,
+        "version": version.number,
+        "published_at": content["published_at"],
+        "newest_contributing_window": content["newest_contributing_window"],
+        "guarantee": content["guarantee"],
+        **assured_in(content, version.ptk_id).document(),
+        "manifest_sha256": version.sha256,
+    }
+
+
+def block_document(block: BlockLedger) -> Document:
+    """One line of one block."""
+    return {
+        "block": block.number,
+        "line": block.line,
+        "state": block.state.value,
+        "capacity": loss_json(block.capacity),
+        "reserved": loss_json(block.reserved),
+        "spent": loss_json(block.spent),
+        "committed": loss_json(block.committed),
+        **shares_json(block.shares),
+    }
+
+
+def block_of(document: Mapping[str, Any]) -> BlockLedger:
+    """The line that `block_document` wrote."""
+    return BlockLedger(
+        number=document["block"],
+        line=document["line"],
+        state=BlockState(document["state"]),
+        **{name: loss_of(document[name]) for name in ("capacity", "reserved", "spent", "committed")},
+        shares=_shares_of(document),
+    )
+
+
+def odometers_document(odometers: Odometers) -> Document:
+    """All odometers of a stream."""
+    return {
+        "blocks": [
+            {
+                "block": row.number,
+                "line": row.line,
+                "state": row.state.value,
+                "capacity": loss_json(row.capacity),
+                "reserved": loss_json(row.reserved),
+                "spent": _spent_document(row.spent),
+                "in_doubt": row.in_doubt,
+                **shares_json(row.shares),
+            }
+            for row in odometers.blocks
+        ],
+        "lines": {line: _spent_document(spent) for line, spent in odometers.lines.items()},
+        "stream": _spent_document(odometers.stream),
+        **odometers.assured.document(),
+        "ptks": [_party_document(party) for party in odometers.ptks],
+        "teams": [_party_document(party) for party in odometers.teams],
+    }
+
+
+def odometers_of(document: Mapping[str, Any]) -> Odometers:
+    """The odometers that `odometers_document` wrote."""
+    return Odometers(
+        blocks=tuple(
+            LineOdometer(
+                row["block"],
+                row["line"],
+                BlockState(row["state"]),
+                loss_of(row["capacity"]),
+                loss_of(row["reserved"]),
+                _spent_of(row["spent"]),
+                row["in_doubt"],
+                _shares_of(row),
+            )
+            for row in document["blocks"]
+        ),
+        lines={line: _spent_of(spent) for line, spent in document["lines"].items()},
+        stream=_spent_of(document["stream"]),
+        ptks=tuple(map(_party_of, document["ptks"])),
+        teams=tuple(map(_party_of, document["teams"])),
+    )
+
+
+def loss_of(document: Mapping[str, Any]) -> Loss:
+    """The loss that `loss_json` wrote: whatever was lost, in or out of the range that may be asked for."""
+    return Loss(int(Decimal(document["epsilon"]) * NANO), int(Decimal(document["delta"]) * ATTO))
+
+
+def _party_document(party: PartyOdometer) -> Document:
+    return {
+        "name": party.name,
+        "spent": _spent_document(party.spent),
+        "reserved": loss_json(party.reserved),
+        **party.assured.document(),
+    }
+
+
+def _party_of(document: Mapping[str, Any]) -> PartyOdometer:
+    return PartyOdometer(
+        document["name"],
+        _spent_of(document["spent"]),
+        loss_of(document["reserved"]),
+        assured_of(document),
+    )
+
+
+def _shares_of(document: Mapping[str, Any]) -> LossShares | None:
+    """The shares that `shares_json` wrote; a server of before wrote none."""
+    if document.get("library") is None or document.get("asserted") is None:
+        return None
+    return LossShares(loss_of(document["library"]), loss_of(document["asserted"]))
+
+
+def _spent_document(spent: Spent) -> Document:
+    return {
+        "releases": spent.releases,
+        "guarantee": loss_json(spent.guarantee),
+        "basic": loss_json(spent.basic),
+        "tight": loss_json(spent.tight),
+    }
+
+
+def _spent_of(document: Mapping[str, Any]) -> Spent:
+    losses = (loss_of(document[name]) for name in ("guarantee", "basic", "tight"))
+    return Spent(document["releases"], *losses)
+
+
+def _decimal(amount: Any) -> Decimal:
+    """An exact amount from a number or a decimal text; the bounds are for the policy to check."""
+    return Decimal(str(amount))

@@ -1,0 +1,218 @@
+"""PTKs as a team's repository declares them."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptkstore.domain.names import checked_name
+from ptkstore.domain.ptks.serving import plain
+from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.repository.team_code import DECLARATIONS, Source, described, is_own_code, source_of
+
+
+@dataclass(frozen=True)
+class PTK:
+    """One feature model of a team.
+
+    Parameters
+    ----------
+    name : str
+        `[a-z][a-z0-9_]*` without `__`; the PTK's id becomes `<team>.<name>`.
+    stream : str
+        The stream it is trained on.
+    estimator : ptklib estimator, an estimator of the team's own, or TeamFunctions
+        What is trained; its `epsilon` and `delta` are the loss of one training. Own code is run in a sandbox, and the
+        PTK is `asserted`: docs/guide/team-code.md.
+    target : float
+        How small its error is to be: positive, in the unit of the estimator's evaluation, or of the loss that it is
+        profiled by. Rows and epsilon are chosen by it where `epsilons` is given.
+    every : str
+        The time between two trainings, a multiple of the stream's window, for example '1d'. It is trained on windows
+        whose number, counted from 0 at the stream's origin, is a multiple of it; fixed once it is registered.
+    where : mapping, optional
+        The column that the stream's blocks are by, and the value or values to train on alone; all by default.
+    description : str
+        One line for those who look for features.
+    epsilons : (least, most), optional
+        Let the store choose epsilon and rows for which `target` is expected to be reached, so that all PTKs together
+        open the fewest rows. Counts, most statistics and covariances have a formula for that; others are profiled by
+        samples.
+    pinned : mapping, optional
+        What is fixed of its place in a window: `partition`, counted from 0, `rows`, or both; docs/allocation.md.
+    profile : mapping, optional
+        How that is done: `budget`, `points`, `n_min`, `n_max`, `growth`, `models`, `evaluation`, `batch`,
+        `loss_bounds`, `confidence`, `tries`, `max_age`, `drift`; docs/guide/profiling.md tells what they are.
+    evaluate : mapping, optional
+        What an estimate of each version's loss on its test set costs, as ``{"epsilon": 0.1}``; none by default.
+    serve : mapping, optional
+        What stands in online for missing and stale answers, and what is derived from them: `defaults`, `fresh`,
+        `request`, `derived`, of a PTK with several tables by table; and `computed`, what is computed at lookup from
+        numbers that a request sends along. docs/guide/feast.md tells what they are.
+    """
+
+    name: str
+    stream: str
+    estimator: Any
+    target: float
+    every: str = "1d"
+    description: str = ""
+    where: Mapping[str, Any] | None = None
+    epsilons: tuple[float, float] | None = None
+    profile: Mapping[str, Any] | None = None
+    evaluate: Mapping[str, float] | None = None
+    serve: Mapping[str, Any] | None = None
+    pinned: Mapping[str, int] | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What is registered beside the estimator."""
+        where = {c: list(v) if isinstance(v, list | tuple) else v for c, v in (self.where or {}).items()}
+        config: dict[str, Any] = {} if self.where is None else {"where": where}
+        if self.epsilons is not None:
+            config["epsilons"] = list(self.epsilons)
+        if self.profile is not None:
+            config["profile"] = {k: list(v) if isinstance(v, tuple) else v for k, v in self.profile.items()}
+        if self.evaluate is not None:
+            config["evaluate"] = dict(self.evaluate)
+        if self.serve is not None:
+            config["serve"] = plain(self.serve)
+        if self.pinned is not None:
+            config["pinned"] = dict(self.pinned)
+        return config
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A team's repository: its name, the PTKs it declares, and its code where a PTK is trained by some."""
+
+    team: str
+    ptks: tuple[PTK, ...]
+    source: Source | None = None
+
+    def spec(self, ptk: PTK) -> Mapping[str, Any]:
+        """The estimator of a PTK as data."""
+        return self.described(ptk)[0]
+
+    def described(self, ptk: PTK) -> tuple[Mapping[str, Any], bytes | None]:
+        """The estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
+        if self.source is None or not is_own_code(ptk.estimator):
+            return estimator_spec(ptk.estimator), None
+        return described(ptk.estimator, self.source)
+
+
+def estimator_spec(estimator: Any) -> Mapping[str, Any]:
+    """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
+    to_spec = getattr(estimator, "to_spec", None)
+    if is_own_code(estimator):
+        raise InvalidRequest(
+            f"{type(estimator).__name__} is own code of a team, which has to travel: declare it in the team's "
+            "repository for `ptk apply`, or give it to `Store.register_ptk`"
+        )
+    if to_spec is None:
+        raise InvalidRequest(f"{type(estimator).__name__} is no ptklib estimator, and no function")
+    try:
+        spec: Mapping[str, Any] = to_spec()
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from error
+    return spec
+
+
+def team_of(folder: Path) -> str:
+    """The team whose repository this is, by its `team.toml` alone; `InvalidRequest` where there is none."""
+    team: str = _settings(folder.resolve())["team"]
+    return team
+
+
+def load_repository(folder: Path) -> Repository:
+    """Read `team.toml` and run `ptks.py` of a team's repository.
+
+    Raises
+    ------
+    InvalidRequest
+        A file is missing, does not run, or declares a name twice.
+    """
+    folder = folder.resolve()
+    settings = _settings(folder)
+    team = settings["team"]
+    source = folder / DECLARATIONS
+    if not source.is_file():
+        raise InvalidRequest(f"{folder} needs a ptks.py that declares PTK(...) objects")
+    with _importing_from(folder):
+        try:
+            declared = runpy.run_path(str(source), run_name=_run_name(team))
+        except _TEAM_ERRORS as error:
+            raise InvalidRequest(f"{source} does not run: {type(error).__name__}: {error}") from error
+    ptks = tuple(value for value in declared.values() if isinstance(value, PTK))
+    names = [ptk.name for ptk in ptks]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidRequest(f"{source} declares twice: {', '.join(twice)}")
+    if not any(is_own_code(ptk.estimator) for ptk in ptks):
+        return Repository(team, ptks)
+    bundle = settings.get("bundle", {})
+    if not isinstance(bundle, dict):
+        raise InvalidRequest("bundle of team.toml is a section with include and exclude")
+    return Repository(team, ptks, source_of(folder, _run_name(team), bundle))
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """What `team.toml` says, with the name of a team."""
+    file = folder / "team.toml"
+    try:
+        settings = tomllib.loads(file.read_text())
+        checked_name("team", settings["team"])
+    except FileNotFoundError:
+        raise InvalidRequest(
+            f"{folder} is no team's repository, as it has no team.toml: name another folder, or begin a repository "
+            "with ptk init FOLDER --team NAME"
+        ) from None
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidRequest(f'{file} needs: team = "<name>" ({type(error).__name__})') from error
+    return settings
+
+
+def _run_name(team: str) -> str:
+    return f"_team_{team}"
+
+
+# What a repository's own code may raise while it is read; `sys.exit` there must not look like success.
+_TEAM_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    SystemExit,
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let a repository import its own modules, as they are now and for itself alone.
+
+    No byte code is written: its time stamps have whole seconds, so that an edit within one would be missed.
+    """
+    before = set(sys.modules)
+    wrote = not sys.dont_write_bytecode
+    sys.path.insert(0, str(folder))
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = not wrote
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if folder in Path(getattr(sys.modules[name], "__file__", None) or "/").parents:
+                del sys.modules[name]

@@ -1,0 +1,55 @@
+"""`ptk up`: what it says once everything answers; `ptk --version`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ptkstore.adapters.processes import RedisServer, answers_ping
+from ptkstore.cli.service.up import _redis
+from ptkstore.settings import Settings
+from tests.ptkstore.cli.test_commands import Line
+from tests.support.waiting import free_port, until
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.real
+def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:
+    home, port, told = tmp_path / "home", free_port(), tmp_path / "told"
+    command = [sys.executable, "-m", "ptkstore.cli.main", "up", "--api-port", str(port), "--home", str(home)]
+    with told.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, "COLUMNS": "60"})
+    try:
+        until(lambda: process.poll() is not None or "console:" in told.read_text(), seconds=120)
+        line = f"API: http://127.0.0.1:{port} (OpenAPI at /openapi.json); console: http://127.0.0.1:{port}/console/"
+        redis = RedisServer(home).client_url
+        assert told.read_text().splitlines()[1:] == [f"Redis: {redis}", line]
+        assert answers_ping(redis)
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60
+        ) as client:  # at once
+            assert client.get("/openapi.json").status_code == 200
+            assert client.get("/readyz").json()["parts"]["redis"] == "ok"
+            assert "token" in client.get("/", follow_redirects=True).text
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_password_of_a_redis_elsewhere_is_not_said(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, redis_url="redis://:hunter2@redis.example.org:6379/0")
+    assert _redis(settings) == "redis://:****@redis.example.org:6379/0"
+
+
+def test_the_version_is_said(tmp_path: Path) -> None:
+    assert Line(tmp_path).run("--version").stdout == f"ptk {version('ptkstore')}\n"

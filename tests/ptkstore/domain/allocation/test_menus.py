@@ -1,0 +1,118 @@
+"""Menus: made from a curve, pruned, restricted, pinned."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptkstore.domain.accounting.losses import NANO, Loss
+from ptkstore.domain.allocation import (
+    Choice,
+    Demand,
+    Limits,
+    Plan,
+    RowCurve,
+    allocate_partitions,
+    geometric_grid,
+    menu_of,
+    pinned,
+    within,
+)
+from ptkstore.domain.allocation.menus import pruned
+from ptkstore.errors import InvalidRequest
+
+CHOICES = st.lists(
+    st.builds(Choice, st.builds(Loss, st.integers(0, 6), st.integers(0, 3)), st.integers(1, 9)), max_size=6
+)
+
+
+def beats(one: Choice, other: Choice) -> bool:
+    return (
+        one.cost <= other.cost and one.loss.delta_atto <= other.loss.delta_atto and one.n_rows <= other.n_rows
+    )
+
+
+@given(CHOICES)
+def test_pruning_drops_what_another_choice_beats_and_nothing_else(menu: list[Choice]) -> None:
+    kept = pruned(menu)
+    assert all(any(beats(k, choice) for k in kept) for choice in menu)
+    assert not any(beats(a, b) for a in kept for b in kept if a is not b)
+    assert [choice.n_rows for choice in kept] == sorted(choice.n_rows for choice in kept)
+    assert set(kept) <= set(menu)
+
+
+def test_a_curve_becomes_a_menu_of_whole_rows() -> None:
+    menu = menu_of(RowCurve(100, 10, 1), [Loss(NANO // 10), Loss(NANO // 2), Loss(NANO)])
+    assert menu == (Choice(Loss(NANO), 111), Choice(Loss(NANO // 2), 124), Choice(Loss(NANO // 10), 300))
+
+
+def test_a_curve_that_needs_nothing_still_needs_a_row() -> None:
+    assert menu_of(RowCurve(0), [Loss(3), Loss(7)]) == (Choice(Loss(3), 1),)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**9), st.integers(1, 40))
+def test_a_grid_runs_from_the_least_epsilon_to_the_largest_by_one_factor(
+    least: int, more: int, points: int
+) -> None:
+    grid = geometric_grid(Loss(least), Loss(least + more, 5), points)
+    epsilons = [loss.epsilon_nano for loss in grid]
+    assert epsilons == sorted(set(epsilons))
+    assert epsilons[-1] == least + more
+    assert points == 1 or epsilons[0] == least
+    assert {loss.delta_atto for loss in grid} == {5}
+    factor = (1 + more / least) ** (1 / max(points - 1, 1))
+    assert all((low + 0.51) * factor + 0.51 >= high for low, high in pairwise(epsilons))  # whole numbers
+
+
+MENU = Demand("t.a", (Choice(Loss(9, 1), 10), Choice(Loss(6, 1), 20), Choice(Loss(3, 1), 40)))
+
+
+def test_least_and_most_epsilon_leave_the_choices_between() -> None:
+    assert within(MENU, 4, 8).menu == (Choice(Loss(6, 1), 20),)
+    with pytest.raises(InvalidRequest, match=r"t\.a"):
+        within(MENU, 7, 8)
+
+
+def test_a_pinned_loss_takes_the_rows_of_the_choice_it_covers() -> None:
+    assert pinned(MENU, loss=Loss(7, 1)).menu == (Choice(Loss(7, 1), 20),)
+    assert pinned(MENU, loss=Loss(7, 1), n_rows=55).menu == (Choice(Loss(7, 1), 55),)
+    assert pinned(MENU, loss=Loss(1), n_rows=55).menu == (Choice(Loss(1), 55),)
+    with pytest.raises(InvalidRequest, match="does not reach its target"):
+        pinned(MENU, loss=Loss(2, 1))
+
+
+def test_pinned_rows_leave_the_cheapest_loss_they_are_enough_for() -> None:
+    assert pinned(MENU, n_rows=25).menu == (Choice(Loss(6, 1), 25),)
+    with pytest.raises(InvalidRequest, match="does not reach its target"):
+        pinned(MENU, n_rows=9)
+
+
+def test_a_pinned_partition_is_kept_by_the_plan() -> None:
+    demands = [pinned(MENU, partition=2), Demand("t.b", MENU.menu)]
+    plan = allocate_partitions(demands, Limits(Loss(9, 9), 100, 3))
+    assert isinstance(plan, Plan)
+    assert plan.grants[0].partition == 2
+    assert pinned(demands[0], loss=Loss(9, 1)).partition == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RowCurve(math.nan),
+        lambda: RowCurve(1, -1),
+        lambda: RowCurve(1, 1, math.inf),
+        lambda: geometric_grid(Loss(0), Loss(5), 3),
+        lambda: geometric_grid(Loss(6), Loss(5), 3),
+        lambda: geometric_grid(Loss(5), Loss(6), 0),
+        lambda: pruned([Choice(Loss(1), 0)]),
+        lambda: pruned([Choice(Loss(1), 1, amount=-1)]),
+    ],
+)
+def test_what_is_no_menu_is_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(InvalidRequest):
+        make()
