@@ -9,6 +9,10 @@ from typing import Protocol
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
+Part = tuple[int, int]
+"""The number of a part, from 1 on, and how many there are. A batch is stored once its last part is."""
+WHOLE: Part = (1, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -45,8 +49,8 @@ class StreamsView(Protocol):
         """How far the stream has come."""
         ...
 
-    def knows_batch(self, name: str, batch_id: str) -> bool:
-        """Whether the batch was committed."""
+    def stored_part(self, name: str, batch_id: str) -> Part | None:
+        """The last part of the batch that was committed, None if none was."""
         ...
 
     def tokens_for(self, window: WindowId) -> tuple[str, ...]:
@@ -76,8 +80,8 @@ class Streams(StreamsView, Protocol):
         """Move forward; the caller holds the lock."""
         ...
 
-    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:
-        """Commit a batch whose rows belong to windows from `closed_before` on."""
+    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
+        """Commit a batch, or a part of one, whose rows belong to windows from `closed_before` on."""
         ...
 
 

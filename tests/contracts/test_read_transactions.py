@@ -29,7 +29,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "streams.all": (),
     "streams.policy_in_row": (STREAM,),
     "streams.progress": (STREAM,),
-    "streams.knows_batch": (STREAM, "a"),
+    "streams.stored_part": (STREAM, "a"),
     "streams.tokens_for": (WindowId(STREAM, 0),),
     "windows.get": (WindowId(STREAM, 0),),
     "windows.of": (STREAM,),

@@ -14,7 +14,7 @@ from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter, NameTaken, UnknownName
-from ptkstore.ports.streams import Progress
+from ptkstore.ports.streams import WHOLE, Part, Progress
 
 _POLICY = (  # of the journal: whatever somebody wrote into the stream's row decides nothing
     select(t.policies.c.content)
@@ -101,16 +101,17 @@ class SqlStreams:
             )
         )
 
-    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int) -> None:
-        """Commit a batch."""
-        self._connection.execute(
-            insert(t.batches).values(stream=name, batch_id=batch_id, token=token, closed_before=closed_before)
-        )
+    def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
+        """Commit a batch, or a part of one."""
+        values = {"stream": name, "batch_id": batch_id, "part": part[0], "parts": part[1]}
+        self._connection.execute(insert(t.batches).values(**values, token=token, closed_before=closed_before))
 
-    def knows_batch(self, name: str, batch_id: str) -> bool:
-        """Whether the batch was committed."""
-        query = select(t.batches.c.number).where(t.batches.c.stream == name, t.batches.c.batch_id == batch_id)
-        return self._connection.execute(query).scalar_one_or_none() is not None
+    def stored_part(self, name: str, batch_id: str) -> Part | None:
+        """The last part that was committed."""
+        batch = t.batches.c
+        query = select(batch.part, batch.parts).where(batch.stream == name, batch.batch_id == batch_id)
+        row = self._connection.execute(query.order_by(batch.part.desc()).limit(1)).one_or_none()
+        return None if row is None else (row.part, row.parts)
 
     def tokens_for(self, window: WindowId) -> tuple[str, ...]:
         """Tokens of all batches that may hold rows of the window."""

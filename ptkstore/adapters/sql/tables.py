@@ -77,9 +77,11 @@ batches = Table(
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("stream", String, nullable=False),
     Column("batch_id", String, nullable=False),
+    Column("part", Integer, nullable=False, server_default="1"),
+    Column("parts", Integer, nullable=False, server_default="1"),  # the batch is stored once its last part is
     Column("token", String, nullable=False),
     Column("closed_before", BigInteger, nullable=False),
-    UniqueConstraint("stream", "batch_id"),
+    UniqueConstraint("stream", "batch_id", "part"),
 )
 
 windows = Table(

@@ -15,13 +15,10 @@ from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreEr
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
+from ptkstore.ports.streams import WHOLE, Part
 from ptkstore.ports.world import Clock
 
 _TRIES = 5
-_PART = "\x1f"  # behind a batch's id where it comes in parts: no id that anybody gives holds it
-
-Part = tuple[int, int]
-"""The number of a part, from 1 on, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +117,7 @@ def _commit(
     uow: UnitOfWork, stream: str, batch_id: str, part: Part | None, token: str, closed_before: int
 ) -> None:
     """Enter the batch, or the part, whose files have this token."""
-    name, *begun = _stored_as(batch_id, part)
-    uow.streams.add_batch(stream, name, token, closed_before)
-    for mark in begun:  # with a token of no files
-        uow.streams.add_batch(stream, mark, secrets.token_hex(16), closed_before)
+    uow.streams.add_batch(stream, batch_id, token, closed_before, part or WHOLE)
     try:
         uow.commit()
     except OutcomeUnknown:
@@ -164,47 +158,24 @@ def taken_up_to(batch_id: str, row: int, error: PtkStoreError) -> InvalidRequest
 
 def _is_known(uow: CatalogView, stream: str, batch_id: str, part: Part | None) -> bool:
     """Whether it is stored, as `Conflict` tells of what would lose or double rows: another cut or order of a batch."""
-
-    def knows(name: str) -> bool:
-        return uow.streams.knows_batch(stream, name)
-
-    if knows(batch_id):
+    stored = uow.streams.stored_part(stream, batch_id)
+    number, count = part or WHOLE
+    done, known_count = stored or (0, count)
+    if stored and done == known_count:
         return True
-    begun = knows(_begun(batch_id))
-    if part is None or part == (1, 1):
-        if begun:
-            raise Conflict(
-                f"a part of batch {batch_id!r} is stored: send it in parts, by the client that began it"
-            )
-        return False
-    number, count = part
-    if knows(_named(batch_id, part)):
-        return True
-    if begun and not knows(_named(batch_id, (1, count))):
+    if count == 1 and stored:
+        raise Conflict(
+            f"a part of batch {batch_id!r} is stored: send it in parts, by the client that began it"
+        )
+    if count != known_count:
         raise Conflict(
             f"batch {batch_id!r} was begun in another number of parts: send the same rows by the client that began it"
         )
-    if number > 1 and not knows(_named(batch_id, (number - 1, count))):
+    if number > done + 1:
         raise Conflict(
             f"part {number - 1} of batch {batch_id!r} is not stored: parts come one after the other"
         )
-    return False
-
-
-def _stored_as(batch_id: str, part: Part | None) -> tuple[str, ...]:
-    """Its last part stands for a batch; the first says, too, that it was begun in parts."""
-    if part is None or part[0] == part[1]:
-        return (batch_id,)
-    named = _named(batch_id, part)
-    return (named,) if part[0] > 1 else (named, _begun(batch_id))
-
-
-def _begun(batch_id: str) -> str:
-    return f"{batch_id}{_PART}"
-
-
-def _named(batch_id: str, part: Part) -> str:
-    return f"{batch_id}{_PART}{part[0]}/{part[1]}"
+    return number <= done
 
 
 def _row_ids(count: int) -> pa.Array:

@@ -148,7 +148,7 @@ def test_a_batch_is_stored_once_and_its_producer_told_why_rows_were_refused(
     assert (first.accepted, first.refused, first.repeated) == (1, {"time-missing": 1}, False)
     assert (second.accepted, second.refused, second.repeated) == (0, {}, True)
     with world.service.begin() as uow:
-        assert uow.streams.knows_batch(STREAM, "b1")
+        assert uow.streams.stored_part(STREAM, "b1") == (1, 1)
 
 
 def test_a_frame_with_categories_is_taken(store: Store, world: World) -> None:

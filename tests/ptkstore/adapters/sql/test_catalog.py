@@ -213,8 +213,8 @@ def test_batches_belong_to_the_windows_that_were_open_when_they_came(catalog: Sq
         uow.commit()
     with catalog.begin() as uow:
         found = [uow.streams.tokens_for(WindowId(STREAM, index)) for index in range(3)]
-        assert uow.streams.knows_batch(STREAM, "a")
-        assert not uow.streams.knows_batch("bikes", "a")
+        assert uow.streams.stored_part(STREAM, "a") == (1, 1)
+        assert uow.streams.stored_part("bikes", "a") is None
     assert found == [
         ("token-a",),
         ("token-a", "token-b", "token-c"),
@@ -222,6 +222,19 @@ def test_batches_belong_to_the_windows_that_were_open_when_they_came(catalog: Sq
     ]
     with pytest.raises(IntegrityError), catalog.begin() as uow:
         uow.streams.add_batch(STREAM, "a", "token-x", 2)
+
+
+def test_a_batch_is_as_far_as_its_last_part(catalog: SqlCatalog) -> None:
+    with catalog.begin() as uow:
+        uow.streams.add(stream_named())
+        for number in range(1, 12):
+            uow.streams.add_batch(STREAM, "a", f"token-{number}", 0, (number, 12))
+            assert uow.streams.stored_part(STREAM, "a") == (number, 12)
+        assert uow.streams.stored_part(STREAM, "a\x1f1/12") is None
+    with pytest.raises(IntegrityError), catalog.begin() as uow:
+        uow.streams.add(stream_named())
+        for _ in range(2):
+            uow.streams.add_batch(STREAM, "a", "token", 0, (1, 12))
 
 
 def test_notices_are_read_by_team_in_order(catalog: SqlCatalog) -> None:

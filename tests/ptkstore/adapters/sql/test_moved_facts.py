@@ -15,6 +15,7 @@ from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
 from ptkstore.domain.notices import Notice
+from ptkstore.domain.windows import WindowId
 from tests.support.builders import NOW
 from tests.support.older_catalogs import write_schema_3
 from tests.support.subjects import SUBJECTS
@@ -74,3 +75,39 @@ def test_every_subject_of_before_is_read_once_and_says_the_same(url: str) -> Non
     for one in notices:
         facts = {name: value for name, value in asdict(one).items() if value is not None}
         assert facts == {"at": one.at, "team": "rides", "code": "expired", **known[one.subject]}
+
+
+def test_parts_of_batches_are_numbered_and_go_on_where_they_stopped(url: str) -> None:
+    stored = [  # in the order of arrival, with the row that said that a batch was begun in parts
+        ("whole", "a1"),
+        ("complete\x1f1/3", "b1"),
+        ("complete\x1f", "nothing"),
+        ("half/2\x1f1/12", "c1"),
+        ("half/2\x1f", "nothing either"),
+        ("complete\x1f2/3", "b2"),
+        ("complete", "b3"),
+        *((f"half/2\x1f{n}/12", f"c{n}") for n in range(2, 11)),
+    ]
+    with writing(url) as connection:
+        left = text(
+            "INSERT INTO batch (stream, batch_id, token, closed_before) VALUES ('rides', :batch, :token, 2)"
+        )
+        connection.execute(left, [{"batch": batch, "token": token} for batch, token in stored])
+        # two streams may have batches of one name
+        other = (
+            "INSERT INTO batch (stream, batch_id, token, closed_before) VALUES ('taxi', 'complete', 'd1', 0)"
+        )
+        connection.execute(text(other))
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    with SqlCatalog(url) as catalog:
+        with catalog.read() as uow:
+            far = {name: uow.streams.stored_part("rides", name) for name in ("whole", "complete", "half/2")}
+            tokens = uow.streams.tokens_for(WindowId("rides", 2))
+            assert uow.streams.stored_part("taxi", "complete") == (1, 1)
+        with catalog.begin() as uow:
+            uow.streams.add_batch("rides", "half/2", "c11", 2, (11, 12))
+            uow.streams.add_batch("rides", "half/2", "c12", 2, (12, 12))
+            assert uow.streams.stored_part("rides", "half/2") == (12, 12)
+            uow.commit()
+    assert far == {"whole": (1, 1), "complete": (3, 3), "half/2": (10, 12)}
+    assert tokens[2:] == ("a1", "b1", "c1", "b2", "b3", *(f"c{n}" for n in range(2, 11)))

@@ -255,7 +255,8 @@ def test_no_batch_id_is_that_of_a_part(world: World) -> None:
     assert world.ingest((0.5,), batch_id="b", part=(1, 2)).accepted == 1
     with world.service.begin() as uow:
         names = uow._connection.exec_driver_sql("SELECT batch_id FROM batch").scalars().all()
-    for name in names:
+    assert names == ["b"]
+    for name in ("b\x1f", "b\x1f1/2"):  # of parts, in catalogs of before
         with pytest.raises(InvalidRequest, match="printable"):
             world.ingest((0.5,), batch_id=name)
 

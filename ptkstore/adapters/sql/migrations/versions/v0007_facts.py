@@ -1,4 +1,4 @@
-"""Facts get columns of their own: what a notice is about was one text."""
+"""Facts get columns of their own: what a notice is about, and which part of a batch this is, was in texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ revision = "7"
 down_revision = "6"
 
 _AT_ONCE = 1_000
+_MARK = "\x1f"
 _NAME = r"[a-z][a-z0-9_]*"
 _PTK = rf"(?P<ptk_id>{_NAME}\.{_NAME})"
 _WINDOW = r"window (?P<window_index>0|[1-9][0-9]{0,17})"
@@ -33,6 +34,7 @@ _NUMBERS = ("window_index", "version")
 def upgrade() -> None:
     """Add the columns, and fill them with what older programs wrote."""
     _move_notices(op.get_bind())
+    _move_parts(op.get_bind())
 
 
 def _move_notices(connection: sa.Connection) -> None:
@@ -80,3 +82,29 @@ def _facts(subject: str) -> dict[str, Any]:
     facts: dict[str, Any] = found.groupdict()
     facts |= {name: int(facts[name]) for name in _NUMBERS if facts.get(name)}
     return facts if facts.get("run") != "evaluat" else {**facts, "run": "evaluate"}
+
+
+def _move_parts(connection: sa.Connection) -> None:
+    """A part was `<batch id><mark><part>/<parts>`, but the last one `<batch id>`; `<batch id><mark>` had no rows."""
+    for name in ("part", "parts"):
+        op.add_column("batch", sa.Column(name, sa.Integer(), nullable=False, server_default="1"))
+    with op.batch_alter_table(
+        "batch", naming_convention={"uq": "%(table_name)s_%(column_0_N_name)s_key"}
+    ) as batch:
+        batch.drop_constraint("batch_stream_batch_id_key", type_="unique")
+        batch.create_unique_constraint("batch_stream_batch_id_part_key", ["stream", "batch_id", "part"])
+    names = ("number", "stream", "batch_id", "part", "parts")
+    table = sa.table("batch", *map(sa.column, names))
+    query = sa.select(table.c.number, table.c.stream, table.c.batch_id)
+    for number, stream, name in connection.execute(query.where(table.c.batch_id.contains(_MARK))).all():
+        batch_id, _, cut = name.partition(_MARK)
+        if not cut:
+            connection.execute(sa.delete(table).where(table.c.number == number))
+            continue
+        part, parts = map(int, cut.split("/"))
+        last = sa.update(table).where(
+            table.c.stream == stream, table.c.batch_id == batch_id, table.c.parts == 1
+        )
+        connection.execute(last.values(part=parts, parts=parts))
+        this = sa.update(table).where(table.c.number == number)
+        connection.execute(this.values(batch_id=batch_id, part=part, parts=parts))
