@@ -96,12 +96,28 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A unit of work, or a cursor over the versions of one PTK (`position` is the last one done).
+    """A unit of work, or a cursor over the versions of one PTK.
 
-    `fence` grows with every claim; a write that carries an older fence is refused. `reservation` is the ledger key
-    of a training, which is its id, also on the partials that it waits for; their `position` tells which one it is, that
-    of a training the version whose facts it was planned with, 0 for none, that of a preparation how often it failed.
-    `trace` is the W3C `traceparent` of the request or job that asked for this one, where traces are kept.
+    Attributes
+    ----------
+    fence : int
+        Grows with every claim; a write that carries an older fence is refused.
+    reservation : str or None
+        The ledger key of a run, which is its id. The partials of a training have the training's.
+    position : int
+        Of a cursor: the last version that it is done with.
+    version : int
+        Of an evaluation or a drift test: the version whose state it reads.
+    facts_of : int
+        Of a training: the version whose facts it was planned with, 0 for none.
+    partial : int
+        Of a partial: its number, from 0 on.
+    failures : int
+        Of a preparation: how often it failed.
+    until : int
+        Of an expiry of neighbours: the window after the last of them, 0 where it is one window alone.
+    trace : str or None
+        The W3C `traceparent` of the request or job that asked for this one, where traces are kept.
     """
 
     id: str
@@ -116,6 +132,11 @@ class Job:
     n_rows: int = 0
     partition: int = 0
     position: int = 0
+    version: int = 0
+    facts_of: int = 0
+    partial: int = 0
+    failures: int = 0
+    until: int = 0
     fence: int = 0
     attempt: int = 0
     lease_until: datetime | None = None
@@ -124,8 +145,8 @@ class Job:
 
     @property
     def windows(self) -> tuple[WindowId, ...]:
-        """The windows that an expiry is about: one, or those up to `position` where nobody wanted any of them."""
-        end = max(self.position, self.window.index + 1)
+        """The windows that an expiry is about: one, or those before `until` where nobody wanted any of them."""
+        end = max(self.until, self.window.index + 1)
         return tuple(WindowId(self.stream, index) for index in range(self.window.index, end))
 
     @property

@@ -99,7 +99,7 @@ class Jobs(JobsView, Protocol):
         ...
 
     def save(self, job: Job) -> None:
-        """Write state, outcome, position, due time and attempt of a held job and drop its lease."""
+        """Write state, outcome, position, failures, due time and attempt of a held job and drop its lease."""
         ...
 
     def mark_opened(self, job: Job) -> None:

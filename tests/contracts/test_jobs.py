@@ -193,7 +193,7 @@ class JobsContract:
         assert claim(catalog, "train/b") is not None
 
     def test_a_split_training_waits_for_its_partials_alone(self, catalog: SqlCatalog) -> None:
-        partials = [job(f"partial/{n}", JobKind.PARTIAL, ptk_id=PTK, position=n) for n in range(3)]
+        partials = [job(f"partial/{n}", JobKind.PARTIAL, ptk_id=PTK) for n in range(3)]
         add(catalog, job("train/0", JobKind.TRAIN, ptk_id=PTK, state=JobState.OPENED), *partials)
         add(catalog, job("elsewhere", JobKind.PARTIAL, window=1, ptk_id=PTK))
         add(catalog, job("another", JobKind.PARTIAL, ptk_id="taxi.other"))

@@ -85,7 +85,7 @@ _NEWEST = (
 _UNPLACED = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < _NEWEST)
 """The last elected state is not in the lake."""
 
-_UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.position)
+_UNSHOWN = exists().where(_OTHER.c.kind == JobKind.PLACE, _OF_SAME_PTK, _OTHER.c.position < t.jobs.c.version)
 """The version to evaluate is not in the lake."""
 
 # found once, as they are few, instead of looked for once for each window

@@ -118,7 +118,7 @@ class SqlJobs:
         """Make a locked job that has ended ready, as if it had never been tried; how it ended still counts."""
         self._count_removed(job.kind, str(job.outcome), 1)
         self._write(
-            replace(job, state=JobState.READY, outcome=None, position=0, attempt=0, due_at=due_at),
+            replace(job, state=JobState.READY, outcome=None, failures=0, attempt=0, due_at=due_at),
             lease_until=None,
         )
 
@@ -249,6 +249,7 @@ class SqlJobs:
                 state=job.state,
                 outcome=job.outcome,
                 position=job.position,
+                failures=job.failures,
                 due_at=job.due_at,
                 attempt=job.attempt,
                 lease_until=lease_until,

@@ -181,7 +181,11 @@ jobs = Table(
     Column("reservation", String),
     Column("n_rows", BigInteger, nullable=False),
     Column("partition", Integer, nullable=False),
-    Column("position", BigInteger, nullable=False),
+    Column("position", BigInteger, nullable=False),  # of cursors; the next five are of one kind of job each
+    *(
+        Column(name, BigInteger, nullable=False, server_default="0")
+        for name in ("version", "facts_of", "partial", "failures", "until")
+    ),
     Column("fence", BigInteger, nullable=False),
     Column("attempt", BigInteger, nullable=False),
     Column("lease_until", Instant),

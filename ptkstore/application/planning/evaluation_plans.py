@@ -97,7 +97,7 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
             window_index=version.window_index,
             ptk_id=spec.ptk_id,
             reservation=name,
-            position=version.number,
+            version=version.number,
         )
     )
 

@@ -27,7 +27,7 @@ def detect_drift(
     The state was trained on other windows and on other parts, so no row of the test set was ever trained on.
     """
     with spending.begin() as uow:
-        version = uow.versions.get(str(job.ptk_id), job.position)
+        version = uow.versions.get(str(job.ptk_id), job.version)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
     pay_and_run(_Testing(job, profiler, state), spending, opening)
 

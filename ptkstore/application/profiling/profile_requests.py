@@ -138,7 +138,7 @@ def _request_test(
         watch = watch_of(spec.estimator, _ask(spec), stream.policy)
         number = 0 if watch is None else _placed(uow, spec, profile, stream.policy.max_rows_per_unit)
         if watch is not None and number:
-            job = _reserved(uow, stream, window, spec, JobKind.DRIFT, watch, now, position=number)
+            job = _reserved(uow, stream, window, spec, JobKind.DRIFT, watch, now, version=number)
             if job is not None:
                 uow.profiles.save(replace(profile, job_id=job.id))
             return
@@ -164,7 +164,7 @@ def _reserved(
     price: Attempt | Watch,
     now: datetime,
     *,
-    position: int = 0,
+    version: int = 0,
 ) -> Job | None:
     """The queued job, its loss reserved on the profile blocks of the window; None if these have no room."""
     name = job_id(kind, spec.ptk_id, window.index)
@@ -182,7 +182,7 @@ def _reserved(
         window_index=window.index,
         ptk_id=spec.ptk_id,
         reservation=name,
-        position=position,
+        version=version,
     )
     uow.jobs.add(job)
     return job

@@ -52,7 +52,7 @@ def collect_partial(
     try:
         key = keys.opening_key(job.window, opening.journal, (opened.spend.sequence, opened.spend.digest))
         rows = rows_behind(opened.stream.policy, opened.spend.blocks, job.n_rows)
-        mine = rows.split(opened.n_partials)[job.position]
+        mine = rows.split(opened.n_partials)[job.partial]
         request = CollectRequest(
             estimator=opened.spec.estimator,
             epsilon=opened.spend.loss.spendable_epsilon,

@@ -40,7 +40,7 @@ DENIED: Final = "evaluation-denied"
 def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, evaluator: Evaluator) -> None:
     """Release one estimate of a version's loss, at most, from the test block of the version's window."""
     with spending.begin() as uow:
-        version = uow.versions.get(str(job.ptk_id), job.position)
+        version = uow.versions.get(str(job.ptk_id), job.version)
     state = state_files_of(version, lake)  # before the loss is spent: the lake may not answer
     pay_and_run(_Evaluating(job, version, state, evaluator), spending, opening)
 
@@ -55,7 +55,7 @@ class _Evaluating(PaidRun[LossMass]):
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         about = Notice.of_run(self.job, code, now)
-        uow.notify_owner(replace(about, window_index=None, version=self.job.position))
+        uow.notify_owner(replace(about, window_index=None, version=self.job.version))
 
     def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
         """Reserved here, on all test blocks of the window."""
@@ -93,6 +93,6 @@ class _Evaluating(PaidRun[LossMass]):
     ) -> Outcome:
         job, epsilon = self.job, spent.spend.loss.epsilon
         uow.evaluations.add(
-            Evaluation(str(job.ptk_id), job.position, job.id, job.window.index, epsilon, result, at)
+            Evaluation(str(job.ptk_id), job.version, job.id, job.window.index, epsilon, result, at)
         )
         return Outcome.DONE

@@ -35,7 +35,7 @@ def add_partials(uow: UnitOfWork, training: Job, n: int) -> None:
                 reservation=training.reservation,
                 n_rows=training.n_rows,
                 partition=training.partition,
-                position=number,
+                partial=number,
             )
         )
 
@@ -59,7 +59,7 @@ def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
 
 def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
     own = (j for j in jobs if j.kind is JobKind.PARTIAL and j.reservation == training.reservation)
-    return tuple(sorted(own, key=lambda job: job.position))
+    return tuple(sorted(own, key=lambda job: job.partial))
 
 
 def draft_id_of(partial: Job, fence: int | None = None) -> str:

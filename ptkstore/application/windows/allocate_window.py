@@ -101,7 +101,7 @@ def _queue(
         reservation=request.key,
         n_rows=plan.offer.n_rows,
         partition=plan.partition,
-        position=plan.offer.facts_of,
+        facts_of=plan.offer.facts_of,
         outcome=Outcome.REFUSED if denied else None,
     )
     if denied:

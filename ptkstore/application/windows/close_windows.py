@@ -153,7 +153,7 @@ def _together(windows: list[WindowId], alone: Set[int]) -> list[range]:
 def _expiry(stream: str, windows: range, now: datetime) -> Job:
     return replace(
         job_of_window(JobKind.EXPIRE, WindowId(stream, windows.start), now),
-        position=windows.stop if len(windows) > 1 else 0,
+        until=windows.stop if len(windows) > 1 else 0,
     )
 
 

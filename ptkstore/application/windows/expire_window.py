@@ -69,9 +69,9 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
     planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
     told = planned or not prepares  # nobody wanted it when it closed
     for prepare in prepares:
-        if prepare.state is not JobState.ENDED and prepare.position:  # it failed, and was yet to be given up
+        if prepare.state is not JobState.ENDED and prepare.failures:  # it failed, and was yet to be given up
             tell_not_prepared(uow, window, team, now)
-        told = told or prepare.position > 0
+        told = told or prepare.failures > 0
     if not told:
         tell_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:

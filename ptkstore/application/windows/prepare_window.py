@@ -103,12 +103,12 @@ def _gives_up(job: Job, begin: Begin, clock: Clock) -> bool:
     with begin() as uow:
         stream = uow.streams.lock(job.stream)
         held = uow.jobs.held(job)
-        failures = held.position + 1
+        failures = held.failures + 1
         last = failures >= MAX_ATTEMPTS and uow.windows.get(job.window).state is WindowState.CLOSED
         if last:
-            uow.jobs.save(replace(held, position=failures).ended(Outcome.FAILED))
+            uow.jobs.save(replace(held, failures=failures).ended(Outcome.FAILED))
             tell_not_prepared(uow, job.window, stream.team, clock.now())
         else:  # not to be claimed before the wait that its caller will write down
-            uow.jobs.save(replace(held, position=failures, due_at=clock.now() + retry_wait(held.attempt)))
+            uow.jobs.save(replace(held, failures=failures, due_at=clock.now() + retry_wait(held.attempt)))
         uow.commit()
     return last

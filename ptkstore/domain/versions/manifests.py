@@ -71,7 +71,7 @@ def manifest_of(
                 "rows_per_window": policy.rows_per_window,
                 "n": job.n_rows,
                 "rate": job.n_rows / policy.rows_per_window,
-                **({"facts_of": job.position} if job.position else {}),
+                **({"facts_of": job.facts_of} if job.facts_of else {}),
             },
             "release_decision": "elected",
             "published_at": published_at.isoformat(),

@@ -29,7 +29,7 @@ from tests.services.postgres import Postgres
 from tests.support.older_catalogs import rows_of, shape_of, write_schema_3
 
 STREAM = "rides"  # of the stored catalog
-MOVED = {"notice": {"subject"}}  # see test_moved_facts.py
+MOVED = {"notice": {"subject"}, "job": {"position"}}  # see test_moved_facts.py
 VENDORS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)]
 
 

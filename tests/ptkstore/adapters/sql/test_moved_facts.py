@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
+from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.windows import WindowId
 from tests.support.builders import NOW
@@ -111,3 +112,52 @@ def test_parts_of_batches_are_numbered_and_go_on_where_they_stopped(url: str) ->
             uow.commit()
     assert far == {"whole": (1, 1), "complete": (3, 3), "half/2": (10, 12)}
     assert tokens[2:] == ("a1", "b1", "c1", "b2", "b3", *(f"c{n}" for n in range(2, 11)))
+
+
+POSITIONS = {
+    JobKind.PREPARE: "failures",
+    JobKind.ALLOCATE: None,  # was always 0
+    JobKind.TRAIN: "facts_of",
+    JobKind.PARTIAL: "partial",
+    JobKind.PROFILE: None,
+    JobKind.DRIFT: "version",
+    JobKind.EVALUATE: "version",
+    JobKind.EXPIRE: "until",
+    JobKind.ROLLBACK: None,
+    JobKind.PLACE: "position",
+    JobKind.FLIP: "position",
+    JobKind.NOTIFY: "position",
+    JobKind.REDELIVER: "position",
+}
+"""What the position of a job said in catalogs of before."""
+
+
+def test_a_position_is_that_of_a_cursor_alone_and_all_else_stays(url: str) -> None:
+    assert {*POSITIONS} == {*JobKind}
+    kinds = [(kind, state) for kind in POSITIONS for state in ("ready", "opened", "idle", "ended")]
+    rows = [
+        {
+            "id": f"old/{kind}/{state}",
+            "kind": kind.value,
+            "state": state,
+            "position": 7 if POSITIONS[kind] else 0,
+            "outcome": "failed" if state == "ended" else None,
+        }
+        for kind, state in kinds
+    ]
+    with writing(url) as connection:
+        left = (
+            "INSERT INTO job (id, kind, stream, state, due_at, window_index, ptk_id, n_rows, partition, position, "
+            "fence, attempt, outcome) VALUES (:id, :kind, 'rides', :state, 5, 1, 'rides.long', 160, 2, :position, "
+            "3, 4, :outcome)"
+        )
+        connection.execute(text(left), rows)
+    SqlCatalogSchema(url).upgrade(backed_up=True)
+    with SqlCatalog(url) as catalog, catalog.read() as uow:
+        jobs = [uow.jobs.get(row["id"]) for row in rows]
+    for (kind, state), job in zip(kinds, jobs, strict=True):
+        facts = {name: getattr(job, name) for name in {*POSITIONS.values()} if name and getattr(job, name)}
+        assert facts == ({POSITIONS[kind]: 7} if POSITIONS[kind] else {}), kind
+        assert (job.kind, job.state, job.window_index, job.ptk_id) == (kind, JobState(state), 1, "rides.long")
+        assert (job.n_rows, job.partition, job.fence, job.attempt) == (160, 2, 3, 4)
+        assert job.outcome is (Outcome.FAILED if state == "ended" else None)

@@ -135,7 +135,7 @@ def test_the_job_and_the_manifest_keep_which_version_a_plan_is_from(wide: World)
     ptk_id = wide.register("axes", estimator=matrix(), target=0.2, config=SPAN)
     for window in range(3):
         publish(wide, window)
-    assert [wide.job(f"train/{ptk_id}/{window}").position for window in range(3)] == [0, 1, 2]
+    assert [wide.job(f"train/{ptk_id}/{window}").facts_of for window in range(3)] == [0, 1, 2]
     assert [told for _, _, told in planned(wide, ptk_id)] == [0, 1, 2]
     facts = wide.service.versions(ptk_id)[0].content["facts"]
     assert set(facts) == {"total_variance", "frobenius", "mean_norm"}
@@ -211,7 +211,7 @@ def test_nobody_is_put_out_when_facts_are_gone_that_a_target_needs(wide: World) 
     close(wide, 1)
     wide.work("prepare", "allocate")
     assert [wide.job(f"train/{ptk_id}/1").state for ptk_id in (tight, beside)] == [JobState.READY] * 2
-    assert (wide.job(f"train/{tight}/1").n_rows, wide.job(f"train/{tight}/1").position) == (TRAIN, 0)
+    assert (wide.job(f"train/{tight}/1").n_rows, wide.job(f"train/{tight}/1").facts_of) == (TRAIN, 0)
 
 
 def test_facts_that_leave_no_room_are_not_planned_with(wide: World) -> None:
@@ -228,7 +228,7 @@ def test_facts_that_leave_no_room_are_not_planned_with(wide: World) -> None:
     close(wide, 1)
     wide.work("prepare", "allocate")
     jobs = [wide.job(f"train/{ptk_id}/1") for ptk_id in axes]
-    assert [(job.state, job.n_rows, job.position) for job in jobs] == [(JobState.READY, TRAIN, 0)] * 3
+    assert [(job.state, job.n_rows, job.facts_of) for job in jobs] == [(JobState.READY, TRAIN, 0)] * 3
 
 
 def test_room_that_facts_leave_is_not_given_away(wide: World) -> None:

@@ -51,7 +51,7 @@ def partials(world: World) -> list[Job]:
     with world.service.begin() as uow:
         return sorted(
             uow.jobs.of_window(WindowId(STREAM, 0), JobKind.PARTIAL),
-            key=lambda job: (job.ptk_id, job.position),
+            key=lambda job: (job.ptk_id, job.partial),
         )
 
 

@@ -515,7 +515,7 @@ def test_a_machine_that_starts_no_process_only_delays_a_window(world: World) -> 
 
     world.service.__dict__["preparer"].prepare = refused
     assert failures(world, 3 * MAX_ATTEMPTS) == 3 * MAX_ATTEMPTS
-    assert world.job("prepare/taxi/0").position == 0
+    assert world.job("prepare/taxi/0").failures == 0
     world.service.__dict__["preparer"].prepare = prepare
     world.clock.pass_(minutes=1)
     assert world.service.work_on("prepare/taxi/0")

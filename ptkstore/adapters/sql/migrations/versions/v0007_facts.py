@@ -1,4 +1,4 @@
-"""Facts get columns of their own: what a notice is about, and which part of a batch this is, was in texts."""
+"""Facts get columns of their own: subjects of notices, parts of batches and positions of jobs said several things."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ revision = "7"
 down_revision = "6"
 
 _AT_ONCE = 1_000
+_POSITIONS = {
+    "version": ("evaluate", "drift"),
+    "facts_of": ("train",),
+    "partial": ("partial",),
+    "failures": ("prepare",),
+    "until": ("expire",),
+}
 _MARK = "\x1f"
 _NAME = r"[a-z][a-z0-9_]*"
 _PTK = rf"(?P<ptk_id>{_NAME}\.{_NAME})"
@@ -35,6 +42,7 @@ def upgrade() -> None:
     """Add the columns, and fill them with what older programs wrote."""
     _move_notices(op.get_bind())
     _move_parts(op.get_bind())
+    _move_positions(op.get_bind())
 
 
 def _move_notices(connection: sa.Connection) -> None:
@@ -108,3 +116,13 @@ def _move_parts(connection: sa.Connection) -> None:
         connection.execute(last.values(part=parts, parts=parts))
         this = sa.update(table).where(table.c.number == number)
         connection.execute(this.values(batch_id=batch_id, part=part, parts=parts))
+
+
+def _move_positions(connection: sa.Connection) -> None:
+    """Only the position of a cursor was one."""
+    for name in _POSITIONS:
+        op.add_column("job", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
+    job = sa.table("job", sa.column("kind"), sa.column("position"), *map(sa.column, _POSITIONS))
+    for name, kinds in _POSITIONS.items():
+        moved = sa.update(job).where(job.c.kind.in_(kinds))
+        connection.execute(moved.values({name: job.c.position, "position": 0}))
