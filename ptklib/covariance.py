@@ -8,22 +8,25 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy.linalg import eigh
 
-from ptklib.arrays import Floats, Ints
+from ptklib.arrays import Floats
 from ptklib.base import Units
 from ptklib.exceptions import InvalidParameterError
 from ptklib.fit_cache import once
-from ptklib.gram import Block, RowTable, block_of, upper_triangle
+from ptklib.gram import Block, block_of, upper_triangle
 from ptklib.inputs import InputTable
 from ptklib.moments import (
+    COLUMN_NUMBERS,
     COUNT,
     PAIRS,
+    PAIRS_SCHEMA,
     MomentSums,
+    columns_or_bounds,
     entry_noise,
     one_blas_thread,
     settled_mean,
     settled_spectrum,
 )
-from ptklib.names import check_columns, refuse_duplicates
+from ptklib.names import refuse_duplicates
 from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
@@ -148,20 +151,16 @@ class CovarianceMatrix(MomentSums):
     @once
     def required_columns(self) -> tuple[str, ...]:
         """Return the columns of the matrix."""
-        if self.columns is None and not isinstance(self.bounds, Mapping):
-            raise InvalidParameterError(
-                "name the columns with columns=..., or give bounds={column: (low, high)}"
-            )
-        return check_columns(self.bounds if self.columns is None else self.columns, "columns")
+        return columns_or_bounds(self.columns, self.bounds, "columns")
 
     @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the tables ``covariance``, ``components`` and ``explained_variance``."""
         refuse_duplicates(self.required_columns(), "columns")
         return {
-            PAIRS: _schema({"row": pa.string(), "column": pa.string()}, ("product", "covariance")),
-            COMPONENTS: _schema({"column": pa.string()}, (COUNT, "sum", "mean", *self._features())),
-            VARIANCE: _schema({"component": pa.int64()}, ("variance", "ratio")),
+            PAIRS: PAIRS_SCHEMA,
+            COMPONENTS: TableSchema.of({"column": pa.string()}, (*COLUMN_NUMBERS, *self._features())),
+            VARIANCE: TableSchema.of({"component": pa.int64()}, ("variance", "ratio")),
         }
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
@@ -196,10 +195,6 @@ class CovarianceMatrix(MomentSums):
         numbers = pa.array(range(len(self._features())), type=pa.int64())
         return super()._key_columns() | {VARIANCE: {"component": numbers}}
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
-        assert isinstance(table, RowTable)
-        return self._exact(table, None)
-
     def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
         moments, (block,) = self._moments(values, variance), self._blocks()
         mean = settled_mean(moments, 0, moments.sums, block.limit)
@@ -214,15 +209,11 @@ class CovarianceMatrix(MomentSums):
         explained = np.vecdot(weights @ covariance, weights)
         total = float(np.sum(np.diagonal(covariance) * widths * widths))
         ratio = np.clip(explained / total, 0.0, 1.0) if total > 0 else np.zeros_like(explained)
-        columns: dict[str, dict[str, Floats]] = {
-            PAIRS: self._pairs(moments, covariance),
+        numbers: dict[str, dict[str, Floats]] = {
             COMPONENTS: self._columns(moments, mean) | dict(zip(self._features(), components, strict=True)),
             VARIANCE: {"variance": np.maximum(explained, 0.0), "ratio": ratio},
         }
-        keys, schemas = self._key_columns(), self.table_schemas()
-        tables = {n: pa.table(keys[n] | columns[n], schema=schemas[n].schema) for n in schemas}
-        defaults = {name: dict.fromkeys(columns[name], 0.0) for name in schemas}
-        return Reading(tables, self._noise_std(variance), defaults)
+        return self._reading(moments, covariance, numbers)
 
     def _principal(self, noisy: Floats, vectors: Floats) -> Floats:
         """Return the leading eigenvectors in the units of the columns; the largest weight of each is positive."""
@@ -254,9 +245,3 @@ class CovarianceMatrix(MomentSums):
         size = float(np.linalg.norm(true))
         error = float(np.linalg.norm(self.covariance_ / np.outer(widths, widths) - true))
         return min(error / size, 1.0) if size > 0 else 0.0
-
-
-def _schema(keys: Mapping[str, Any], columns: tuple[str, ...]) -> TableSchema:
-    fields = [pa.field(name, kind, nullable=False) for name, kind in keys.items()]
-    fields += [pa.field(name, pa.float64(), nullable=False) for name in columns]
-    return TableSchema(tuple(keys), pa.schema(fields))

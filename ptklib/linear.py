@@ -8,24 +8,27 @@ import numpy.typing as npt
 import pyarrow as pa
 from sklearn.base import RegressorMixin
 
-from ptklib.arrays import Floats, Ints
+from ptklib.arrays import Floats
 from ptklib.base import Units
-from ptklib.columns import as_numbers
-from ptklib.exceptions import InvalidParameterError, UnboundedSensitivityError
+from ptklib.exceptions import UnboundedSensitivityError
 from ptklib.fit_cache import once
-from ptklib.gram import Block, RowTable, block_of
+from ptklib.gram import Block, block_of
 from ptklib.inputs import InputTable
+from ptklib.labelled import Labelled
 from ptklib.moments import (
+    COLUMN_NUMBERS,
     COUNT,
     PAIRS,
+    PAIRS_SCHEMA,
     Moments,
     MomentSums,
+    columns_or_bounds,
     entry_noise,
     one_blas_thread,
     settled_mean,
     settled_spectrum,
 )
-from ptklib.names import check_columns, check_name, refuse_duplicates
+from ptklib.names import refuse_duplicates
 from ptklib.state import TableSchema
 from ptklib.sums import Reading, Values
 
@@ -35,7 +38,7 @@ _PARAMETERS = ("intercept", "ridge")
 _STEPS = 50
 
 
-class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
+class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[misc]
     """Release a linear regression with intercept, and the covariance matrix it was computed from.
 
     Parameters
@@ -130,26 +133,13 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         return float(self.tables_[MODEL].column("value")[0].as_py())
 
     @once
-    def required_columns(self) -> tuple[str, ...]:
-        """Return the feature columns, then the label's when it is a column."""
-        label = self._label_column()
-        return self._feature_names() if label is None else (*self._feature_names(), label)
-
-    @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return the tables ``coefficients``, ``model`` and ``covariance``."""
         refuse_duplicates(self._names(), "features and label")
-        keyed = [
-            pa.field("row", pa.string(), nullable=False),
-            pa.field("column", pa.string(), nullable=False),
-        ]
-        parameter = [pa.field("parameter", pa.string(), nullable=False)]
         return {
-            COEFFICIENTS: TableSchema(
-                ("column",), pa.schema(keyed[1:] + _numbers(COUNT, "sum", "mean", "coefficient"))
-            ),
-            MODEL: TableSchema(("parameter",), pa.schema(parameter + _numbers("value"))),
-            PAIRS: TableSchema(("row", "column"), pa.schema(keyed + _numbers("product", "covariance"))),
+            COEFFICIENTS: TableSchema.of({"column": pa.string()}, (*COLUMN_NUMBERS, "coefficient")),
+            MODEL: TableSchema.of({"parameter": pa.string()}, ("value",)),
+            PAIRS: PAIRS_SCHEMA,
         }
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
@@ -165,20 +155,7 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
 
     @once
     def _feature_names(self) -> tuple[str, ...]:
-        if self.features is None and not isinstance(self.bounds, Mapping):
-            raise InvalidParameterError(
-                "name the features with features=..., or give bounds={column: (low, high)}"
-            )
-        return check_columns(self.bounds if self.features is None else self.features, "features")
-
-    def _label_column(self) -> str | None:
-        return None if self.label is None else check_name(self.label, "label")
-
-    def _label_name(self) -> str:
-        return self._label_column() or "y"
-
-    def _needs_y(self) -> bool:
-        return True
+        return columns_or_bounds(self.features, self.bounds, "features")
 
     @once
     def _blocks(self) -> tuple[Block, ...]:
@@ -209,10 +186,6 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         return super()._key_columns() | {MODEL: {"parameter": pa.array(_PARAMETERS, type=pa.string())}}
 
-    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
-        assert isinstance(table, RowTable)
-        return self._exact(table, as_numbers(label, self._label_name()))
-
     def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
         moments, blocks = self._moments(values, variance), self._blocks()
         mean = np.append(
@@ -232,15 +205,11 @@ class AdaSSPRegressor(RegressorMixin, MomentSums):  # type: ignore[misc]
         coefficients = np.append((vectors @ weights) / widths[:-1] * widths[-1], 0.0)
         means = centres + mean * widths
         intercept = float(means[-1] - means @ coefficients)
-        columns: dict[str, dict[str, Floats]] = {
+        numbers: dict[str, dict[str, Floats]] = {
             COEFFICIENTS: self._columns(moments, mean) | {"coefficient": coefficients},
             MODEL: {"value": np.array([intercept, ridge])},
-            PAIRS: self._pairs(moments, covariance),
         }
-        keys, schemas = self._key_columns(), self.table_schemas()
-        tables = {n: pa.table(keys[n] | columns[n], schema=schemas[n].schema) for n in schemas}
-        defaults = {name: dict.fromkeys(columns[name], 0.0) for name in schemas}
-        return Reading(tables, self._noise_std(variance), defaults)
+        return self._reading(moments, covariance, numbers)
 
     def _transform_columns(self) -> tuple[str, ...]:
         return self._feature_names()
@@ -294,7 +263,3 @@ def solve_noisy(spectrum: Floats, target: Floats, noise: float, across: float) -
         squared = size * (across * across / length + noise * noise)
         weights = positive * target / (positive * positive + squared)
     return weights, float(np.sqrt(squared))
-
-
-def _numbers(*names: str) -> list[Any]:
-    return [pa.field(name, pa.float64(), nullable=False) for name in names]

@@ -15,17 +15,25 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 
 from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.arrays import Floats, Ints
+from ptklib.columns import as_numbers
 from ptklib.domains import stand_out
 from ptklib.events import Composed, DiscreteGaussian
-from ptklib.exceptions import PrivacyParameterError
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.fit_cache import once
 from ptklib.gram import KEPT_SIZE, RADIUS, Block, RowTable, columns_of, exact_gram, upper_triangle
+from ptklib.inputs import InputTable
+from ptklib.names import check_columns
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
-from ptklib.sums import NoisySums, Values
+from ptklib.state import TableSchema
+from ptklib.sums import NoisySums, Reading, Values
 
 COUNT = "count"
 PAIRS = "covariance"
+PAIRS_SCHEMA = TableSchema.of({"row": pa.string(), "column": pa.string()}, ("product", "covariance"))
+COLUMN_NUMBERS = (COUNT, "sum", "mean")
+"""The first columns of numbers in the table that has one row per column."""
+
 _ROUND_UP = 1 + 1e-12
 _LARGE = 128
 
@@ -178,9 +186,11 @@ class MomentSums(NoisySums):
     def _table(self, X: Any) -> RowTable:
         return RowTable(X, self.input_columns())
 
-    def _exact(self, table: RowTable, label: Floats | None) -> dict[str, Ints]:
+    def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
+        assert isinstance(table, RowTable)
         blocks = self._blocks()
-        count, sums, products = exact_gram(table, blocks, label)
+        numbers = None if label is None else as_numbers(label, blocks[-1].names[0])
+        count, sums, products = exact_gram(table, blocks, numbers)
         return {COUNT: np.array([count], dtype=np.int64), **_vectors(blocks, sums, products)}
 
     def _moments(self, values: Mapping[str, npt.NDArray[Any]], variance: Mapping[str, float]) -> Moments:
@@ -229,6 +239,16 @@ class MomentSums(NoisySums):
         pairs, columns = _kept_keys(names) if len(names) <= KEPT_SIZE else _keys(names)
         return {PAIRS: dict(pairs), self._column_table(): dict(columns)}
 
+    def _reading(
+        self, moments: Moments, covariance: Floats, numbers: dict[str, dict[str, Floats]]
+    ) -> Reading:
+        """Return the tables: that of `covariance`, and the columns of numbers of the others."""
+        columns = {**numbers, PAIRS: self._pairs(moments, covariance)}
+        keys, schemas = self._key_columns(), self.table_schemas()
+        tables = {n: pa.table(keys[n] | columns[n], schema=schemas[n].schema) for n in schemas}
+        defaults = {name: dict.fromkeys(columns[name], 0.0) for name in schemas}
+        return Reading(tables, self._noise_std(moments.variance), defaults)
+
     def _pairs(self, moments: Moments, covariance: Floats) -> dict[str, Floats]:
         """Return the value columns of the table of pairs, in the units of the columns."""
         widths, upper = self._half_widths(), upper_triangle(len(covariance))
@@ -256,6 +276,15 @@ class MomentSums(NoisySums):
             PAIRS: {"product": max(products)},
             self._column_table(): {COUNT: sqrt(float(variance[COUNT])), "sum": max(sums)},
         }
+
+
+def columns_or_bounds(columns: Any, bounds: Any, name: str) -> tuple[str, ...]:
+    """Return the columns that parameter `name` gives, or else all columns of `bounds`."""
+    if columns is None and not isinstance(bounds, Mapping):
+        raise InvalidParameterError(
+            f"name the {name} with {name}=..., or give bounds={{column: (low, high)}}"
+        )
+    return check_columns(bounds if columns is None else columns, name)
 
 
 def _vectors(

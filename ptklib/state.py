@@ -5,7 +5,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -48,6 +48,13 @@ class TableSchema:
 
     keys: tuple[str, ...]
     schema: Any
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any], numbers: Iterable[str]) -> Self:
+        """Return a table of join keys, each of an Arrow type, followed by columns of numbers."""
+        fields = [(name, arrow_type) for name, arrow_type in keys.items()]
+        fields += [(name, pa.float64()) for name in numbers]
+        return cls(tuple(keys), pa.schema([pa.field(*field, nullable=False) for field in fields]))
 
     def to_json(self) -> dict[str, Any]:
         """Return keys and columns, in order, as plain JSON values."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ptklib.accounting.gaussian import least_noise
 from ptklib.events import Composed, DiscreteGaussian, Event
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.privacy import check_delta, check_epsilon
@@ -64,16 +65,7 @@ def gaussian_multiplier(epsilon: float, delta: float) -> float:
     budget, slack = check_epsilon(epsilon) - _SLACK, check_delta(delta) * (1 - _RELATIVE)
     if slack == 0:
         raise PrivacyParameterError("Gaussian noise needs delta > 0")
-    low, high = 1e-3, 1.0
-    while profile_delta(high, budget) > slack:
-        low, high = high, 2 * high
-    while high / low > 1 + 1e-9:
-        middle = math.sqrt(low * high)
-        if profile_delta(middle, budget) > slack:
-            low = middle
-        else:
-            high = middle
-    return high * (1 + _RELATIVE)
+    return least_noise(lambda multiplier: profile_delta(multiplier, budget) <= slack) * (1 + _RELATIVE)
 
 
 def discrete_scale(scale: float) -> float:

@@ -1,6 +1,7 @@
 """Calibration of discrete Gaussian noise to (epsilon, delta) by zero-concentrated DP, at any scale."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 from ptklib.accounting.conversion import renyi_epsilon
@@ -52,13 +53,15 @@ def gaussian_sigma(epsilon: float, delta: float, l2_sensitivity: float) -> float
 
 @lru_cache(maxsize=256)
 def _least_multiplier(epsilon: float, delta: float) -> float:
+    return least_noise(lambda multiplier: gaussian_epsilon(multiplier, delta) <= epsilon)
+
+
+def least_noise(enough: Callable[[float], bool]) -> float:
+    """Return about the least noise multiplier that is enough, from above; more noise stays enough."""
     low, high = 1e-3, 1.0
-    while gaussian_epsilon(high, delta) > epsilon:
+    while not enough(high):
         low, high = high, 2 * high
     while high / low > 1 + 1e-9:
         middle = math.sqrt(low * high)
-        if gaussian_epsilon(middle, delta) > epsilon:
-            low = middle
-        else:
-            high = middle
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high

@@ -48,21 +48,26 @@ class Profile(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pure:
-    """Any epsilon-DP mechanism: randomised response is the worst of them (Kairouz, Oh, Viswanath 2015)."""
+class _Limited:
+    """A mechanism whose privacy loss is never beyond epsilon, whichever way a unit moves."""
 
     epsilon: float
+
+    @property
+    def reach(self) -> float:
+        """The mechanism's epsilon."""
+        return self.epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Pure(_Limited):
+    """Any epsilon-DP mechanism: randomised response is the worst of them (Kairouz, Oh, Viswanath 2015)."""
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """``(exp(e) - exp(epsilon)) / (1 + exp(e))`` between -e and e."""
         inside = -np.expm1(epsilons - self.epsilon) / (1 + math.exp(-self.epsilon))
         both = _between(inside, epsilons, self.epsilon)
         return both, both
-
-    @property
-    def reach(self) -> float:
-        """The mechanism's epsilon."""
-        return self.epsilon
 
     @property
     def knots(self) -> Floats | None:
@@ -102,21 +107,14 @@ class Laplace:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRange:
+class BoundedRange(_Limited):
     """A mechanism whose privacy loss has range epsilon: the exponential mechanism (Dong, Durfee, Rogers 2020)."""
-
-    epsilon: float
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """``(1 - exp(-(e - epsilon) / 2))**2 / (1 - exp(-e))`` between -e and e."""
         inside = np.expm1((epsilons - self.epsilon) / 2) ** 2 / -math.expm1(-self.epsilon)
         both = _between(inside, epsilons, self.epsilon)
         return both, both
-
-    @property
-    def reach(self) -> float:
-        """The mechanism's epsilon."""
-        return self.epsilon
 
     @property
     def knots(self) -> Floats | None:

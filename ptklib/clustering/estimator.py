@@ -155,15 +155,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         names = (_ID, *self.required_columns(), _WEIGHT)
         refuse_duplicates(names, "the columns of the released table")
         self._clusters()
-        fields = [pa.field(_ID, pa.int64(), nullable=False)]
-        fields += [pa.field(name, pa.float64(), nullable=False) for name in names[1:]]
-        schemas = {CENTERS: TableSchema((_ID,), pa.schema(fields))}
+        schemas = {CENTERS: TableSchema.of({_ID: pa.int64()}, names[1:])}
         if self._method() != "lloyd":
-            fields = [
-                pa.field(_CELL, pa.int64(), nullable=False),
-                pa.field(_COUNT, pa.float64(), nullable=False),
-            ]
-            schemas[CELLS] = TableSchema((_CELL,), pa.schema(fields))
+            schemas[CELLS] = TableSchema.of({_CELL: pa.int64()}, (_COUNT,))
         return schemas
 
     def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:

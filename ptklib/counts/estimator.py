@@ -20,15 +20,15 @@ from ptklib.exceptions import InvalidDomainError, InvalidParameterError
 from ptklib.fit_cache import once
 from ptklib.hashing import HashedDomain
 from ptklib.inputs import InputTable
+from ptklib.labelled import Labelled
 from ptklib.mechanisms.grid import blocks, count_by
-from ptklib.names import check_name
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.release import Component
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.sums import NoisySums, Reading, Values, lookup_table
 
 
-class CountFeaturizer(NoisySums):
+class CountFeaturizer(Labelled, NoisySums):
     """Release, per value of each feature, how often each class occurs and with what probability.
 
     Parameters
@@ -124,11 +124,6 @@ class CountFeaturizer(NoisySums):
         self.unit = unit
         self.max_rows_per_unit = max_rows_per_unit
 
-    def required_columns(self) -> tuple[str, ...]:
-        """Return the feature columns, then the label's when it is a column."""
-        label = self._label_column()
-        return self._feature_names() if label is None else (*self._feature_names(), label)
-
     @once
     def table_schemas(self) -> dict[str, TableSchema]:
         """Return one table per feature, keyed by it; a hashed feature's is keyed by the bucket."""
@@ -179,12 +174,6 @@ class CountFeaturizer(NoisySums):
             self.features, self.domains, self.hash_buckets, self.select, self._label_column()
         )
 
-    def _label_column(self) -> str | None:
-        return None if self.label is None else check_name(self.label, "label")
-
-    def _needs_y(self) -> bool:
-        return True
-
     @once
     def _features(self) -> tuple[Feature, ...]:
         return read_features(
@@ -206,7 +195,7 @@ class CountFeaturizer(NoisySums):
 
     @once
     def _classes(self) -> Domain:
-        classes = Domain.of(self.label if isinstance(self.label, str) else "y", self.classes)
+        classes = Domain.of(self._label_name(), self.classes)
         if len(classes) < 2:
             raise InvalidDomainError("classes must hold at least two values")
         return classes

@@ -44,10 +44,8 @@ class Layout:
         """Return keys and columns of a feature's table."""
         key = check_name(key_column(feature), "a key column")
         numbers = (NOISE, *self.columns) if isinstance(feature, SelectedKeys) else self.columns
-        fields = [pa.field(key, feature.arrow_type, nullable=False)]
-        fields += [pa.field(name, pa.float64(), nullable=False) for name in numbers]
-        refuse_duplicates([field.name for field in fields], "the columns of a released table")
-        return TableSchema((key,), pa.schema(fields))
+        refuse_duplicates([key, *numbers], "the columns of a released table")
+        return TableSchema.of({key: feature.arrow_type}, numbers)
 
     def table(self, feature: Feature, known: Contingency, probabilities: Floats) -> Any:
         """Return the table of a feature."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ptklib.arrays import Floats
 from ptklib.domains import Domain
@@ -18,9 +17,7 @@ ITEMS, USERS, COUNT = "items", "users", "count"
 def schema_of(key: Domain, columns: list[str]) -> TableSchema:
     """Return the schema of a table with one key and columns of numbers."""
     refuse_duplicates([key.column, *columns], "the columns of a released table")
-    fields = [pa.field(key.column, key.arrow_type, nullable=False)]
-    fields += [pa.field(name, pa.float64(), nullable=False) for name in columns]
-    return TableSchema((key.column,), pa.schema(fields))
+    return TableSchema.of({key.column: key.arrow_type}, columns)
 
 
 def matrix(table: Any, names: list[str]) -> Floats:

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ptklib.domains import Domain, product_size
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
@@ -138,10 +137,9 @@ class Layout:
 
     def schema(self) -> TableSchema:
         """Return keys and columns of the released table."""
-        fields = [pa.field(d.column, d.arrow_type, nullable=False) for d in self.domains]
-        fields += [pa.field(name, pa.float64(), nullable=False) for name in self.features()]
-        refuse_duplicates([field.name for field in fields], "the columns of the released table")
-        return TableSchema(tuple(d.column for d in self.domains), pa.schema(fields))
+        keys = [domain.column for domain in self.domains]
+        refuse_duplicates([*keys, *self.features()], "the columns of the released table")
+        return TableSchema.of({d.column: d.arrow_type for d in self.domains}, self.features())
 
 
 def level_names(name: str, bins: Binning) -> list[str]:

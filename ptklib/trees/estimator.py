@@ -8,11 +8,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.arrays import Floats, Ints
-from ptklib.base import DPEstimator, Release, Units
+from ptklib.base import Release, Units
 from ptklib.exceptions import CorruptStateError
 from ptklib.fit_cache import once
 from ptklib.inputs import InputTable
-from ptklib.names import check_name, refuse_duplicates
+from ptklib.labelled import Labelled
+from ptklib.names import refuse_duplicates
 from ptklib.privacy import PrivacyLoss
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.trees import parameters, tables
@@ -27,7 +28,7 @@ def _has_classes(estimator: Any) -> bool:
     return estimator.label_bounds is None
 
 
-class TreeFeaturizer(DPEstimator):
+class TreeFeaturizer(Labelled):
     """Release trees of binned features against a label.
 
     Parameters
@@ -168,11 +169,6 @@ class TreeFeaturizer(DPEstimator):
 
     # Public facts
 
-    def required_columns(self) -> tuple[str, ...]:
-        """Return the feature columns, then the label's when it is a column."""
-        label, names = self._label_column(), tuple(f.name for f in self._features())
-        return names if label is None else (*names, label)
-
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `fit`, before any data are read.
 
@@ -189,7 +185,7 @@ class TreeFeaturizer(DPEstimator):
         """Return the one table ``trees``."""
         label = self._label_column()
         if label is not None:
-            refuse_duplicates((*(f.name for f in self._features()), label), "features and label")
+            refuse_duplicates((*self._feature_names(), label), "features and label")
         model = self._model()
         parameters.output(self.output, model.shape.n_trees, model.shape.depth)
         refuse_duplicates([*tables.STRUCTURE, *model.columns], "the columns of the released table")
@@ -229,22 +225,18 @@ class TreeFeaturizer(DPEstimator):
         return [f"p_{name}" for name in names] if names else ["mean"]
 
     def _resolved_columns(self) -> dict[str, list[str]]:
-        return {"features": [feature.name for feature in self._features()]}
+        return {"features": list(self._feature_names())}
 
     @once
     def _features(self) -> tuple[Feature, ...]:
         return parameters.features(self.features, self.bounds, self.domains, self.thresholds, self.n_bins)
 
-    def _label_column(self) -> str | None:
-        return None if self.label is None else check_name(self.label, "label")
-
-    def _needs_y(self) -> bool:
-        return True
+    def _feature_names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self._features())
 
     @once
     def _target(self) -> Target:
-        column = self._label_column()
-        return Target.of("y" if column is None else column, self.classes, self.label_bounds)
+        return Target.of(self._label_name(), self.classes, self.label_bounds)
 
     @once
     def _model(self) -> Model:
@@ -272,7 +264,7 @@ class TreeFeaturizer(DPEstimator):
         """Return the values of trees and nodes, and the features that nodes may look at, "" for a leaf."""
         found = super().released_domains()[tables.TREES]
         keys = {name: found[name] for name in self.table_schemas()[tables.TREES].keys}
-        return {tables.TREES: {**keys, tables.FEATURE: ["", *(f.name for f in self._features())]}}
+        return {tables.TREES: {**keys, tables.FEATURE: ["", *self._feature_names()]}}
 
     # Training
 
@@ -332,7 +324,7 @@ class TreeFeaturizer(DPEstimator):
         return InputTable(X, self._transform_columns())
 
     def _transform_columns(self) -> tuple[str, ...]:
-        return tuple(feature.name for feature in self._features())
+        return self._feature_names()
 
     def _transform(self, table: InputTable) -> Floats:
         model, released = self._model(), self.tables_[tables.TREES]

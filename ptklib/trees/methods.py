@@ -9,18 +9,15 @@ import numpy as np
 from ptklib.arrays import Floats, Ints
 from ptklib.base import Release
 from ptklib.exceptions import CorruptStateError
-from ptklib.privacy import PrivacyLoss
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.trees import boosting, counted, forest, greedy, measuring, rounds, tables
-from ptklib.trees.binning import Codes, pack, unpack
-from ptklib.trees.losses import Loss, loss_of
-from ptklib.trees.models import Chosen, Model, Previous, Units
+from ptklib.trees.binning import Codes
+from ptklib.trees.losses import Loss
+from ptklib.trees.models import Chosen, Model, Previous, RowsModel, Units
 from ptklib.trees.parameters import Method, Shape, check_cells
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS
-
-_ROWS = "rows"
 
 
 def model_of(method: Method, shape: Shape) -> Model:
@@ -37,12 +34,8 @@ def model_of(method: Method, shape: Shape) -> Model:
 
 
 @dataclass(frozen=True, eq=False)
-class BoostedModel(Model):
+class BoostedModel(RowsModel):
     """Boosted trees. Nodes have values, what they add to scores, and noisy Newton weights."""
-
-    @property
-    def _loss(self) -> Loss:
-        return loss_of(self.target)
 
     @property
     def outputs(self) -> list[str]:
@@ -68,14 +61,14 @@ class BoostedModel(Model):
 
     @property
     def _settings(self) -> rounds.Settings:
-        shape, n_counted = self.shape, self.n_counted
+        shape = self.shape
         return rounds.Settings(
             shape.n_trees,
             shape.depth,
             shape.learning_rate,
             shape.n_candidates,
             shape.seed,
-            n_counted,
+            self.n_counted,
         )
 
     @property
@@ -86,20 +79,12 @@ class BoostedModel(Model):
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
         return rounds.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
 
-    def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
-        """Return what all rounds cost."""
-        return self._plan(epsilon, delta, rows_per_unit).loss
-
-    def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
-        """Return binned rows with their label."""
-        return {_ROWS: pack(codes, label)}
-
     def release(
         self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
     ) -> Release:
         """Choose and measure one tree after the other, or move the values of the previous ones."""
         loss, settings, plan = self._loss, self._settings, self._plan(epsilon, delta, rows_per_unit)
-        codes, label = unpack(exact[_ROWS], len(self.features))
+        codes, label = self._rows(exact)
         variance = measuring.weight_variance(loss, settings, plan)
         if previous is None:
             found = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
@@ -134,10 +119,6 @@ class BoostedModel(Model):
             total = np.concatenate([-total / 2, total / 2], axis=1)
         odds = np.exp(total - total.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-
-    def true_error(self, table: Any, exact: Units) -> float:
-        """Return the loss on rows."""
-        return self.rows_error(table, exact[_ROWS])
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +218,6 @@ class RandomModel(_ForestModel):
         ]
         return plan_release(components, epsilon, delta, rows_per_unit)
 
-    def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
-        """Return what the leaves of all trees cost."""
-        return self._plan(epsilon, delta, rows_per_unit).loss
-
     def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
         """Return the counts of the leaves of all trees."""
         trees, leaves = self._trees(), self._leaves
@@ -284,12 +261,8 @@ class RandomModel(_ForestModel):
 
 
 @dataclass(frozen=True, eq=False)
-class GreedyModel(_ForestModel):
+class GreedyModel(RowsModel, _ForestModel):
     """Greedy trees: splits chosen privately, then leaves counted."""
-
-    @property
-    def _loss(self) -> Loss:
-        return loss_of(self.target)
 
     @property
     def _growth(self) -> greedy.Growth:
@@ -299,20 +272,12 @@ class GreedyModel(_ForestModel):
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
         return greedy.greedy_plan(self._leaves, self._loss, self._growth, epsilon, delta, rows_per_unit)
 
-    def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
-        """Return what all selections and counts cost."""
-        return self._plan(epsilon, delta, rows_per_unit).loss
-
-    def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
-        """Return binned rows with their label."""
-        return {_ROWS: pack(codes, label)}
-
     def release(
         self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
     ) -> Release:
         """Grow trees, or take the previous ones, and count their leaves."""
         plan, leaves = self._plan(epsilon, delta, rows_per_unit), self._leaves
-        codes, label = unpack(exact[_ROWS], len(self.features))
+        codes, label = self._rows(exact)
         if previous is None:
             trees = greedy.grown_trees(codes, label, self.n_bins, self._loss, self._growth, plan)
         else:
@@ -326,10 +291,6 @@ class GreedyModel(_ForestModel):
         }
         variance = {name: plan.noise_variance(name) for name in leaves.names}
         return self._read(trees, totals, variance, previous)
-
-    def true_error(self, table: Any, exact: Units) -> float:
-        """Return the loss on rows."""
-        return self.rows_error(table, exact[_ROWS])
 
 
 def _name(tree: int, vector: str) -> str:

@@ -10,14 +10,18 @@ import numpy as np
 from ptklib.arrays import Floats, Ints
 from ptklib.base import Release
 from ptklib.privacy import PrivacyLoss
+from ptklib.release import ReleasePlan
 from ptklib.trees import tables
-from ptklib.trees.binning import Codes, Feature, unpack
+from ptklib.trees.binning import Codes, Feature, pack, unpack
+from ptklib.trees.losses import Loss, loss_of
 from ptklib.trees.parameters import Shape
+from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS, Target
 
 Units = Mapping[str, Ints]
 
+_ROWS = "rows"
 _ROWS_AT_ONCE = 2**14
 """Rows whose intermediate results stay in the processor's cache."""
 
@@ -80,8 +84,12 @@ class Model(ABC):
         """The keys of ``noise_variance``."""
 
     @abstractmethod
+    def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> ReleasePlan | RoundsPlan:
+        """Return how a release is noised."""
+
     def loss(self, epsilon: object, delta: object, rows_per_unit: int) -> PrivacyLoss:
         """Return what a release costs."""
+        return self._plan(epsilon, delta, rows_per_unit).loss
 
     @abstractmethod
     def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
@@ -155,9 +163,25 @@ class Model(ABC):
             for tree, route in enumerate(routes):
                 yield rows, tree, route.leaves(codes[:, rows])
 
-    def rows_error(self, table: Any, packed: Ints) -> float:
+
+@dataclass(frozen=True, eq=False)
+class RowsModel(Model):
+    """Trees that are made from binned rows, which training reads again and again."""
+
+    @property
+    def _loss(self) -> Loss:
+        return loss_of(self.target)
+
+    def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
+        """Return binned rows with their label."""
+        return {_ROWS: pack(codes, label)}
+
+    def _rows(self, exact: Units) -> tuple[Codes, Ints]:
+        return unpack(exact[_ROWS], len(self.features))
+
+    def true_error(self, table: Any, exact: Units) -> float:
         """Return half the Brier score, or the root mean squared error over the width of the label's bounds."""
-        codes, label = unpack(packed, len(self.features))
+        codes, label = self._rows(exact)
         if not len(label):
             return 0.0
         found = self.predict(table, codes)

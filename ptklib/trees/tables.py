@@ -1,6 +1,7 @@
 """The released table of trees: one row per node, and back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,8 @@ NO_CHILD = -1
 def schema(columns: Sequence[str]) -> TableSchema:
     """Return the columns of the table; `columns` are what a family says of a node."""
     kinds = (pa.int64(), pa.int64(), pa.string(), pa.float64(), pa.int64(), pa.int64())
-    fields = [pa.field(name, kind, nullable=False) for name, kind in zip(STRUCTURE, kinds, strict=True)]
-    fields += [pa.field(name, pa.float64(), nullable=False) for name in columns]
-    return TableSchema((_TREE, _NODE), pa.schema(fields))
+    structure = TableSchema.of(dict(zip(STRUCTURE, kinds, strict=True)), columns)
+    return replace(structure, keys=(_TREE, _NODE))
 
 
 def known_columns(n_trees: int, depth: int) -> dict[str, Any]:
