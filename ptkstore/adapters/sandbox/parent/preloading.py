@@ -16,15 +16,15 @@ _ALWAYS: Final = (
     "pyarrow.dataset",
     "pyarrow.parquet.encryption",
 )
-_ROOM: Final = "ptkstore.adapters.sandbox"
+_CHILD: Final = "ptkstore.adapters.sandbox.child"
 _WORK: Final[dict[type, str]] = {
-    PrepareRequest: f"{_ROOM}.preparing",
-    ForgetRequest: f"{_ROOM}.forgetting",
-    TrainRequest: f"{_ROOM}.training",
-    CollectRequest: f"{_ROOM}.training",
-    ProfileRequest: f"{_ROOM}.profiling",
-    DriftRequest: f"{_ROOM}.profiling",
-    EvaluateRequest: f"{_ROOM}.evaluating",
+    PrepareRequest: f"{_CHILD}.prepare",
+    ForgetRequest: f"{_CHILD}.forget",
+    TrainRequest: f"{_CHILD}.train",
+    CollectRequest: f"{_CHILD}.train",
+    ProfileRequest: f"{_CHILD}.profile",
+    DriftRequest: f"{_CHILD}.profile",
+    EvaluateRequest: f"{_CHILD}.evaluate",
 }
 _ESTIMATORS: Final = ("opendp.prelude", "dp_accounting")  # ptklib imports them when it first needs them
 _REMOTE: Final = {"s3": "s3fs"}
