@@ -7,16 +7,16 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.support.noise_reruns import reruns
+from tests.support.plugins.noise_reruns import reruns
 
 pytest_plugins = [
-    "tests.support.garbage",
-    "tests.support.hypothesis_profiles",
-    "tests.support.in_memory",
-    "tests.support.lacking",
-    "tests.support.measurements",
-    "tests.support.ready_tables",
-    "tests.support.repeatable",
+    "tests.support.plugins.garbage",
+    "tests.support.plugins.hypothesis_profiles",
+    "tests.support.plugins.in_memory",
+    "tests.support.plugins.lacking",
+    "tests.support.plugins.measurements",
+    "tests.support.plugins.ready_tables",
+    "tests.support.plugins.repeatable",
     "tests.services.plugin",
     "tests.support.team_code",
 ]

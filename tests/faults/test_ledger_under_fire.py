@@ -18,7 +18,7 @@ from ptkstore.domain.ledger.rules import verify
 from tests.faults.ledger_tables import SQLITE
 from tests.faults.ledger_writer import write
 from tests.support.builders import stream_named
-from tests.support.measurements import Measured
+from tests.support.plugins.measurements import Measured
 
 pytestmark = pytest.mark.long
 

@@ -16,22 +16,15 @@ from tests.faults.checker import spends_without_version
 from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
+from tests.support.real_processes import CLOCKED, KEPT_WINDOWS, ZOMBIES, numbers, once_in_order, prepare
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(880)]
 
 SEEDS = (1,)
-KEPT_WINDOWS = 2
 KILLED = (("redis", "relay", API), ("worker", "schedule", API))  # these in each window after the kept ones
-CLOCKED, STREAMED = "clocked", "news"
 PTKS = (scenario.SPEED, scenario.LONG)
 STRIDE = 128  # numbers of blocks in a window
-ZOMBIES = (
-    Point("train", "trained"),
-    Point("place", "claimed"),
-    Point("flip", "staged-online"),
-    Point("notify", "sent"),
-)
 
 
 @pytest.fixture(params=SEEDS)
@@ -49,28 +42,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         for ptk_id in PTKS:
             made.listen(ptk_id)
         yield made
-
-
-def prepare(made: Machine) -> str:
-    """The stream, both PTKs, three subscribers, two of them of one PTK, and one that reads a Redis stream.
-
-    Returns what the ids of that one's events begin with.
-    """
-    scenario.create_stream(made.store, retention=KEPT_WINDOWS)
-    scenario.register(made.store, few=[scenario.SPEED])  # which one process trains; the other is split
-    for name, ptk_id in (("a", scenario.SPEED), ("b", scenario.LONG), ("c", scenario.LONG)):
-        made.subscribe(ptk_id, name)
-    return made.follow(scenario.LONG, STREAMED)
-
-
-def once_in_order(made: Machine, prefix: str) -> bool:
-    """Whether the stream holds every version of its PTK once, in order."""
-    numbers_shown = numbers(made, scenario.LONG)
-    return made.streamed(STREAMED) == [f"{prefix}{number:08d}" for number in numbers_shown]
-
-
-def numbers(made: Machine, ptk_id: str) -> list[int]:
-    return [version.number for version in made.store.service.versions(ptk_id)]
 
 
 def next_window(made: Machine) -> int:

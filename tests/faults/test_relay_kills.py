@@ -18,7 +18,7 @@ from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobKind
 from tests.faults.machine import ROOT
-from tests.support.measurements import Measured
+from tests.support.plugins.measurements import Measured
 from tests.support.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

@@ -12,8 +12,8 @@ from tests.faults import scenario
 from tests.faults.checker import check, spends_without_version
 from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import all_points
-from tests.faults.test_real_processes import ZOMBIES, numbers, once_in_order, prepare
-from tests.support.measurements import Measured
+from tests.support.plugins.measurements import Measured
+from tests.support.real_processes import ZOMBIES, numbers, once_in_order, prepare
 from tests.support.waiting import until
 
 KILLS = 120

@@ -17,7 +17,7 @@ from ptklib.partials import PartialStatistics
 from ptklib.state import ReleasedState
 from ptklib.statistics import HistoricalStatistics
 from tests.support.families import EXAMPLES, Example, label_of, rows
-from tests.support.repeatable import RepeatableBytes
+from tests.support.plugins.repeatable import RepeatableBytes
 
 N_SHARDS = 3
 JOINED = {

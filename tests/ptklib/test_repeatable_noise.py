@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ptklib.mechanisms import laplace, stream
-from tests.support.repeatable import RepeatableBytes
+from tests.support.plugins.repeatable import RepeatableBytes
 
 ZEROS = np.zeros(8, dtype=np.int64)
 
@@ -31,7 +31,7 @@ def test_a_forked_child_draws_fresh_noise(monkeypatch: pytest.MonkeyPatch) -> No
     for source in (repeated, again):
         source.begin("a test")
     assert repeated.urandom(32) == again.urandom(32)
-    monkeypatch.setattr("tests.support.repeatable.os.getpid", lambda: -1)  # what a child would find
+    monkeypatch.setattr("tests.support.plugins.repeatable.os.getpid", lambda: -1)  # what a child would find
     assert repeated.urandom(32) != again.urandom(32)
 
 

@@ -20,7 +20,7 @@ from ptklib.exceptions import SchemaError
 from ptklib.inputs import InputTable
 from ptklib.tables import as_arrow
 from tests.support.families import EXAMPLES, Example, label_of, rows
-from tests.support.repeatable import replayed_noise
+from tests.support.plugins.repeatable import replayed_noise
 from tests.support.tables import NAMED, ONE_COLUMN, ArrowStream
 
 every_family = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

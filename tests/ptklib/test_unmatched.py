@@ -11,7 +11,7 @@ from sklearn.base import clone
 from ptklib import CountFeaturizer, HistoricalStatistics, TreeFeaturizer, UserEmbeddings
 from ptklib.exceptions import UnmatchedWarning
 from tests.support.families import EXAMPLES, rows
-from tests.support.repeatable import replayed_noise
+from tests.support.plugins.repeatable import replayed_noise
 from tests.support.tables import NAMED
 
 MANY = 20_000

@@ -12,7 +12,7 @@ from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks import WebhookReceiver
 from tests.services.ceph import Ceph, missing, running_ceph
 from tests.services.postgres import Postgres, running_postgres
-from tests.support.lacking import without
+from tests.support.plugins.lacking import without
 
 
 @pytest.fixture(scope="session")

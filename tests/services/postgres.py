@@ -25,7 +25,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from tests.support import in_memory
+from tests.support.plugins import in_memory
 
 READY_WITHIN_SECONDS = 30.0
 PR_SET_PDEATHSIG = 1

@@ -9,8 +9,8 @@ import pytest
 from ptklib import Clustering
 from ptklib.arrays import Floats
 from ptklib.clustering import grid, lloyd
-from tests.statistical.test_empirical_epsilon import halved_noise, ratio
 from tests.statistical.tools import empirical_epsilon
+from tests.support.audits import halved_noise, ratio
 
 pytestmark = pytest.mark.long
 

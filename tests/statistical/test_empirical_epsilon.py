@@ -1,6 +1,5 @@
 """An audit: outputs on neighbouring datasets bound epsilon from below, and half-noised twins are caught."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,27 +7,12 @@ import pandas as pd
 import pytest
 
 from ptklib import CountFeaturizer, HistoricalStatistics
-from ptklib.mechanisms import additive, vectorised
 from tests.statistical.tools import empirical_epsilon
+from tests.support.audits import halved_noise, ratio
 
 pytestmark = pytest.mark.long
 
 CELLS = 12_000
-
-
-def halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every mechanism draw at half its scale while it declares the full one."""
-    laplace, gaussian = additive._laplace_measurement, additive._gaussian_measurement
-    monkeypatch.setattr(additive, "_laplace_measurement", lambda scale: laplace(scale / 2))
-    monkeypatch.setattr(additive, "_gaussian_measurement", lambda scale: gaussian(scale / 2))
-    for name in ("discrete_laplace", "discrete_gaussian"):
-        draw = getattr(vectorised, name)
-        monkeypatch.setattr(vectorised, name, lambda scale, n, draw=draw: draw(scale / 2, n))
-
-
-def ratio(noisy: Any, event: Mapping[str, Any]) -> Any:
-    """Return the log-likelihood ratio of one cell with its row against without."""
-    return (np.abs(noisy) - np.abs(noisy - event["l1_sensitivity"])) / event["scale"]
 
 
 def statistics_scores(row_in_each_group: bool, epsilon: float) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from ptklib.checks import Audit, at_audit_budget, audit, twin
 from tests.statistical.audited import LONG, QUICK, Audited
 from tests.support.families import EXAMPLES
-from tests.support.measurements import Measured
+from tests.support.plugins.measurements import Measured
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
 from ptkstore.domain.ptks.bundles import pack, sha256_of
 from ptkstore.errors import NoSandbox
 from ptkstore.ports.team_code import Examined, Finding
-from tests.support.lacking import without
+from tests.support.plugins.lacking import without
 
 ROOMY = Limits(timeout_seconds=300.0, memory_bytes=4 << 30)
 HOURS = {

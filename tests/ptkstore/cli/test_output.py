@@ -16,7 +16,7 @@ from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.errors import Refused
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import NOW, World
 
 NAME = "etl:key:prod"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptkstore.cli.test_commands import CREATE, Line
 from tests.support.cases import case
+from tests.support.command_line import CREATE, Line
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pkgutil import walk_packages
 import pytest
 
 from ptkstore import application
-from tests.ptkstore.cli.officers.test_trail import World
+from tests.support.world import World
 
 READS = (
     ("list",),

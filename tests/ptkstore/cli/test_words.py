@@ -23,7 +23,7 @@ from ptkstore.cli.main import app
 from ptkstore.cli.output import counted, progress
 from ptkstore.cli.ptks.profiles import _line
 from ptkstore.domain.ptks.ptks import duration, duration_text
-from tests.ptkstore.cli.test_commands import CREATE, Line
+from tests.support.command_line import CREATE, Line
 from tests.support.world import trips
 
 

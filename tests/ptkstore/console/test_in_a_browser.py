@@ -15,7 +15,7 @@ from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.ports.training import TrainFailed
 from tests.services.chromium import Chromium, executable
 from tests.support.api_server import Api
-from tests.support.lacking import needs
+from tests.support.plugins.lacking import needs
 from tests.support.world import DAY, ORIGIN, STREAM
 
 pytestmark = [

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import event
 
 from ptkstore.application.identity.authorize import Named
 from ptkstore.console.pages import BUDGETS_SHOWN, NOTICES_SHOWN
@@ -16,8 +14,9 @@ from ptkstore.domain.notices import Notice
 from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import NotAllowed, UnknownName
-from tests.ptkstore.console.test_console import PAGES, seen, signed_in
 from tests.support.api_server import Api
+from tests.support.console_pages import PAGES, seen, signed_in
+from tests.support.statements import counted
 from tests.support.world import World
 
 MOST = 24
@@ -65,21 +64,6 @@ def fill(world: World, streams: int, ptks: int) -> None:
                     DeadLetter(subscription.id, version, "timeout", world.clock.now())
                 )
             uow.commit()
-
-
-@contextmanager
-def counted(world: World) -> Iterator[list[str]]:
-    statements: list[str] = []
-
-    def count(_1: object, _2: object, statement: str, *_: object) -> None:
-        statements.append(statement)
-
-    engine = world.service.catalog._engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        yield statements
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
 
 
 @pytest.mark.long

@@ -11,8 +11,8 @@ from ptkstore.domain import identity as rules
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Reach, Role, Rule
 from ptkstore.errors import Unavailable
-from tests.ptkstore.console.test_console import enter, seen, signed_in
 from tests.support.api_server import Api
+from tests.support.console_pages import enter, seen, signed_in
 
 
 @pytest.fixture

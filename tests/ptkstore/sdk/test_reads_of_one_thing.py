@@ -17,7 +17,7 @@ from ptkstore.console.pages import Pages
 from ptkstore.domain.identity import Principal, Role
 from ptkstore.sdk import Store
 from ptkstore.wiring.identity import Identity
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -19,8 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from ptklib import HistoricalStatistics
-from ptkstore import PTK, check_report, connect, featurize
+from ptkstore import check_report, connect, featurize
 from ptkstore import errors as e
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.application.versions.trace_window import Descendant
@@ -51,20 +50,10 @@ from ptkstore.wire.ptks import ProfileOut
 from ptkstore.wire.streams import StreamIn, StreamOut
 from tests.support.api_server import Api
 from tests.support.cases import case
+from tests.support.speeds import speeds
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 SCHEMA = {"at": "timestamp", "hour": "int64"}
-
-
-def speeds(name: str = "speed", epsilon: Any = 0.1, **more: Any) -> PTK:
-    estimator = HistoricalStatistics(
-        keys=["hour"],
-        values=["speed"],
-        domains={"hour": [0, 1]},
-        bounds={"speed": (0.0, 60.0)},
-        epsilon=epsilon,
-    )
-    return PTK(name=name, estimator=estimator, **{"stream": STREAM, "target": 0.1, **more})
 
 
 def create(store: Store, **changes: Any) -> None:

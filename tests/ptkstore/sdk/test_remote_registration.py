@@ -16,8 +16,8 @@ from ptkstore.adapters.sql.trail import SqlAnswers
 from ptkstore.domain.identity import Role
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport
-from tests.ptkstore.sdk.test_remote import speeds
 from tests.support.api_server import Api
+from tests.support.speeds import speeds
 
 PTK_ID = "taxi.speed"
 SAMPLED = {"epsilons": (0.05, 0.1), "profile": {"drift": 0.01}}

@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
 from tests.ptkstore.adapters.feast.test_publishing import telling
-from tests.support.lacking import without
+from tests.support.plugins.lacking import without
 
 pytestmark = pytest.mark.real
 

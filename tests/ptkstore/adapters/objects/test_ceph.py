@@ -20,7 +20,7 @@ from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.settings import load_settings
 from tests.services.ceph import Ceph
 from tests.services.proxy import KINDS, FaultyHttp, between_us_and
-from tests.support.measurements import Measured
+from tests.support.plugins.measurements import Measured
 from tests.support.published import PTK, a_version, content
 from tests.support.world import World
 

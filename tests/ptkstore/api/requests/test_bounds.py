@@ -19,8 +19,8 @@ import pytest
 from ptkstore.api import connections
 from ptkstore.api.limits import Limits
 from ptkstore.domain.identity import Role
-from tests.ptkstore.api.requests.test_authorization import EXPECTED
 from tests.support.api_server import TEAM, Api, problem
+from tests.support.routes import EXPECTED
 from tests.support.world import STREAM, speed
 
 IMPATIENT = Limits(body_within=2.0, chunk_within=0.5, answer_within=0.5)

@@ -12,8 +12,8 @@ from ptkstore.application.identity.refused_callers import EVERY_SECONDS, Refused
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Role
 from ptkstore.errors import Unavailable
-from tests.ptkstore.console.test_statements import counted
 from tests.support.api_server import Api, problem
+from tests.support.statements import counted
 
 CANARY = "canary4711"
 UNKNOWN = "ptk_" + "0" * 16 + "_" + "x" * 43

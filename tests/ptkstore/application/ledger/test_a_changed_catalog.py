@@ -21,8 +21,8 @@ from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownNa
 from ptkstore.ports.profiling import ProfileRequest
 from ptkstore.ports.training import TrainFailed
 from ptkstore.sdk import check_report
-from tests.ptkstore.application.profiling.test_profiles import profiled_world, rides
-from tests.ptkstore.application.profiling.test_profiles import register as register_profiled
+from tests.support.profiled_world import profiled_world, rides
+from tests.support.profiled_world import register as register_profiled
 from tests.support.world import DAY, ORIGIN, STREAM, World, trips
 
 OTHER = "bikes"

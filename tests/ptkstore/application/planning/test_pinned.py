@@ -12,8 +12,8 @@ from ptkstore.application.planning.recommend_rows import recommend_rows
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.jobs import JobState
 from ptkstore.errors import InvalidRequest, PtkRejected
-from tests.ptkstore.application.planning.test_planning import gaussian, means
 from tests.support.cases import case
+from tests.support.planned_losses import gaussian, means
 from tests.support.world import STREAM, World
 
 SPAN = {"epsilons": [0.05, 1.0]}

@@ -10,27 +10,14 @@ from typing import Any
 
 import pytest
 
-from ptklib import CovarianceMatrix, HistoricalStatistics
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.jobs import Outcome
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.errors import InvalidRequest, PtkRejected, Refused
+from tests.support.planned_losses import gaussian, means
 from tests.support.world import STREAM, World, speed
-
-
-def gaussian(epsilon: float = 0.2) -> Mapping[str, Any]:
-    """A PTK with Gaussian noise: its epsilon at its delta says little of its curve."""
-    return CovarianceMatrix(
-        columns=["speed", "hour"], bounds={"speed": (0, 60), "hour": (0, 23)}, epsilon=epsilon, delta=1e-8
-    ).to_spec()
-
-
-def means(epsilon: float = 0.1) -> Mapping[str, Any]:
-    return HistoricalStatistics(
-        keys=["zone"], values=["speed"], domains={"zone": ["y", "z"]}, bounds=(0, 60), epsilon=epsilon
-    ).to_spec()
 
 
 @pytest.fixture

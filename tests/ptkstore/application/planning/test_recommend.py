@@ -14,7 +14,7 @@ from ptkstore.application.planning.window_plans import plan_window
 from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.allocation.advice import BUDGETS
-from tests.ptkstore.application.planning.test_planning import gaussian, means
+from tests.support.planned_losses import gaussian, means
 from tests.support.world import STREAM, World
 
 ZONES: dict[str, Any] = {"attribute": "zone", "attribute_values": ("y", "z")}

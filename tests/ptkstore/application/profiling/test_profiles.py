@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from ptklib import Clustering, HistoricalStatistics
+from ptklib import HistoricalStatistics
 from ptklib.exceptions import InvalidParameterError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.profiling.read_profile import ProfileView
@@ -27,58 +26,30 @@ from ptkstore.errors import InvalidRequest, WindowGone
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
 from ptkstore.ports.training import TrainFailed
 from tests.support.cases import case
-from tests.support.world import STREAM, World, speed, trips
-
-ROWS = (
-    4_800  # of a window, half of them in its profile set; a profile of the target below takes 1,717 at least
+from tests.support.profiled_world import (
+    EPSILON,
+    ROWS,
+    TARGET,
+    asked,
+    centre,
+    profiled_world,
+    register,
+    rides,
+    world,
 )
-EPSILON = 9
+from tests.support.world import STREAM, World, speed
+
+__all__ = ["world"]
+
 HALF = int(4.5 * 10**9)
-TARGET = 0.3
 KINDS = ("prepare", "allocate", "profile", "drift", "train", "place")
 FOUND = ((0.5, 64),)
-SMALL = {"points": 2, "n_min": 64, "n_max": 256, "models": 1, "drift": 0}
-
-
-def centre(epsilon: float = 1.0, **params: Any) -> Mapping[str, Any]:
-    """One cluster of speeds: its risk is their squared distance from it, so a good model is found at once."""
-    estimator = Clustering(columns=["speed"], bounds={"speed": (0.0, 60.0)}, epsilon=epsilon, **params)
-    return estimator.set_params(n_clusters=params.get("n_clusters", 1)).to_spec()
 
 
 def hours() -> Mapping[str, Any]:
     """Shares of 24 hours; of rows at all hours alike no model has a risk of 0.2."""
     domains = {"hour": list(range(24))}
     return HistoricalStatistics(keys=["hour"], statistics=("count",), domains=domains, epsilon=1.0).to_spec()
-
-
-def asked(**more: Any) -> dict[str, Any]:
-    return {"epsilons": [0.5, 1.0], "profile": {**SMALL, **more}}
-
-
-def rides(day: int, n: int = ROWS, at: float = 30.0) -> pa.Table:
-    """Rides of one window, all about as fast; at half the bounds any centre has a risk of a quarter or less."""
-    speeds = at + np.arange(n) % 2
-    return trips((day + np.arange(n) / n * 0.9).tolist(), speed=pa.array(speeds))
-
-
-def profiled_world(home: Path, **policy: Any) -> World:
-    world = World(home)
-    defaults: dict[str, Any] = {"epsilon": EPSILON, "profile_share": Decimal("0.5"), "rows_per_window": ROWS}
-    world.stream(**{**defaults, **policy})
-    return world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = profiled_world(tmp_path / "home")
-    yield world
-    world.service.close()
-
-
-def register(world: World, name: str = "centre", **more: Any) -> str:
-    fields = {"estimator": centre(), "target": TARGET, "config": asked(), **more}
-    return world.register(name, **fields)
 
 
 def run(world: World, day: int, rows: pa.Table | None = None, *kinds: str) -> list[str]:

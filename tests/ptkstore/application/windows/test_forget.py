@@ -15,7 +15,7 @@ import pytest
 from ptkstore.domain.streams.streams import ColumnType, Schema, Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import CorruptObject, InvalidRequest, Refused, UnknownName
-from tests.ptkstore.application.windows.test_privacy_units import (
+from tests.support.ridden import (
     IN_WINDOW,
     OF_USERS,
     USERS,

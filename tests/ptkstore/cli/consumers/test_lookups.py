@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+from tests.support.command_line import CREATE, Line, repository
 from tests.support.world import trips
 
 DECLARED = """

@@ -9,7 +9,7 @@ import pytest
 
 from ptkstore.domain.notices import Notice
 from ptkstore.ports.training import TrainFailed
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import NOW, World
 
 PTK = "taxi.speed"

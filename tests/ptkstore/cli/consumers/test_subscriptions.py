@@ -8,8 +8,8 @@ import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.subscriptions import DeadLetter
-from tests.ptkstore.cli.test_commands import Line
 from tests.support.cases import case
+from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -10,7 +10,7 @@ from ptkstore.domain.accounting.accountants import Accountant
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.sdk.store import connect
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 
 CREATE = [
     *("stream", "create", "rides", "--team", "taxi", "--schema", "at:timestamp,hour:int64"),

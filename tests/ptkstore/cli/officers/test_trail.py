@@ -19,7 +19,7 @@ from ptkstore.domain.audit import LOCAL, AuditEntry
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
 from ptkstore.wiring.local import LocalService
-from tests.ptkstore.cli.test_commands import CREATE, Line, repository
+from tests.support.command_line import CREATE, Line, repository
 from tests.support.older_catalogs import write_schema_3
 from tests.support.world import World, trips
 

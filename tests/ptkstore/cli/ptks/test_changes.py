@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptkstore.cli.streams.test_recommendation import Line, ptk, taxi
 from tests.support.cases import case
+from tests.support.planned_stream import Line, ptk, taxi
 
 __all__ = ["ptk", "taxi"]
 

@@ -10,7 +10,7 @@ import pytest
 from ptklib import HistoricalStatistics
 from ptkstore import sdk
 from ptkstore.sdk import Repository, Store
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
 from ptkstore.sdk import connect
-from tests.statistical.test_empirical_epsilon import halved_noise
+from tests.support.audits import halved_noise
 
 PTK = "taxi.counts"
 

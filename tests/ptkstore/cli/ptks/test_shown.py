@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ptkstore.cli import output
-from ptkstore.cli.ptks.ptks import shown
-from tests.ptkstore.cli.test_commands import Line
+from ptkstore.cli.ptks import shown
+from tests.support.command_line import Line
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ptkstore.cli.test_commands import Line
 from tests.support.cases import case
+from tests.support.command_line import Line
 from tests.support.world import World, speed
 
 PTK = "taxi.speed"

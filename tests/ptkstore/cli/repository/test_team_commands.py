@@ -14,7 +14,7 @@ import yaml
 
 from ptkstore.sdk import load_repository
 from ptkstore.sdk.repository import plan_checks
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 
 SCHEMA = "at:timestamp,hour:int64,speed:float64"
 

@@ -13,7 +13,7 @@ import ptkstore
 from ptkstore.adapters.processes import RedisServer, Supervisor
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
-from tests.ptkstore.cli.test_commands import CREATE, Line
+from tests.support.command_line import CREATE, Line
 
 TOKEN = "ptk_0123456789abcdef"
 WITHIN = [  # what is done in a store that is there; of all other commands `test_commands` says so

@@ -10,7 +10,7 @@ import pytest
 
 from ptkstore.sdk import Store
 from ptkstore.sdk.documents.lineage import lineage_of
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import DAY, ORIGIN, World
 
 PTK = "taxi.speed"

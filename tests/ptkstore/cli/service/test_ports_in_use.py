@@ -13,7 +13,7 @@ import pytest
 from ptkstore.adapters.processes import listen
 from ptkstore.cli.service.machine import environment
 from ptkstore.settings import Settings
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from ptkstore.adapters.processes import RedisServer, answers_ping
 from ptkstore.cli.service.up import _redis
 from ptkstore.settings import Settings
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.waiting import free_port, until
 
 pytestmark = pytest.mark.long

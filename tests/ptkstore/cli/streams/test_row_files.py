@@ -13,8 +13,8 @@ import pytest
 from ptkstore.cli.streams.rows import columns_of, read_table
 from ptkstore.errors import UnknownName
 from ptkstore.sdk import Store
-from tests.ptkstore.cli.test_commands import Line, ptk, stream
 from tests.ptkstore.sdk.conftest import api, roles, store, world
+from tests.support.command_line import Line, ptk, stream
 from tests.support.world import STREAM, World
 
 __all__ = ["api", "ptk", "roles", "store", "stream", "world"]

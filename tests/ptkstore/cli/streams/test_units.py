@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from ptkstore.cli.main import app
-from tests.ptkstore.cli.test_commands import Line
+from tests.support.command_line import Line
 from tests.support.world import DAY, ORIGIN
 
 SCHEMA = "at:timestamp,rider:int64,city:string,zone:int64,long:bool"

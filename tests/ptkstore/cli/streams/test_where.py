@@ -9,7 +9,7 @@ import pytest
 
 from ptkstore.adapters.processes import Supervisor
 from ptkstore.errors import Refused
-from tests.ptkstore.cli.test_commands import CREATE, Line
+from tests.support.command_line import CREATE, Line
 
 COMMANDS = [
     CREATE,

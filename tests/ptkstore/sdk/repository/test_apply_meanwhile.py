@@ -12,8 +12,8 @@ from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.identity import Role
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.sdk import Repository, Store, load_repository
-from tests.ptkstore.sdk.repository.test_plan_and_apply import declaring, registered, speed
 from tests.support.api_server import Api
+from tests.support.declared import declaring, registered, speed
 from tests.support.team_code import Inspector, write_repository
 from tests.support.world import World
 

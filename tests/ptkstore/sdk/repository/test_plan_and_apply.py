@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ptklib import HistoricalStatistics
 from ptkstore import connect
 from ptkstore import errors as e
 from ptkstore.application.ptks import exchange_ptks
@@ -19,6 +18,7 @@ from ptkstore.ports.team_code import Finding
 from ptkstore.sdk import PTK, Repository, Store, load_repository
 from ptkstore.sdk.repository.changes import RoomLeft
 from tests.support.api_server import Api
+from tests.support.declared import declaring, registered, speed
 from tests.support.team_code import Inspector, write_repository
 from tests.support.world import World
 
@@ -34,25 +34,6 @@ def api(api: Api) -> Api:
 @pytest.fixture
 def roles() -> tuple[Role, ...]:
     return (Role.DEVELOPER,)
-
-
-def speed(name: str, epsilon: float, stream: str = "taxi", every: str = "1d", column: str = "hour") -> PTK:
-    estimator = HistoricalStatistics(
-        keys=[column],
-        values=["speed"],
-        domains={column: [0, 1]},
-        bounds={"speed": (0.0, 60.0)},
-        epsilon=epsilon,
-    )
-    return PTK(name=name, stream=stream, estimator=estimator, target=0.1, every=every)
-
-
-def declaring(*ptks: PTK) -> Repository:
-    return Repository("taxi", ptks)
-
-
-def registered(world: World) -> dict[str, float]:
-    return {spec.ptk_id: spec.loss.epsilon for spec in world.service.ptks()}
 
 
 def planned(store: Store, repository: Repository, prune: bool = False) -> list[tuple[str, str, str | None]]:

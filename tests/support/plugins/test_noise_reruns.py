@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.support import noise_reruns
-from tests.support.noise_reruns import reruns
+from tests.support.plugins import noise_reruns
+from tests.support.plugins.noise_reruns import reruns
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_this_test_is_not_rerun(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("place", [*noise_reruns.NOISY, *noise_reruns.NOISY_IF_FRESH])
 def test_the_places_of_noise_exist(place: str) -> None:
-    assert (Path(__file__).parents[1] / place).is_dir()
+    assert (Path(__file__).parents[2] / place).is_dir()

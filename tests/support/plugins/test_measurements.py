@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.measurements import Collector, Measurement
+from tests.support.plugins.measurements import Collector, Measurement
 
 ROW: dict[str, Any] = {"id": "a/b", "measure": "lost jobs", "unit": "jobs", "goal": 0, "direction": "min"}
 
@@ -25,14 +25,14 @@ def pytest_in(folder: Path, text: str, *options: str) -> subprocess.CompletedPro
             "-m",
             "pytest",
             "-p",
-            "tests.support.measurements",
+            "tests.support.plugins.measurements",
             "-p",
             "no:cacheprovider",
             *options,
             folder,
         ],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.full_disk import mounted
-from tests.support.in_memory import MEMORY, has_room
+from tests.support.plugins.in_memory import MEMORY, has_room
 
 
 def test_a_place_that_is_small_or_missing_has_no_room(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_place_that_runs_no_programs_is_not_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", [None, "/var/tmp"])
 def test_files_are_in_memory_unless_the_caller_said_where(repository: Path, given: str | None) -> None:
     command = (
-        "import tempfile; from tests.support.in_memory import *; "
+        "import tempfile; from tests.support.plugins.in_memory import *; "
         "pytest_configure(None); print(tempfile.gettempdir())"
     )
     kept = {name: value for name, value in os.environ.items() if name != "TMPDIR"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import create_engine, text
 
 from ptkstore.adapters.sql import tables
-from tests.support.ready_tables import CompiledOnce
+from tests.support.plugins.ready_tables import CompiledOnce
 
 
 def schema(folder: Path, name: str, create_all: object) -> list[tuple[object, ...]]:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 TESTS = """
 import pytest
-from tests.support.lacking import needs, without
+from tests.support.plugins.lacking import needs, without
 
 @pytest.mark.skipif(True, reason=needs("chromium", "apt-get install chromium"))
 @pytest.mark.parametrize("page", range(2))
@@ -49,7 +49,7 @@ def test_what_was_skipped_for_a_tool_is_told_in_one_line_and_what_ci_must_have_f
     tmp_path: Path, ci: dict[str, str], fails: bool, options: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    done = run_tests(tmp_path, ci, "-p", "tests.support.lacking", *options)
+    done = run_tests(tmp_path, ci, "-p", "tests.support.plugins.lacking", *options)
     told = "ceph (1), chromium (2)" + ("" if fails else ", feast[redis] (1)")
     assert f"tests skipped for a tool that is missing: {told}\n" in done.stdout
     assert ("needs feast[redis]: the index does not answer" in done.stdout, done.returncode) == (fails, fails)
@@ -80,7 +80,7 @@ def test_ci_fails_without_bubblewrap_and_tells_a_machine_that_lets_it_do_nothing
         (tmp_path / "bin" / "bwrap").write_text(program)
         (tmp_path / "bin" / "bwrap").chmod(0o755)
     (tmp_path / "test_it.py").write_text(SANDBOXED)
-    plugins = ("-p", "tests.support.lacking", "-p", "tests.support.team_code")
+    plugins = ("-p", "tests.support.plugins.lacking", "-p", "tests.support.team_code")
     done = run_tests(tmp_path, {"CI": "1", "PATH": str(tmp_path / "bin")}, *plugins)
     assert (told in done.stdout, done.returncode) == (True, fails), done.stdout
     allowed = run_tests(
@@ -92,7 +92,7 @@ def test_ci_fails_without_bubblewrap_and_tells_a_machine_that_lets_it_do_nothing
 def run_tests(folder: Path, variables: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """A run of pytest of its own."""
     known = {name: value for name, value in os.environ.items() if name not in ("CI", "PTK_TEST_WITHOUT")}
-    here = {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    here = {"PYTHONPATH": str(Path(__file__).resolve().parents[3]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment = known | here | variables
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, str(folder)]
     return subprocess.run(
