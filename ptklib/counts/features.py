@@ -88,3 +88,10 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool):
         raise InvalidParameterError("hash_buckets must be an integer or map columns to integers")
     return value is not None and not isinstance(value, Mapping | str) and hasattr(value, "__index__")
+
+
+def features_of(estimator: Any, n_classes: int) -> tuple[Feature, ...]:
+    """Return the features of an estimator of counts, from its parameters."""
+    e = estimator
+    names = feature_names(e.features, e.domains, e.hash_buckets, e.select, e.label)
+    return read_features(names, e.domains, e.hash_buckets, e.hash_seed, e.select, e.max_values, n_classes)

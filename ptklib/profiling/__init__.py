@@ -18,8 +18,6 @@ _EXPORTS = {
     "Profile": "profile",
     "ProfileSet": "samples",
     "Profiler": "profiler",
-    "Renewal": "profile",
-    "RowCount": "closed_form",
     "RowRisk": "risks",
     "TeamPtk": "subjects",
     "Unreachable": "answers",

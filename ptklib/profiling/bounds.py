@@ -127,27 +127,6 @@ def chernoff_size(target: float, slack: float, failure: float) -> int:
     return math.ceil(_bisect(enough, high))
 
 
-def hoeffding_size(target: float, epsilon: float, n_comparisons: int, failure: float) -> int:
-    """Return the size of the validation set by Hoeffding's inequality, as in the PTK paper but large enough.
-
-    Parameters
-    ----------
-    target, epsilon : float
-        tau, and the loss of one `AboveThreshold` over all rounds.
-    n_comparisons : int
-        Rounds times points of the grid.
-    failure : float
-        All that may go wrong; 0.05 gives ``ln(400 T')``.
-
-    Notes
-    -----
-    ``32 ln(400 T') / tau**2`` keeps each of T' means within tau / 8 of its risk, ``64 ln(400 T') / (epsilon tau)`` the
-    noise of the comparisons. The paper's ``2 (1 / tau**2 + 1 / (epsilon tau)) ln(100 T)`` does neither.
-    """
-    log = math.log(20 * n_comparisons / failure)
-    return math.ceil(max(32 * log / target**2, 64 * log / (epsilon * target)))
-
-
 def expected_size(least: float, failure: float) -> float:
     """Return the expectation of a Bernoulli sample that has fewer than `least` members with probability `failure`.
 

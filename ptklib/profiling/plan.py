@@ -14,7 +14,6 @@ from ptklib.profiling.bounds import (
     chernoff_size,
     expected_size,
     high_line,
-    hoeffding_size,
     low_line,
 )
 from ptklib.profiling.comparison import RESOLUTION, Centre, HighTest, UpperTest
@@ -47,7 +46,6 @@ class Settings:
         Models trained in each round, on disjoint samples.
     failure : float
         One less the confidence.
-    bound : {"chernoff", "hoeffding"}
     batch : float or None
         Expected units of one evaluation by `eval`; None for losses of rows.
     loss_max : float or None
@@ -60,7 +58,6 @@ class Settings:
     sizes: tuple[float, ...]
     models: int
     failure: float
-    bound: str
     batch: float | None
     loss_max: float | None
 
@@ -184,8 +181,6 @@ def make_plan(settings: Settings) -> Plan:
     upper = UpperTest(centre, line.slack, Fraction(s.budget) / n_points, n_rounds, part / n_points)
     against = (upper.threshold + upper.noise) / RESOLUTION
     n_losses = chernoff_size(s.target, against, part / n_comparisons)
-    if s.bound == "hoeffding":
-        n_losses = max(n_losses, hoeffding_size(s.target, float(upper.epsilon), n_comparisons, s.failure))
     if s.batch is None:
         validation = expected_size(n_losses, s.failure * _SIZE / n_comparisons)
     else:

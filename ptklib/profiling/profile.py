@@ -16,7 +16,6 @@ from ptklib.profiling.answers import (
     answer_from_json,
     answer_to_json,
 )
-from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.scalars import finite_number
 
 FORMAT_VERSION = 1
@@ -41,15 +40,6 @@ class Method(StrEnum):
 
     SAMPLES = "samples"
     FORMULA = "formula"
-
-
-class Renewal(StrEnum):
-    """Why a profile must be made anew."""
-
-    CONFIG = "config"
-    TARGET = "target"
-    AGE = "age"
-    DRIFT = "drift"
 
 
 @dataclass(frozen=True)
@@ -129,37 +119,6 @@ class Profile:
             if n is not None and (n_max is None or n <= n_max) and (not pairs or n < pairs[-1][1]):
                 pairs.append((epsilon, n))
         return tuple(pairs)
-
-    def needs_renewal(
-        self,
-        config: Mapping[str, Any],
-        target: float,
-        *,
-        window: int,
-        max_age: int,
-        drifted: bool = False,
-    ) -> Renewal | None:
-        """Return why the profile must be made anew, or None while it may be reused.
-
-        Parameters
-        ----------
-        config : mapping
-            The PTK's config today; its epsilon does not matter.
-        target : float
-        window : int
-            Index of the newest window.
-        max_age : int
-            Windows after which a profile has to be renewed.
-        drifted : bool
-            Answer of a `DriftTest`.
-        """
-        if fingerprint_of(config) != self.fingerprint:
-            return Renewal.CONFIG
-        if target != self.target:
-            return Renewal.TARGET
-        if check_window(window) - self.made_at > check_window(max_age):
-            return Renewal.AGE
-        return Renewal.DRIFT if drifted else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the profile as plain JSON values."""

@@ -57,9 +57,6 @@ class Profiler:
         Expected privacy units of one test set of ``"eval"``.
     confidence : float
         Of all answers together.
-    bound : {"chernoff", "hoeffding"}
-        How the validation set is sized; the comparisons are the same. ``"hoeffding"`` is the size of the PTK paper,
-        corrected; ``"chernoff"`` is smaller by about `target`.
 
     Attributes
     ----------
@@ -104,7 +101,6 @@ class Profiler:
         evaluation: Any = "eval",
         batch: Any = 100,
         confidence: Any = 0.95,
-        bound: Any = "chernoff",
     ) -> None:
         self.ptk = ptk
         self.target = target
@@ -118,7 +114,6 @@ class Profiler:
         self.evaluation = evaluation
         self.batch = batch
         self.confidence = confidence
-        self.bound = bound
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `run`, before any data are read.
@@ -209,8 +204,6 @@ class Profiler:
             raise PrivacyParameterError("budget must be positive")
         if not 0.5 <= confidence < 1:
             raise InvalidParameterError("confidence must lie in [0.5, 1)")
-        if self.bound not in ("chernoff", "hoeffding"):
-            raise InvalidParameterError("bound must be 'chernoff' or 'hoeffding'")
         by_rows, loss_max = self.evaluation == "rows", None
         if isinstance(subject.risk, ExactRisk):
             loss_max = max(float(subject.risk.loss_max), 1.0)
@@ -226,7 +219,6 @@ class Profiler:
             self._sizes(),
             check_models(self.models),
             1 - confidence,
-            self.bound,
             batch,
             loss_max,
         )

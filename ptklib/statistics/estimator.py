@@ -17,7 +17,7 @@ from ptklib.release import Component
 from ptklib.state import TableSchema
 from ptklib.statistics.collecting import collect, table_codes
 from ptklib.statistics.errors import true_error
-from ptklib.statistics.layout import COUNT, Layout, check_bounds, check_statistics, key_names, lay_out
+from ptklib.statistics.layout import COUNT, Layout, check_bounds, check_statistics, key_names, layout_of
 from ptklib.statistics.reading import accumulated, read
 from ptklib.sums import NoisySums, Reading, Values, lookup_table
 
@@ -178,9 +178,7 @@ class HistoricalStatistics(NoisySums):
     def _layout(self) -> Layout:
         if not isinstance(self.bin_features, bool):
             raise InvalidParameterError("bin_features must be True or False")
-        return lay_out(
-            self.keys, self.values, self.domains, self.bounds, self.statistics, self.bins, self.quantiles
-        )
+        return layout_of(self)
 
     @once
     def _value_names(self) -> list[str]:

@@ -142,6 +142,12 @@ class Layout:
         return TableSchema.of({d.column: d.arrow_type for d in self.domains}, self.features())
 
 
+def layout_of(estimator: Any) -> Layout:
+    """Return the layout of an estimator of historical statistics, from its parameters."""
+    e = estimator
+    return lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles)
+
+
 def level_names(name: str, bins: Binning) -> list[str]:
     """Return the components of a value's bins: coarse level first, when there is one."""
     return [f"{name}_nodes"] * (len(bins.levels) - 1) + [f"{name}_bins"]

@@ -13,7 +13,6 @@ from ptklib.profiling.bounds import (
     chernoff_size,
     expected_size,
     high_line,
-    hoeffding_size,
     laplace_quantile,
     low_line,
 )
@@ -63,15 +62,6 @@ def test_a_model_of_little_risk_is_found_at_the_chernoff_size(target: float, sla
     # A third fewer would not do: the size is not a loose one.
     n = size * 2 // 3
     assert stats.binom.sf(np.ceil(n * CUT * target - slack) - 1, n, SURE * target) > failure
-
-
-def test_the_size_by_hoeffding_is_the_corrected_one_of_the_paper() -> None:
-    # T' = 15 rounds, one AboveThreshold: max(32 ln(400 T') / tau**2, 64 ln(400 T') / (epsilon tau)).
-    assert hoeffding_size(0.1, 1.0, 15, 0.05) == math.ceil(32 * math.log(6000) / 0.01)
-    assert hoeffding_size(0.1, 0.1, 15, 0.05) == math.ceil(64 * math.log(6000) / 0.01)
-    assert hoeffding_size(0.3, 0.5, 1, 0.05) == math.ceil(64 * math.log(400) / 0.15)
-    paper = 2 * (100 + 10) * math.log(100 * 14)
-    assert hoeffding_size(0.1, 1.0, 15, 0.05) > 17 * paper
 
 
 @pytest.mark.parametrize("least", [1, 50, 5000])

@@ -18,14 +18,12 @@ from ptklib import (
     bucket_of,
 )
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
-from ptklib.mechanisms.recording import recorded_draws
 from ptklib.profiling import (
     Facts,
     Found,
     Method,
     NeedsMore,
     Profile,
-    RowCount,
     expected_error,
     facts_of,
     formula_profile,
@@ -211,26 +209,15 @@ def test_a_profile_by_formula_has_the_least_number_that_is_enough() -> None:
     assert simulated(estimator, found.n_at(1.0) or 0) <= 0.05 / 0.8
 
 
-def test_a_profile_costs_what_its_row_count_costs() -> None:
-    charged: list[Any] = []
-    with recorded_draws() as draws:
-        count = RowCount.paid(50_000, epsilon=0.1, max_rows_per_unit=2, charge=charged.append)
-    assert [draw.scale for draw in draws] == [20.0]
-    assert charged == [count.loss]
-    assert count.loss.event.to_json() == {
-        "name": "DiscreteLaplace",
-        "scale": 20.0,
-        "l1_sensitivity": 2,
-        "shape": [1],
-    }
-    assert abs(count.rows - 50_000) < 20 * 20  # beyond with probability exp(-20) = 2e-9
-    found = formula_profile(statistics(None, "count", 1.0), target=0.1, epsilons=1.0, rows=count)
-    assert found.privacy_spent == count.loss
+def test_a_profile_of_a_released_count_costs_nothing_more() -> None:
+    counts = statistics(None, "count", 0.1).fit(trips(50_000, 1))
+    rows = int(np.maximum(counts.tables_["statistics"].column("count").to_numpy(), 0.0).sum())
+    found = formula_profile(statistics(None, "count", 1.0), target=0.1, epsilons=1.0, rows=rows)
+    assert (found.privacy_spent.epsilon, found.privacy_spent.delta) == (0.0, 0.0)
     assert isinstance(found.at(1.0), Found)
 
 
-def test_a_paid_count_of_nothing_is_not_negative() -> None:
-    assert all(RowCount.paid(0, epsilon=0.1).rows >= 0 for _ in range(20))
+def test_a_count_of_nothing_is_enough_for_nothing() -> None:
     empty = formula_profile(statistics(None, "count", 1.0), target=0.1, epsilons=1.0, rows=0)
     assert empty.at(1.0) == NeedsMore(0)
 
@@ -250,9 +237,3 @@ def test_wrong_parameters_of_a_formula_are_told(changes: dict[str, Any], error: 
     parameters: dict[str, Any] = {"target": 0.1, "epsilons": (1.0,), "rows": 1000}
     with pytest.raises(error):
         formula_profile(statistics(None, "count", 1.0), **(parameters | changes))
-
-
-@pytest.mark.parametrize("epsilon", [0, float("nan"), 11])
-def test_a_paid_count_needs_an_epsilon(epsilon: float) -> None:
-    with pytest.raises(PrivacyParameterError):
-        RowCount.paid(10, epsilon=epsilon)

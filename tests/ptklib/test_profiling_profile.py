@@ -20,7 +20,6 @@ from ptklib.profiling import (
     Method,
     NeedsMore,
     Profile,
-    Renewal,
     Unreachable,
     fingerprint_of,
 )
@@ -175,18 +174,6 @@ def test_no_field_may_be_missing(missing: str) -> None:
 def test_what_is_not_a_profile_is_refused(text: Any) -> None:
     with pytest.raises(CorruptStateError):
         Profile.loads(text)
-
-
-def test_a_profile_is_renewed_for_another_config_or_target_age_or_drift() -> None:
-    known = profile()
-    fresh = {"window": 10, "max_age": 3}
-    assert known.needs_renewal(SPEC, 0.1, **fresh) is None
-    other = {**SPEC, "params": {**SPEC["params"], "domains": {"hour": [0, 1, 2]}}}
-    assert known.needs_renewal(other, 0.1, **fresh) is Renewal.CONFIG
-    assert known.needs_renewal({**SPEC, "params": {**SPEC["params"], "delta": 1e-6}}, 0.1, **fresh)
-    assert known.needs_renewal(SPEC, 0.11, **fresh) is Renewal.TARGET
-    assert known.needs_renewal(SPEC, 0.1, window=11, max_age=3) is Renewal.AGE
-    assert known.needs_renewal(SPEC, 0.1, **fresh, drifted=True) is Renewal.DRIFT
 
 
 def test_reading_a_cached_profile_loads_no_family() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptklib.counts import CountFeaturizer
-from ptklib.counts.features import feature_names, read_features
+from ptklib.counts.features import features_of
 from ptklib.counts.plan import plan_counts
 from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import Domain
@@ -33,10 +33,8 @@ def counts_error(estimator: CountFeaturizer, facts: Facts) -> Callable[[float], 
     """
     e = estimator
     classes = Domain.of("y" if e.label is None else e.label, e.classes)
-    names = feature_names(e.features, e.domains, e.hash_buckets, e.select, e.label)
-    known = read_features(names, e.domains, e.hash_buckets, e.hash_seed, e.select, e.max_values, len(classes))
-    features = [feature for feature in known if not isinstance(feature, SelectedKeys)]
-    if len(features) < len(known):
+    features = features_of(e, len(classes))
+    if any(isinstance(feature, SelectedKeys) for feature in features):
         raise InvalidParameterError("selected features have no formula: profile them by samples")
     parts = [Component(f.column, len(classes) * len(f), 1) for f in features]
     plan = plan_counts(parts, [], e.epsilon, e.delta, e.max_rows_per_unit)

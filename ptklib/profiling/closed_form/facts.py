@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ptklib.base import DPEstimator
-from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
-from ptklib.gram import block_of
 from ptklib.scalars import finite_number
-from ptklib.state import ReleasedState
 
 
 @dataclass(frozen=True)
@@ -60,28 +56,3 @@ class Facts:
         if given.shape != (size,) or not np.isfinite(given).all() or (given < 0).any() or given.sum() <= 0:
             raise InvalidParameterError(f"shares of {table!r} must be one number per group, not negative")
         return given / given.sum()
-
-
-def facts_of(state: ReleasedState) -> Facts:
-    """Return what a released state tells: it is paid for, so a later profile may use it.
-
-    Shares of groups from noisy counts, or size and mean of a covariance. Counts that noise made negative are 0.
-    """
-    estimator = DPEstimator.from_state(state)
-    if isinstance(estimator, CovarianceMatrix):
-        block = block_of(estimator.required_columns(), estimator.bounds, estimator.max_norm)
-        covariance = estimator.covariance_ / np.outer(block.half_widths, block.half_widths)
-        mean = (estimator.mean_ - block.centres) / block.half_widths
-        return Facts(
-            total_variance=float(np.trace(covariance)),
-            frobenius=float(np.linalg.norm(covariance)),
-            mean_norm=float(np.linalg.norm(mean)),
-        )
-    shares = {}
-    for name, table in state.tables.items():
-        counts = [c for c in table.column_names if c == "count" or c.startswith("count_")]
-        if counts:
-            total = sum(np.maximum(table.column(c).to_numpy(), 0.0) for c in counts)
-            if float(total.sum()) > 0:
-                shares[name] = tuple((total / total.sum()).tolist())
-    return Facts(shares=shares or None)

@@ -1,15 +1,11 @@
-"""Profiles from formulas and a number of rows."""
+"""Profiles from formulas and a public number of rows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ptklib.events import Composed, DiscreteLaplace
+from ptklib.events import Composed
 from ptklib.exceptions import InvalidParameterError
-from ptklib.mechanisms import additive
-from ptklib.privacy import PrivacyLoss, check_epsilon
+from ptklib.privacy import PrivacyLoss
 from ptklib.profiling.answers import Answer, Found, NeedsMore
 from ptklib.profiling.closed_form.errors import error_formula
 from ptklib.profiling.closed_form.facts import Facts
@@ -22,66 +18,12 @@ from ptklib.spec import estimator_from_spec
 NO_LOSS = PrivacyLoss(0.0, 0.0, Composed(events=()))
 
 
-@dataclass(frozen=True)
-class RowCount:
-    """A number of rows that may be known.
-
-    Parameters
-    ----------
-    rows : int
-        At least 0.
-    loss : PrivacyLoss
-        What it cost; nothing when it is public.
-    """
-
-    rows: int
-    loss: PrivacyLoss = NO_LOSS
-
-    @classmethod
-    def paid(
-        cls,
-        exact: int,
-        *,
-        epsilon: float,
-        max_rows_per_unit: int = 1,
-        charge: Callable[[PrivacyLoss], object] | None = None,
-    ) -> "RowCount":
-        """Release a private number of rows.
-
-        Parameters
-        ----------
-        exact : int
-            **Private.**
-        epsilon : float
-        max_rows_per_unit : int
-            Rows of one privacy unit, at most.
-        charge : callable, optional
-            Called with the loss before noise is drawn.
-
-        Notes
-        -----
-        :Guarantee: epsilon-DP.
-        :Neighbours: add or remove one unit.
-        :Mechanism: discrete Laplace.
-        :Sensitivity: `max_rows_per_unit`.
-        """
-        scale = additive.laplace_scale(l1_sensitivity=max_rows_per_unit, epsilon=check_epsilon(epsilon))
-        event = DiscreteLaplace(scale=scale, l1_sensitivity=max_rows_per_unit, shape=(1,))
-        loss = PrivacyLoss(float(epsilon), 0.0, event)
-        if charge is not None:
-            charge(loss)
-        noisy = additive.laplace(
-            np.array([exact], dtype=np.int64), l1_sensitivity=max_rows_per_unit, epsilon=epsilon
-        )
-        return cls(max(int(noisy[0]), 0), loss)
-
-
 def formula_profile(
     estimator: Any,
     *,
     target: float,
     epsilons: Any,
-    rows: RowCount | int,
+    rows: int,
     facts: Facts | None = None,
     window: int = 0,
 ) -> Profile:
@@ -94,26 +36,25 @@ def formula_profile(
     target : float
         In the unit of the family's `error_from_true_value`, in (0, 1).
     epsilons : sequence of float
-    rows : RowCount or int
-        How many there are at most, an integer is public: what needs more is answered so.
+    rows : int
+        How many there are at most; public, or released and paid for. What needs more is answered so.
     facts : Facts, optional
     window : int
 
     Returns
     -------
     Profile
-        It costs what `rows` cost. It never says that a target is out of reach: the error falls to 0.
+        It costs nothing. It never says that a target is out of reach: the error falls to 0.
     """
     if not 0 < target < 1:
         raise InvalidParameterError(
             f"target must lie between 0 and 1, the range of the error, both excluded; it is {target:g}"
         )
-    count = rows if isinstance(rows, RowCount) else RowCount(_public(rows))
-    spec, points = estimator.to_spec(), []
+    most, spec, points = _public(rows), estimator.to_spec(), []
     for epsilon in check_epsilons(epsilons):
         one = estimator_from_spec(spec).set_params(epsilon=epsilon)
         formula = error_formula(one, Facts() if facts is None else facts)
-        points.append((epsilon, _least(formula, target, count.rows)))
+        points.append((epsilon, _least(formula, target, most)))
     return Profile(
         fingerprint_of(spec),
         float(target),
@@ -123,7 +64,7 @@ def formula_profile(
         1.0,
         check_window(window),
         tuple(points),
-        count.loss,
+        NO_LOSS,
     )
 
 
@@ -139,5 +80,5 @@ def _least(formula: Callable[[float], float], target: float, most: int) -> Answe
 
 def _public(rows: object) -> int:
     if not is_integer(rows) or rows < 0:
-        raise InvalidParameterError("rows must be an integer, 0 or more, or a RowCount")
+        raise InvalidParameterError("rows must be an integer, 0 or more")
     return int(rows)

@@ -12,10 +12,10 @@ from ptklib.base import DPEstimator
 from ptklib.covariance import CovarianceMatrix
 from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.closed_form.covariance import matrix_error, mean_error, scales, standard_block
-from ptklib.profiling.closed_form.facts import Facts, facts_of
+from ptklib.profiling.closed_form.facts import Facts
 from ptklib.state import ReleasedState
 from ptklib.statistics import HistoricalStatistics
-from ptklib.statistics.layout import COUNT, lay_out
+from ptklib.statistics.layout import COUNT, layout_of
 
 MARGIN = 2.0
 """Expected errors by which the shape of a covariance may be missed."""
@@ -25,6 +25,31 @@ CLASSES = 16
 """Classes of groups with like shares that are kept; within one the shares are equal, which only adds to an error."""
 _RANGE = 1e-6
 _LEAST = 1e-6
+
+
+def facts_of(state: ReleasedState) -> Facts:
+    """Return what a released state tells: it is paid for, so a later profile may use it.
+
+    Shares of groups from noisy counts, or size and mean of a covariance. Counts that noise made negative are 0.
+    """
+    estimator = DPEstimator.from_state(state)
+    if isinstance(estimator, CovarianceMatrix):
+        block = standard_block(estimator)
+        covariance = estimator.covariance_ / np.outer(block.half_widths, block.half_widths)
+        mean = (estimator.mean_ - block.centres) / block.half_widths
+        return Facts(
+            total_variance=float(np.trace(covariance)),
+            frobenius=float(np.linalg.norm(covariance)),
+            mean_norm=float(np.linalg.norm(mean)),
+        )
+    shares = {}
+    for name, table in state.tables.items():
+        counts = [c for c in table.column_names if c == "count" or c.startswith("count_")]
+        if counts:
+            total = sum(np.maximum(table.column(c).to_numpy(), 0.0) for c in counts)
+            if float(total.sum()) > 0:
+                shares[name] = tuple((total / total.sum()).tolist())
+    return Facts(shares=shares or None)
 
 
 def cautious_facts(state: ReleasedState) -> Facts | None:
@@ -141,8 +166,7 @@ def _of_values(estimator: HistoricalStatistics, state: ReleasedState) -> dict[st
 
     Errors are concave in both squares, so that their mean over groups may stand for them.
     """
-    e, table = estimator, state.tables["statistics"]
-    bounds = lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles).bounds
+    table, bounds = state.tables["statistics"], layout_of(estimator).bounds
     hidden = _hidden(table.column(COUNT).to_numpy(), float(state.meta["noise_variance"][COUNT]))
     unknown, told = float(hidden.mean()), dict[str, float]()
     if not bounds or unknown == 1:

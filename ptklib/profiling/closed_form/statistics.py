@@ -10,7 +10,7 @@ from ptklib.exceptions import InvalidParameterError
 from ptklib.profiling.closed_form.facts import Facts
 from ptklib.release import plan_release
 from ptklib.statistics import HistoricalStatistics
-from ptklib.statistics.layout import COUNT, lay_out
+from ptklib.statistics.layout import COUNT, layout_of
 
 NORMAL = math.sqrt(2 / math.pi)
 """Mean distance from 0 in standard deviations of a normal; that of Laplace noise is less."""
@@ -38,13 +38,12 @@ def statistics_error(estimator: HistoricalStatistics, facts: Facts) -> Callable[
     Errors of the shrinkage that sparse groups are read with are not larger, so this is an upper estimate; each miss
     counts at most 1.
     """
-    e = estimator
-    layout = lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles)
+    layout = layout_of(estimator)
     if layout.asks("std") or layout.asks("quantiles"):
         raise InvalidParameterError(
             "standard deviations and quantiles have no formula: profile them by samples"
         )
-    plan = plan_release(layout.components(), e.epsilon, e.delta, e.max_rows_per_unit)
+    plan = plan_release(layout.components(), estimator.epsilon, estimator.delta, estimator.max_rows_per_unit)
     variance = {c.name: plan.noise_variance(c.name) for c in layout.components()}
     shares = facts.weights("statistics", layout.n_groups)
     count_noise = variance[COUNT]

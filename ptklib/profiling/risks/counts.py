@@ -7,7 +7,7 @@ import numpy as np
 from ptklib.arrays import Bools, Floats
 from ptklib.base import DPEstimator
 from ptklib.counts import CountFeaturizer
-from ptklib.counts.features import feature_names, read_features
+from ptklib.counts.features import features_of
 from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
@@ -38,12 +38,9 @@ class CountsRisk:
         if e.label is None:
             raise InvalidParameterError("rows have a loss when the label is a column: label=")
         self._classes = Domain.of(e.label, e.classes)
-        names = feature_names(e.features, e.domains, e.hash_buckets, e.select, e.label)
-        known = read_features(
-            names, e.domains, e.hash_buckets, e.hash_seed, e.select, e.max_values, len(self._classes)
-        )
-        self._features = [feature for feature in known if not isinstance(feature, SelectedKeys)]
-        if len(self._features) < len(known):
+        features = features_of(e, len(self._classes))
+        self._features = [feature for feature in features if not isinstance(feature, SelectedKeys)]
+        if len(self._features) < len(features):
             raise InvalidParameterError("rows have a loss when all features are declared or hashed")
         self._columns = e.required_columns()
 

@@ -11,7 +11,7 @@ from ptklib.inputs import InputTable
 from ptklib.profiling.risks.sums import sums_by
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.collecting import table_codes
-from ptklib.statistics.layout import COUNT, lay_out
+from ptklib.statistics.layout import COUNT, layout_of
 
 TABLE = "statistics"
 
@@ -36,9 +36,8 @@ class StatisticsRisk:
     loss_max = 1.0
 
     def __init__(self, estimator: HistoricalStatistics) -> None:
-        e = estimator
-        self._layout = lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles)
-        self._columns = e.required_columns()
+        self._layout = layout_of(estimator)
+        self._columns = estimator.required_columns()
         if self._layout.bounds and not self._layout.asks("mean"):
             raise InvalidParameterError("rows have a loss when means are released, or counts alone")
 
