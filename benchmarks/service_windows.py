@@ -17,7 +17,7 @@ from benchmarks.service_trainings import processor_seconds
 from ptklib import CountFeaturizer
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox import ProcessTrainer, Program
+from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.streams.blocks import HASH_RANGE
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
@@ -38,7 +38,7 @@ class Window:
         self._raw = FsspecRawZone(str(place / "raw"), AesGcmSealer())
         self._staging = FsspecStaging(str(place / "raw"), AesGcmSealer())
         program = Program(self._raw.url, self._staging.url, timeout_seconds=3_600)
-        self._trainer = ProcessTrainer(program, staging=self._staging)
+        self._trainer = ChildRuns(program, staging=self._staging)
         hashes = np.sort(random.integers(0, 2**64 - 1, n_rows, dtype=np.uint64))
         columns = {name: pa.array(random.integers(0, 10_000, n_rows)) for name in FEATURES}
         label = {"clicked": pa.array(random.random(n_rows) < 0.1), "ptk_hash": pa.array(hashes)}

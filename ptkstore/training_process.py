@@ -11,15 +11,12 @@ import sys
 from typing import Final
 
 from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT, ROWS_GONE
-from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_answer
-from ptkstore.adapters.sandbox.messages.profiles import Told
+from ptkstore.adapters.sandbox.messages.orders import Answer, Order, decode_order, encode_answer
 from ptkstore.adapters.sandbox.processes import fork_server, hardening
-from ptkstore.domain.evaluations import LossMass
-from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, WindowGone
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed
+from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
 
 _LEAST_ROOM_BYTES: Final = 32 << 20
 
@@ -33,11 +30,11 @@ def main(answer_fd: int) -> None:
         pipe.write(encode_answer(answer))
 
 
-def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
+def _answer(order: Order) -> Answer:
     try:
         # less is too little for any run, and libraries call want of memory by other names
         bytearray(_LEAST_ROOM_BYTES)
-        return _done(order)
+        return _run(order)
     except MemoryError:
         return TrainFailed(MEMORY_LIMIT)
     except WindowGone:
@@ -46,48 +43,49 @@ def _answer(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
         return TrainFailed(ROWS_CORRUPT)
 
 
-def _done(order: Order) -> Draft | TrainFailed | LossMass | Told | None:
+def _run(order: Order) -> Answer:
     # Imported here, if the fork server has not imported them: want of memory while importing has its code too. The
     # libraries of the estimators take seconds, and a preparation goes without them.
     from ptkstore.adapters.keys import AesGcmSealer, split_hash
     from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging, read_environment
 
     read_environment()
-    sealer = AesGcmSealer()
+    sealer, request = AesGcmSealer(), order.request
     raw = FsspecRawZone(order.raw_url, sealer)
-    if isinstance(order.request, PrepareRequest):
-        from ptkstore.adapters.sandbox.child.prepare import prepare
+    match request:
+        case PrepareRequest():
+            from ptkstore.adapters.sandbox.child.prepare import prepare
 
-        prepare(order.request, raw, split_hash)
-        return None
-    if isinstance(order.request, ProfileRequest | DriftRequest):
-        from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
+            prepare(request, raw, split_hash)
+            return None
+        case ForgetRequest():
+            from ptkstore.adapters.sandbox.child.forget import forget
 
-        if isinstance(order.request, ProfileRequest):
-            return profile(order.request, raw)
-        return has_drifted(order.request, raw)
-    if isinstance(order.request, EvaluateRequest):
-        from ptkstore.adapters.sandbox.child.evaluate import evaluate
+            forget(request, raw)
+            return None
+        case ProfileRequest():
+            from ptkstore.adapters.sandbox.child.profile import profile
 
-        return evaluate(order.request, raw)
-    if isinstance(order.request, ForgetRequest):
-        from ptkstore.adapters.sandbox.child.forget import forget
+            return profile(request, raw)
+        case DriftRequest():
+            from ptkstore.adapters.sandbox.child.profile import has_drifted
 
-        forget(order.request, raw)
-        return None
-    from ptkstore.adapters.sandbox.child.train import collect, train
-    from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
+            return has_drifted(request, raw)
+        case EvaluateRequest():
+            from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
-    staging = FsspecStaging(order.staging_url, sealer)
-    if isinstance(order.request, CollectRequest):
-        return collect(order.request, raw, staging)
-    return train(
-        order.request,
-        raw,
-        staging,
-        Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url)),
-        order.limits,
-    )
+            return evaluate(request, raw)
+        case CollectRequest():
+            from ptkstore.adapters.sandbox.child.train import collect
+
+            return collect(request, raw, FsspecStaging(order.staging_url, sealer))
+        case TrainRequest():
+            from ptkstore.adapters.sandbox.child.train import train
+            from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
+
+            staging = FsspecStaging(order.staging_url, sealer)
+            bubblewrap = Bubblewrap(order.bubblewrap, (order.raw_url, order.staging_url))
+            return train(request, raw, staging, bubblewrap, order.limits)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,15 +23,7 @@ if TYPE_CHECKING:
     from ptkstore.adapters.feast import RedisOnline, SqliteOnline
     from ptkstore.adapters.keys import FileKeyStore, FileSigner
     from ptkstore.adapters.objects import FsspecBundles, FsspecLake, FsspecRawZone, FsspecStaging
-    from ptkstore.adapters.sandbox import (
-        BubblewrapSandbox,
-        ProcessEraser,
-        ProcessEvaluator,
-        ProcessPreparer,
-        ProcessProfiler,
-        ProcessTrainer,
-        Program,
-    )
+    from ptkstore.adapters.sandbox.parent import BubblewrapSandbox, ChildRuns
     from ptkstore.adapters.sql import SqlCatalog
     from ptkstore.adapters.streams import RedisStreams
     from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
@@ -130,7 +121,7 @@ class Adapters:
     @cached_property
     def sandbox(self) -> BubblewrapSandbox:
         """Where team code is run."""
-        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+        from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits
 
         settings = self.settings
         return BubblewrapSandbox(
@@ -139,52 +130,42 @@ class Adapters:
         )
 
     @cached_property
-    def trainer(self) -> ProcessTrainer:
+    def trainer(self) -> ChildRuns:
         """One process per run."""
-        from ptkstore.adapters.sandbox import ProcessTrainer
-
-        return ProcessTrainer(self._program, staging=self.staging)
+        return self._runs(self.settings.train_timeout_seconds)
 
     @cached_property
-    def profiler(self) -> ProcessProfiler:
+    def profiler(self) -> ChildRuns:
         """One process per profile."""
-        from ptkstore.adapters.sandbox import ProcessProfiler
-
-        return ProcessProfiler(replace(self._program, timeout_seconds=self.settings.profile_timeout_seconds))
+        return self._runs(self.settings.profile_timeout_seconds)
 
     @cached_property
-    def evaluator(self) -> ProcessEvaluator:
+    def evaluator(self) -> ChildRuns:
         """One process per evaluation."""
-        from ptkstore.adapters.sandbox import ProcessEvaluator
-
-        return ProcessEvaluator(self._program)
+        return self._runs(self.settings.train_timeout_seconds)
 
     @cached_property
-    def preparer(self) -> ProcessPreparer:
+    def preparer(self) -> ChildRuns:
         """One process per window."""
-        from ptkstore.adapters.sandbox import ProcessPreparer
-
-        return ProcessPreparer(self._program)
+        return self._runs(self.settings.train_timeout_seconds)
 
     @cached_property
-    def eraser(self) -> ProcessEraser:
+    def eraser(self) -> ChildRuns:
         """One process per window."""
-        from ptkstore.adapters.sandbox import ProcessEraser
+        return self._runs(self.settings.train_timeout_seconds)
 
-        return ProcessEraser(self._program)
+    def _runs(self, timeout_seconds: float) -> ChildRuns:
+        from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 
-    @property
-    def _program(self) -> Program:
-        from ptkstore.adapters.sandbox import Program
-
-        return Program(
+        program = Program(
             raw_url=self.raw.url,
             staging_url=self.staging.url,
-            timeout_seconds=self.settings.train_timeout_seconds,
+            timeout_seconds=timeout_seconds,
             memory_bytes=self.settings.train_memory_mib * 2**20,
             python=sys.executable,
             bubblewrap=self.settings.bubblewrap,
         )
+        return ChildRuns(program, staging=self.staging)
 
     @cached_property
     def features(self) -> FeatureStore:

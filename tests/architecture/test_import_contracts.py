@@ -134,7 +134,7 @@ FAULTS = [
     ("ptklib/helpers.py", "", "Rooms of the library"),
     ("ptkstore/adapters/feast/rows.py", "import ptkstore.adapters.sql", "Adapter rooms"),
     (
-        "ptkstore/adapters/sandbox/parent/trainer.py",
+        "ptkstore/adapters/sandbox/parent/runs.py",
         "def f():\n    import ptkstore.adapters.sandbox.child",
         "sides of the sandbox",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox import ProcessPreparer, ProcessTrainer, Program
+from ptkstore.adapters.sandbox.messages.orders import Request
+from ptkstore.adapters.sandbox.parent import ChildRuns, Program
+from ptkstore.adapters.sandbox.processes.process import Ended
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import TrainRequest
@@ -42,6 +45,16 @@ SPEC: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Answering(Program):
+    """A program that starts no process."""
+
+    line: bytes = b""
+
+    def run(self, request: Request, keep_alive: Callable[[], None]) -> Ended:
+        return Ended(self.line, 0, timed_out=False)
+
+
 @dataclass(frozen=True)
 class World:
     root: Path
@@ -51,11 +64,12 @@ class World:
     draft_key: bytes
     window: WindowId = WINDOW
 
-    def trainer(self, **options: Any) -> ProcessTrainer:
-        return ProcessTrainer(self.program(**options), staging=self.staging)
+    def runs(self, **options: Any) -> ChildRuns:
+        return ChildRuns(self.program(**options), staging=self.staging)
 
-    def preparer(self, **options: Any) -> ProcessPreparer:
-        return ProcessPreparer(self.program(**options))
+    def runs_that_answer(self, line: bytes) -> ChildRuns:
+        """Runs in no process, whose child answers with this line."""
+        return ChildRuns(Answering(self.raw.url, self.staging.url, line=line), staging=self.staging)
 
     def program(self, **options: Any) -> Program:
         return Program(self.raw.url, self.staging.url, **options)

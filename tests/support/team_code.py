@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ptklib import TeamCode
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits
 from ptkstore.domain.ptks.bundles import pack, sha256_of
 from ptkstore.errors import NoSandbox
 from ptkstore.ports.team_code import Examined, Finding

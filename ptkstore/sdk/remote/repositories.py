@@ -70,7 +70,7 @@ class RemoteRepositories:
 
         Within the limits that this machine's settings name, which are a store's unless its administrator chose others.
         """
-        from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
+        from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits
         from ptkstore.settings import load_settings
 
         here = load_settings()

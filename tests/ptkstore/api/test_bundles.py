@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
+from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox
 from ptkstore.domain.identity import Role
 from ptkstore.domain.ptks.bundles import BUNDLE_BYTES_MAX, sha256_of
 from ptkstore.domain.streams.streams import Assurance

@@ -11,13 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from ptkstore.adapters.sandbox.messages.codes import KILLED, ROWS_CORRUPT, ROWS_GONE, TIMEOUT, TRAINER_ERROR
-from ptkstore.adapters.sandbox.messages.orders import Order, Request, decode_written, encode_order
+from ptkstore.adapters.sandbox.messages.codes import KILLED, TIMEOUT, TRAINER_ERROR
+from ptkstore.adapters.sandbox.messages.orders import Order, Request, encode_order
 from ptkstore.adapters.sandbox.parent.forking import run_fork
 from ptkstore.adapters.sandbox.parent.preloading import modules_for
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits
-from ptkstore.domain.streams.windows import WindowId
-from ptkstore.errors import CorruptObject, Unavailable, WindowGone
 
 MODULE: Final = "ptkstore.training_process"  # named, not imported: it puts adapters together as `wiring` does
 _STORAGE: Final = ("AWS_", "FSSPEC_S3")
@@ -99,17 +97,6 @@ def failure_of(ended: Ended) -> str | None:
     if ended.status < 0:
         return KILLED
     return TRAINER_ERROR if ended.status > 0 else None
-
-
-def raise_unless_written(ended: Ended, window: WindowId, deed: str) -> None:
-    """`WindowGone`, `CorruptObject` or `Unavailable` unless the child wrote its files; none says anything of rows."""
-    code = failure_of(ended) or decode_written(ended.answer)
-    if code == ROWS_GONE:
-        raise WindowGone(f"rows of window {window} do not exist any more")
-    if code == ROWS_CORRUPT:
-        raise CorruptObject(f"rows of window {window} are not what was stored")
-    if code is not None:
-        raise Unavailable(f"window {window} could not be {deed} now: {code}")
 
 
 def _absolute(url: str) -> str:

@@ -150,7 +150,7 @@ os.write(fd, repr([getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)]).encode())
 def test_a_training_that_meets_a_limit_ends_with_a_code(
     world: World, options: dict[str, object], codes: set[str]
 ) -> None:
-    ended = world.trainer(**options).train(world.request(), nothing)
+    ended = world.runs(**options).train(world.request(), nothing)
     assert isinstance(ended, TrainFailed)
     assert ended.code in codes
     assert world.staging.drafts() == ()
@@ -159,7 +159,7 @@ def test_a_training_that_meets_a_limit_ends_with_a_code(
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/true"])
 def test_a_training_that_cannot_be_started_has_not_failed(world: World, python: str) -> None:
     with pytest.raises(Unavailable):
-        world.trainer(python=python).train(world.request(), nothing)
+        world.runs(python=python).train(world.request(), nothing)
     assert world.staging.drafts() == ()
 
 
@@ -177,7 +177,7 @@ def test_a_killed_child_has_a_code_and_its_directory_is_removed(
                 child.kill()
 
     rows = world.request(part_urls=(slow_part(tmp_path),))
-    assert world.trainer().train(rows, kill) == TrainFailed("killed")
+    assert world.runs().train(rows, kill) == TrainFailed("killed")
     assert directories
     assert list((tmp_path / "scratch").iterdir()) == []
 
@@ -194,7 +194,7 @@ import sys
 from pathlib import Path
 from tests.support.sandbox_orders import new_world, some_rows
 world = new_world(Path(sys.argv[1]))
-world.trainer().train(world.request(part_urls=(sys.argv[2],)), lambda: print("alive", flush=True))
+world.runs().train(world.request(part_urls=(sys.argv[2],)), lambda: print("alive", flush=True))
 """
 
 
@@ -228,7 +228,7 @@ def test_a_child_guards_itself_and_no_secret_shows_in_arguments_or_environment(
                 seen.extend((inside / name).read_bytes() for name in ("cmdline", "environ"))
                 child.kill()
 
-    assert world.trainer(timeout_seconds=60).train(request, look) == TrainFailed("killed")
+    assert world.runs(timeout_seconds=60).train(request, look) == TrainFailed("killed")
     assert MODULE.encode() in seen[0]
     for secret in (request.window_key, request.draft_key):
         forms = (secret, secret.hex().encode(), base64.b64encode(secret))

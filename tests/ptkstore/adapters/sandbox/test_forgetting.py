@@ -11,7 +11,6 @@ import pytest
 
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone
-from ptkstore.adapters.sandbox import ProcessEraser
 from ptkstore.adapters.sandbox.child.forget import forget
 from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_order
 from ptkstore.errors import CorruptObject, PtkStoreError, Unavailable, WindowGone
@@ -106,7 +105,7 @@ def test_a_process_of_its_own_does_the_same(
 
     with monkeypatch.context() as patch:
         patch.setattr("ptkstore.adapters.objects.raw.decrypted", in_this_process)
-        ProcessEraser(world.program()).forget(request(world), nothing)
+        world.runs().forget(request(world), nothing)
     assert users(world) == [["bob"], ["bob"], [], ["bob"], []]
     assert capfd.readouterr() == ("", "")
 
@@ -139,7 +138,7 @@ def test_an_erasure_that_cannot_work_says_so_and_nothing_of_the_unit(
 ) -> None:
     fault(filled(world, "ann", "bob"))
     with pytest.raises(error, match=says) as caught:
-        ProcessEraser(world.program(**options)).forget(request(world), nothing)
+        world.runs(**options).forget(request(world), nothing)
     assert "window taxi/0" in str(caught.value)
     assert "ann" not in str(caught.value)
 

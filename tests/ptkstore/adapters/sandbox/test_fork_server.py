@@ -192,7 +192,7 @@ def test_a_server_holds_no_key_no_order_no_row_and_nothing_open_after_its_runs(w
     domain = ["a", "b", "canary-of-the-order"]
     estimator = {**SPEC, "params": {**SPEC["params"], "domains": {"zone": domain}}}
     requests = [world.request(estimator=estimator) for _ in range(2)]
-    trainer = world.trainer(timeout_seconds=300, memory_bytes=2 << 30)
+    trainer = world.runs(timeout_seconds=300, memory_bytes=2 << 30)
     for request in requests:
         assert isinstance(trainer.train(request, nothing), Draft)
     (server,) = servers()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from ptkstore.adapters.keys import split_hash
 from ptkstore.adapters.sandbox.child.prepare import prepare
 from ptkstore.adapters.sandbox.messages.orders import (
     Order,
+    decode_answer,
     decode_order,
-    decode_written,
     encode_answer,
     encode_order,
 )
@@ -28,7 +29,7 @@ from ptkstore.adapters.sandbox.parent.program import storage_environment
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.domain.streams.streams import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.training import PrepareRequest
+from ptkstore.ports.training import PrepareRequest, TrainFailed
 from tests.support.sandbox_orders import WHOLE, WINDOW, World, nothing
 
 SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("zone", ColumnType.STRING)), "at")
@@ -98,7 +99,7 @@ def test_a_hash_on_a_bound_belongs_to_the_part_above_it(batches: Batches) -> Non
 
 def test_a_window_without_rows_gets_all_its_parts_with_their_columns(batches: Batches) -> None:
     batches.world.raw.delete_window(WINDOW)
-    batches.world.preparer().prepare(batches.request, nothing)
+    batches.world.runs().prepare(batches.request, nothing)
     types = [pa.timestamp("us", "UTC"), pa.string(), pa.uint64()]
     assert [(len(part), part.schema.types) for part in batches.parts()] == [(0, types)] * 3
 
@@ -254,7 +255,7 @@ def test_a_process_of_its_own_does_the_same_again_and_again(
     with monkeypatch.context() as patch:
         patch.setattr("ptkstore.adapters.objects.raw.decrypted", in_this_process)
         for _ in range(2):
-            batches.world.preparer().prepare(batches.request, nothing)
+            batches.world.runs().prepare(batches.request, nothing)
     assert found(batches.parts()) == expected(batches.request)
     assert capfd.readouterr() == ("", "")
 
@@ -293,7 +294,7 @@ def test_a_preparation_that_cannot_work_ends_with_an_error_that_tells_nothing_of
 ) -> None:
     fault(batches.world)
     with pytest.raises(error, match=says) as caught:
-        batches.world.preparer(**options).prepare(batches.request, nothing)
+        batches.world.runs(**options).prepare(batches.request, nothing)
     assert type(caught.value) is error
     assert "window taxi/0" in str(caught.value)
     assert "zone" not in str(caught.value)
@@ -310,7 +311,7 @@ def test_a_lost_lease_ends_the_process_and_is_passed_on(batches: Batches) -> Non
         raise LeaseLost("somebody else has it")
 
     with pytest.raises(LeaseLost):
-        batches.world.preparer().prepare(batches.request, lost)
+        batches.world.runs().prepare(batches.request, lost)
     assert [one for one in psutil.Process().children(recursive=True) if one.name() == RUN_NAME] == []
 
 
@@ -343,12 +344,14 @@ def test_an_order_to_prepare_comes_back_whole_and_shows_no_key(
     ("line", "code"),
     [
         (encode_answer(None), None),
-        (b'{"failed": "rows-gone"}\n', "rows-gone"),
-        (b'{"failed": "canary-77"}\n', "bad-output"),
-        (b'{"failed": "rows-gone", "rows": 7}\n', "bad-output"),
-        (b'{"written": true}', "bad-output"),
-        (b'{"written": true, "rows": 7}\n', "bad-output"),
-        (b'{"failed": ["rows-gone"]}\n', "bad-output"),
+        (b'{"code": "rows-gone"}\n', "rows-gone"),
+        (b'{"code": "canary-77"}\n', "bad-output"),
+        (b'{"code": "rows-gone", "rows": 7}\n', "bad-output"),
+        (b"null", "bad-output"),
+        (b"[null, 7]\n", "bad-output"),
+        (b'{"code": ["rows-gone"]}\n', "bad-output"),
+        (b"{}\n", "bad-output"),
+        (b"true\n", "bad-output"),
         (b"[]\n", "bad-output"),
         (b"7\n", "bad-output"),
         (b"", "bad-output"),
@@ -357,7 +360,7 @@ def test_an_order_to_prepare_comes_back_whole_and_shows_no_key(
     ],
 )
 def test_only_a_well_formed_line_is_believed(line: bytes, code: str | None) -> None:
-    assert decode_written(line) == code
+    assert decode_answer(NoneType, line) == (None if code is None else TrainFailed(code))
 
 
 ENVIRONMENT = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.sandbox import ProcessTrainer, Program
+from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.training import TrainFailed
 from tests.support.sandbox_orders import World, counts, near, nothing, state_of
@@ -18,7 +18,7 @@ def test_a_training_leaves_a_released_state_in_staging_under_the_names_of_the_la
     world: World, tmp_path: Path
 ) -> None:
     request = world.request(epsilon=0.5)
-    draft = world.trainer(timeout_seconds=120, memory_bytes=1 << 30).train(request, nothing)
+    draft = world.runs(timeout_seconds=120, memory_bytes=1 << 30).train(request, nothing)
     assert isinstance(draft, Draft)
     assert draft.draft_id == request.draft_id
     (file,) = draft.files
@@ -37,7 +37,7 @@ def test_a_training_leaves_a_released_state_in_staging_under_the_names_of_the_la
 
 def test_each_training_draws_noise_of_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(world.root)  # relative paths name the same trees
-    trainer = ProcessTrainer(Program("raw", "staging"), staging=world.staging)
+    trainer = ChildRuns(Program("raw", "staging"), staging=world.staging)
     found = []
     for _ in range(2):
         draft = trainer.train(world.request(epsilon=0.01), nothing)
@@ -71,12 +71,12 @@ def test_a_training_that_cannot_work_fails_with_a_code_and_nothing_else(
     world: World, capfd: pytest.CaptureFixture[str], fault: Any, changes: dict[str, Any], code: str
 ) -> None:
     fault(world)
-    assert world.trainer().train(world.request(**changes), nothing) == TrainFailed(code)
+    assert world.runs().train(world.request(**changes), nothing) == TrainFailed(code)
     assert world.staging.drafts() == ()
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_draft_that_is_not_sound_is_bad_output(world: World) -> None:
     elsewhere = world.elsewhere()
-    trainer = ProcessTrainer(world.program(), staging=elsewhere)
+    trainer = ChildRuns(world.program(), staging=elsewhere)
     assert trainer.train(world.request(), nothing) == TrainFailed("bad-output")

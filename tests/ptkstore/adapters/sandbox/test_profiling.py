@@ -13,15 +13,13 @@ import pyarrow as pa
 import pytest
 
 from ptklib.spec import estimator_from_spec
-from ptkstore.adapters.sandbox import ProcessProfiler
 from ptkstore.adapters.sandbox.messages.orders import (
     Order,
+    decode_answer,
     decode_order,
-    decode_told,
     encode_answer,
     encode_order,
 )
-from ptkstore.adapters.sandbox.messages.profiles import drift_of, points_of
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
 from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
 from ptkstore.ports.training import TrainFailed
@@ -74,7 +72,7 @@ def to_test(world: World, speed: float) -> DriftRequest:
 
 
 def test_a_profile_tells_its_answers_and_leaves_nothing_else(mixed: World, tmp_path: Path) -> None:
-    profiler = ProcessProfiler(mixed.program(timeout_seconds=120, memory_bytes=1 << 30))
+    profiler = mixed.runs(timeout_seconds=120, memory_bytes=1 << 30)
     told = profiler.profile(to_profile(mixed), nothing)
     assert told == (Point(0.5, Verdict.FOUND, 64), Point(1.0, Verdict.FOUND, 64))
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
@@ -98,7 +96,7 @@ def test_a_state_of_another_time_has_drifted(mixed: World, speed: float) -> None
 def test_a_drift_test_in_a_process_tells_one_bit(mixed: World) -> None:
     state = estimator_from_spec(SPEC).fit(mixed_rows().select(["zone", "speed"])).to_state()
     request = replace(to_test(mixed, 10.0), state=state.to_files())
-    assert ProcessProfiler(mixed.program()).has_drifted(request, nothing) is False
+    assert mixed.runs().has_drifted(request, nothing) is False
 
 
 def rows_changed(world: World) -> None:
@@ -121,7 +119,7 @@ def test_a_run_that_cannot_work_fails_with_a_code_and_nothing_else(
     mixed: World, fault: Callable[[World], None], options: dict[str, Any], code: str
 ) -> None:
     fault(mixed)
-    assert ProcessProfiler(mixed.program(**options)).profile(to_profile(mixed), nothing) == TrainFailed(code)
+    assert mixed.runs(**options).profile(to_profile(mixed), nothing) == TrainFailed(code)
 
 
 def test_requests_travel_whole_and_show_no_key(mixed: World) -> None:
@@ -131,49 +129,56 @@ def test_requests_travel_whole_and_show_no_key(mixed: World) -> None:
         assert repr(mixed.window_key) not in repr(order)
 
 
-def told_by(content: object) -> object:
-    return decode_told(json.dumps(content).encode() + b"\n")
+def line(content: object) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def points(*answers: tuple[object, object, object]) -> list[dict[str, object]]:
+    return [dict(zip(("epsilon", "verdict", "n"), answer, strict=True)) for answer in answers]
 
 
 def test_answers_travel_whole(mixed: World) -> None:
-    points = (Point(0.5, Verdict.NEEDS_MORE, 256), Point(1.0, Verdict.UNREACHABLE))
-    assert points_of(decode_told(encode_answer(points)), to_profile(mixed)) == points
-    assert [drift_of(decode_told(encode_answer(told))) for told in (True, False)] == [True, False]
+    told = (Point(0.5, Verdict.NEEDS_MORE, 256), Point(1.0, Verdict.UNREACHABLE))
+    assert mixed.runs_that_answer(encode_answer(told)).profile(to_profile(mixed), nothing) == told
+    assert [decode_answer(bool, encode_answer(drifted)) for drifted in (True, False)] == [True, False]
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        {"points": [[0.5, "found", 64]]},
-        {"points": [[0.5, "found", 64], [0.9, "found", 64]]},
-        {"points": [[0.5, "found", 64], [1.0, "found", 257]]},
-        {"points": [[0.5, "found", 64], [1.0, "found", 0]]},
-        {"points": [[0.5, "found", 64], [1.0, "found", 64.0]]},
-        {"points": [[0.5, "found", 64], [1.0, "perhaps", 64]]},
-        {"points": [[0.5, "found", 64], [1.0, "found", 64]], "rows": 3},
-        {"drifted": True},
+        points((0.5, "found", 64)),
+        points((0.5, "found", 64), (0.9, "found", 64)),
+        points((0.5, "found", 64), (1.0, "found", 257)),
+        points((0.5, "found", 64), (1.0, "found", 0)),
+        points((0.5, "found", 64), (1.0, "found", 64.0)),
+        points((0.5, "found", 64), (1.0, "found", True)),
+        points((0.5, "found", 64), (1.0, "perhaps", 64)),
+        points((0.5, "found", 64), (1.0, ["found"], 64)),
+        points((0.5, "found", 64), (1.0, "unreachable", -1)),
+        [*points((0.5, "found", 64)), {**points((1.0, "found", 64))[0], "rows": 3}],
+        True,
+        None,
+        {},
         [1],
     ],
 )
 def test_what_is_no_answer_to_the_question_is_bad_output(mixed: World, content: object) -> None:
-    told = told_by(content)
-    if not isinstance(told, TrainFailed):
-        with pytest.raises((ValueError, TypeError, KeyError)):
-            points_of(told, to_profile(mixed))
+    runs = mixed.runs_that_answer(line(content))
+    assert runs.profile(to_profile(mixed), nothing) == TrainFailed("bad-output")
+
+
+@pytest.mark.parametrize("content", [1, "no", [], None, [True], {"drifted": True}])
+def test_what_is_no_verdict_is_refused(mixed: World, content: object) -> None:
+    runs = mixed.runs_that_answer(line(content))
+    assert runs.has_drifted(to_test(mixed, 10.0), nothing) == TrainFailed("bad-output")
 
 
 @pytest.mark.parametrize(
-    "content", [{"drifted": 1}, {"drifted": "no"}, {"points": []}, {"drifted": True, "n": 2}]
+    "answer", [b"", b"true", b"nonsense\n", b"[1]\n", b"7\n", b'{"code": "memory-limit"}']
 )
-def test_what_is_no_verdict_is_refused(content: object) -> None:
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        drift_of(told_by(content))
-
-
-@pytest.mark.parametrize("line", [b"", b"{}", b"nonsense\n", b"[1]\n", b"7\n", b'{"failed": "timeout"'])
-def test_a_line_that_is_no_document_is_bad_output(line: bytes) -> None:
-    assert decode_told(line) == TrainFailed("bad-output")
+def test_a_line_that_is_no_document_is_bad_output(answer: bytes) -> None:
+    assert decode_answer(bool, answer) == TrainFailed("bad-output")
 
 
 def test_a_code_of_the_child_is_passed_on() -> None:
-    assert told_by({"failed": "memory-limit"}) == TrainFailed("memory-limit")
+    assert decode_answer(bool, line({"code": "memory-limit"})) == TrainFailed("memory-limit")

@@ -18,12 +18,11 @@ import pyarrow as pa
 import pytest
 
 from ptklib.state import ReleasedState
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
 from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
 from ptkstore.adapters.sandbox.confinement.confined import run_confined
 from ptkstore.adapters.sandbox.confinement.seal import Seal
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, message, state_from
-from ptkstore.adapters.sandbox.parent import team_sandbox
+from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits, team_sandbox
 from ptkstore.adapters.sandbox.parent.fair_queue import FairQueue
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
@@ -232,7 +231,7 @@ def test_good_code_trains_through_the_process_that_opens_rows(world: World) -> N
         epsilon=0.5,
         bundle=bundle,
     )
-    draft = world.trainer(timeout_seconds=300).train(request, nothing)
+    draft = world.runs(timeout_seconds=300).train(request, nothing)
     assert isinstance(draft, Draft)
     state = state_of(world, draft)
     assert state.tables["zones"].to_pydict() == {
@@ -242,7 +241,7 @@ def test_good_code_trains_through_the_process_that_opens_rows(world: World) -> N
     }
     assert (state.meta["family"], state.loss.epsilon, state.meta["n_releases"]) == ("TeamCode", 0.5, 1)
     assert state.meta["params"]["bundle"] == request.estimator["params"]["bundle"]
-    again = world.trainer(timeout_seconds=300).train(
+    again = world.runs(timeout_seconds=300).train(
         world.request(
             estimator=request.estimator, epsilon=0.5, bundle=bundle, previous_state=state.to_files()
         ),
@@ -274,7 +273,7 @@ def test_texts_of_rows_leave_only_as_far_as_they_were_declared(
         epsilon=0.5,
         bundle=bundle,
     )
-    found = world.trainer(timeout_seconds=300).train(request, nothing)
+    found = world.runs(timeout_seconds=300).train(request, nothing)
     assert isinstance(found, Draft) if code is None else found == TrainFailed(code)
 
 
@@ -343,7 +342,7 @@ def test_an_answer_that_fills_the_memory_of_its_reader_is_told_like_any_other_fa
         epsilon=0.5,
         bundle=bundle,
     )
-    assert world.trainer(timeout_seconds=300, memory_bytes=1280 << 20).train(request, nothing) == FAILED
+    assert world.runs(timeout_seconds=300, memory_bytes=1280 << 20).train(request, nothing) == FAILED
 
 
 @pytest.mark.long

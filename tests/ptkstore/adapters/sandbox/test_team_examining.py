@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox, Limits
 from ptkstore.adapters.sandbox.inside import examining
 from ptkstore.adapters.sandbox.inside.examining import examined
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, examined_from, message
+from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits
 from ptkstore.ports.team_code import Finding
 from tests.support.team_code import GOOD, HOURS, bundle_with, described
 

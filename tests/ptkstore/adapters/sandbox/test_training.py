@@ -229,4 +229,4 @@ def test_a_run_whose_result_staging_never_takes_ends_with_a_code(
     fields = {field.name: getattr(request, field.name) for field in dataclasses.fields(CollectRequest)}
     assert train(request, world.raw, staging) == TrainFailed("staging-failed")
     assert collect(CollectRequest(**fields), world.raw, staging) == TrainFailed("staging-failed")
-    assert decode_answer(encode_answer(TrainFailed("staging-failed"))) == TrainFailed("staging-failed")
+    assert decode_answer(Draft, encode_answer(TrainFailed("staging-failed"))) == TrainFailed("staging-failed")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.adapters.sandbox import ProcessTrainer
+from ptkstore.adapters.sandbox.parent import ChildRuns
 from ptkstore.adapters.sql.ptks import SqlPtks
 from ptkstore.adapters.world import SystemClock
 from ptkstore.domain.accounting.accountants import Accountant, Charge
@@ -62,7 +62,7 @@ def test_the_loss_is_spent_before_the_key_is_asked_for(ready: World) -> None:
 
 @pytest.mark.long
 def test_a_training_in_a_process_of_its_own_is_elected_placed_and_verified(process: World) -> None:
-    assert isinstance(process.service.trainer, ProcessTrainer)
+    assert isinstance(process.service.trainer, ChildRuns)
     ptk_id = process.register()
     process.ingest([i / 50 for i in range(40)])
     process.close(1)

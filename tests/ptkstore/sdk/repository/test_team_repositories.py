@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ptkstore import TeamFunctions, featurize
-from ptkstore.adapters.sandbox import Bubblewrap, BubblewrapSandbox
+from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox
 from ptkstore.domain.ptks.bundles import bundle_path, unpack
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import InvalidRequest, NoSandbox, PtkRejected, TooLarge
