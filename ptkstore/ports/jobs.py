@@ -17,6 +17,10 @@ class JobsView(Protocol):
         """`UnknownName` if there is none."""
         ...
 
+    def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
+        """The kind of each of these that exists."""
+        ...
+
     def due(
         self,
         now: datetime,

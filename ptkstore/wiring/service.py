@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -287,7 +287,7 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         with ThreadPoolExecutor(at_once) as threads, ThreadPoolExecutor(at_once * SMALL_AT_ONCE) as many:
             while self._busy():
                 ready = self.due()
-                apart = [i for i in ready if at_once > 1 and i.split("/")[0] in _APART]
+                apart = self._apart(ready) if at_once > 1 else []
                 small = self._due_and_small(len(ready)) if apart else frozenset()
                 running = [(many if i in small else threads).submit(self.work_on, i) for i in apart]
                 for job_id in (i for i in ready if i not in apart):
@@ -300,6 +300,12 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
                     tell(f"waiting for jobs that others do, or that go on at a later tick ({done} done)")
                     time.sleep(0.05)
         return done
+
+    def _apart(self, job_ids: Sequence[str]) -> list[str]:
+        """Those that wait for a process of their own."""
+        with self.read() as uow:
+            kinds = uow.jobs.kinds(job_ids)
+        return [one for one in job_ids if kinds.get(one) in _APART]
 
     def _due_and_small(self, limit: int) -> frozenset[str]:
         with self.read() as uow:

@@ -36,6 +36,14 @@ def finished(catalog: SqlCatalog, job_id: str) -> None:
 
 
 class JobsContract:
+    def test_kinds_are_told_of_jobs_that_exist(self, catalog: SqlCatalog) -> None:
+        add(catalog, job("a", JobKind.TRAIN), job("train/b", JobKind.PREPARE))
+        with catalog.read() as uow:
+            assert uow.jobs.kinds(["a", "train/b", *map(str, range(1_200))]) == {
+                "a": JobKind.TRAIN,
+                "train/b": JobKind.PREPARE,
+            }
+
     def test_a_job_comes_back_as_it_was_added_and_is_added_once(self, catalog: SqlCatalog) -> None:
         first = replace(job("train/a", JobKind.TRAIN, ptk_id=PTK), reservation="key", n_rows=7, partition=3)
         add(catalog, first, replace(first, n_rows=8))

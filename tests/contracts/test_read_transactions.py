@@ -63,6 +63,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "identities.grants": (),
     "audit.after": (0, 10),
     "jobs.get": ("prepare/a",),
+    "jobs.kinds": (["id"],),
     "jobs.due": (NOW, 10),
     "jobs.busy": (NOW, NOW),
     "jobs.find": (),

@@ -13,6 +13,7 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
 from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.adapters.sql.shares import SqlShares
+from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost, UnknownName
@@ -54,6 +55,12 @@ class SqlJobs:
         if row is None:
             raise UnknownName("job", job_id)
         return job_of(row)
+
+    def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
+        """The kind of each of these that exists."""
+        query = select(t.jobs.c.id, t.jobs.c.kind)
+        found = (self._connection.execute(query.where(t.jobs.c.id.in_(ids))) for ids in parts(job_ids))
+        return {row.id: JobKind(row.kind) for rows in found for row in rows}
 
     def lock(self, job_id: str) -> Job:
         """Like `get`, holding the row until the transaction ends."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, false, insert, or_, select, union, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, tuple_, union, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -223,11 +223,11 @@ class SqlVersions:
         return map(_version, self._connection.execution_options(yield_per=100).execute(query))
 
     def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
-        """Drafts that were elected; their names begin with their window's."""
-        query, name = select(t.versions.c.draft_id), t.versions.c.draft_id
+        """Drafts that were elected."""
+        query = select(t.versions.c.draft_id)
         if windows is not None:
-            begun = (name.startswith(f"{one.stream}.{one.index}.", autoescape=True) for one in windows)
-            query = query.where(or_(false(), *begun))
+            these = tuple_(t.jobs.c.stream, t.versions.c.window_index)
+            query = query.join(t.jobs).where(these.in_([(one.stream, one.index) for one in windows]))
         return frozenset(self._connection.execute(query).scalars())
 
 

@@ -60,6 +60,9 @@ def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
 
 
 def _is_of_own_code(entry: Entry) -> bool:
-    """Whether a training's loss was a team's word: of no mechanism of the library, also if its PTK is one today."""
+    """Whether a training's loss was a team's word: of no mechanism of the library, also if its PTK is one today.
+
+    The key says so, as the journal's chain holds it. The kind in the job's row could have been changed.
+    """
     trained = entry.key.startswith(f"{job_id(JobKind.TRAIN, entry.ptk_id)}/")
     return trained and entry.event.get("name") == OF_OWN_CODE

@@ -13,6 +13,8 @@ from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import BlockState, blocks_below
 from ptkstore.domain.streams.streams import PrivacyUnit, Stream
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.domain.versions.versions import Version, repeated_version, trained_on
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
@@ -236,5 +238,5 @@ def _take_over(
         )
     uow.jobs.add(made_by)
     uow.jobs.save(uow.jobs.lock(made_by.id).ended(Outcome.PUBLISHED))
-    draft = f"{stream}.{window}.recovered-{ptk_id}-{number}"
+    draft = draft_id(WindowId(stream, window), f"recovered-{ptk_id}-{number}")
     uow.versions.add(Version(ptk_id, number, made_by.id, draft, window, now, canonical_json(manifest)))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ptkstore.domain.streams.streams import Closing, Policy, Stream
-from ptkstore.domain.streams.windows import Window, WindowId, WindowState, expired_before, start_of
+from ptkstore.domain.streams.windows import Window, WindowState, expired_before, start_of
+from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
@@ -75,11 +76,8 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
     alive = [window for window in windows if window.state is not WindowState.EXPIRED]
     allowed = expired_before(policy, reached)
     found = {*raw.windows(stream_name), *keys.windows(stream_name)}
-    for draft_id in {*staging.drafts(), *keys.draft_ids()} - elected:
-        name, _, rest = draft_id.partition(".")
-        index = rest.partition(".")[0]
-        if name == stream_name and index.isdecimal():
-            found.add(WindowId(stream_name, int(index)))
+    drafts = {*staging.drafts(), *keys.draft_ids()} - elected
+    found |= {of for of in map(window_of, drafts) if of is not None and of.stream == stream_name}
     oldest = min((window.id.index for window in alive), default=progress.closed_before)
     never_closed = range(progress.closed_before, allowed)  # the schedule has not come to them yet
     return Exposure(

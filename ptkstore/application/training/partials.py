@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
@@ -69,7 +70,7 @@ def draft_id_of(partial: Job, fence: int | None = None) -> str:
     gets in between, and the catalog needs to remember nothing.
     """
     digest = hashlib.sha256(partial.id.encode()).hexdigest()[:32]
-    return f"{partial.stream}.{partial.window.index}.{digest}-{partial.fence if fence is None else fence}"
+    return draft_id(partial.window, f"{digest}-{partial.fence if fence is None else fence}")
 
 
 def staged(partials: Sequence[Job], keys: KeyStore) -> tuple[StagedPartial, ...]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
 
@@ -20,10 +21,10 @@ def destroy_drafts(draft_ids: Iterable[str], keys: KeyStore, staging: Staging) -
     """
     found = tuple(draft_ids)
     with ExitStack() as last_first:
-        for draft_id in found:
-            last_first.callback(staging.delete, draft_id)
-        for draft_id in found:
-            last_first.callback(keys.destroy_draft, draft_id)
+        for one in found:
+            last_first.callback(staging.delete, one)
+        for one in found:
+            last_first.callback(keys.destroy_draft, one)
 
 
 class OwnDraft:
@@ -36,7 +37,7 @@ class OwnDraft:
     """
 
     def __init__(self, window: WindowId, keys: KeyStore, staging: Staging) -> None:
-        self.id = f"{window.stream}.{window.index}.{secrets.token_hex(16)}"
+        self.id = draft_id(window, secrets.token_hex(16))
         self.kept = False
         self._keys = keys
         self._staging = staging

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.streams.windows import WindowId
+from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.domain.versions.versions import Version, repeated_version, repeating_manifest
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
@@ -49,7 +51,7 @@ def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version
             ptk_id,
             number,
             made_by.id,
-            f"{spec.stream}.{target.window_index}.rollback-{ptk_id}-{number}",
+            draft_id(WindowId(spec.stream, target.window_index), f"rollback-{ptk_id}-{number}"),
             target.window_index,
             now,
             repeating_manifest(target, newest, now),

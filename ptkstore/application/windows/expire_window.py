@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.versions.drafts import destroy_drafts
 from ptkstore.application.windows.unprepared import tell_not_prepared, tell_trainers
@@ -11,6 +9,7 @@ from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import erased_with
 from ptkstore.domain.streams.windows import WindowId, WindowState
+from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
@@ -42,8 +41,9 @@ def expire_window(
             raw.delete_window(one)
     finally:
         # By their keys first, for a run may have died before it wrote its draft, and staging may not be listed now.
-        destroy_drafts(_drafts_of(windows, {*keys.draft_ids()} - elected), keys, staging)
-        destroy_drafts(_drafts_of(windows, {*staging.drafts()} - elected), keys, staging)
+        for drafts in (keys.draft_ids, staging.drafts):
+            gone = [one for one in {*drafts()} - elected if window_of(one) in windows]
+            destroy_drafts(gone, keys, staging)
     steps.reached("files-deleted", job.id)
     with begin() as uow:
         uow.streams.lock(job.stream)
@@ -56,11 +56,6 @@ def expire_window(
         uow.jobs.remove_ended(before=window)
         uow.commit()
     steps.reached("expired", job.id)
-
-
-def _drafts_of(windows: Iterable[WindowId], draft_ids: Iterable[str]) -> list[str]:
-    begun = {(window.stream, str(window.index)) for window in windows}
-    return [one for one in draft_ids if tuple(one.split(".")[:2]) in begun]
 
 
 def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> None:
