@@ -49,7 +49,7 @@ def main() -> None:
     settings = load_settings()
     service = Service(settings)
     try:
-        service.check_sandbox()
+        service.sandbox.check()
     except NoSandbox as error:  # `ptk sandbox` tells why
         log_code("team code is refused", "-", error.code)
     app = make_app(service.broker_url)

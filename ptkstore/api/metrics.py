@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ptkstore.application.operations.liveness import Life, ProcessRole
-from ptkstore.application.operations.read_numbers import StoreNumbers
+from ptkstore.application.operations.liveness import Life, ProcessRole, read_life
+from ptkstore.application.operations.read_numbers import StoreNumbers, read_numbers
 from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:
@@ -86,9 +86,10 @@ class _Catalog(Collector):
         """What waits, what is late, what is left; read anew after some seconds at the earliest."""
         with self._lock:
             if time.monotonic() - self._read_at > KEPT_SECONDS:
+                read, clock = self._service.read, self._service.clock
                 self._known = (
-                    *_of_store(self._service.numbers()),
-                    *_of_life(self._service.life(), self._service.clock.now()),
+                    *_of_store(read_numbers(begin=read, clock=clock)),
+                    *_of_life(read_life(begin=read, clock=clock), clock.now()),
                     _of_online(self._online.lost()),
                 )
                 self._read_at = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptkstore.application.ledger.verification import LedgerCheck
     from ptkstore.application.planning.recommend_rows import StreamAdvice
     from ptkstore.application.profiling.read_profile import ProfileView
-    from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
+    from ptkstore.application.ptks.exchange_ptks import Admission
     from ptkstore.application.streams.exposure import Exposure
     from ptkstore.application.training.read_trainings import Training
     from ptkstore.application.versions.diff_versions import VersionDiff
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.near_names import Names
     from ptkstore.domain.notices import Notice
     from ptkstore.domain.ptks.ptks import PtkSpec
+    from ptkstore.domain.ptks.wanted import PtkChange, WantedFields, WantedPtk
     from ptkstore.domain.streams.streams import ColumnType, Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
@@ -138,30 +139,11 @@ class StoreService(Protocol):
 
     # PTKs
 
-    def register_ptk(
-        self,
-        *,
-        team: str,
-        name: str,
-        stream: str,
-        estimator: Mapping[str, Any],
-        target: float,
-        train_frequency: str,
-        config: Mapping[str, Any] | None = None,
-        description: str = "",
-    ) -> str:
+    def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
         """The id of the new PTK."""
         ...
 
-    def update_ptk(
-        self,
-        ptk_id: str,
-        *,
-        estimator: Mapping[str, Any] | None = None,
-        target: float | None = None,
-        config: Mapping[str, Any] | None = None,
-        description: str | None = None,
-    ) -> PtkSpec:
+    def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
         """Change what is given, from the next window on."""
         ...
 

@@ -79,7 +79,7 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
 def open_home(home: str | Path | None) -> HomeStore:
     """The store in a home; what is changed there is recorded as done in the home."""
     from ptkstore.settings import load_settings
-    from ptkstore.wiring.local import LocalService
+    from ptkstore.wiring import LocalService
 
     return HomeStore(LocalService(load_settings(home)))
 
@@ -154,7 +154,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
             estimator=spec,
             target=target,
             train_frequency=train_frequency,
-            config=config,
+            config=config or {},
             description=description,
         )
 

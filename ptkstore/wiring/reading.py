@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import Window
+from ptkstore.domain.subscriptions import DeadLetter
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import ReadTransaction
@@ -23,11 +25,15 @@ from ptkstore.wiring.adapters import Adapters
 
 if TYPE_CHECKING:
     from ptkstore.application.planning.recommend_rows import StreamAdvice
+    from ptkstore.domain.notices import Notice
     from ptkstore.ports.features import Answers
 
 
+LOOK_SECONDS = 0.5
+
+
 class Reading(Adapters):
-    """What a store says of streams, PTKs, versions and the ledger; no writer is waited for."""
+    """What a store says of streams, PTKs, versions, subscribers and the ledger; no writer is waited for."""
 
     def exposure(self, stream: str) -> application.streams.exposure.Exposure:
         """See `application.streams.exposure`."""
@@ -159,32 +165,6 @@ class Reading(Adapters):
             ptk_id, one, other, begin=self.read, lake=self.lake
         )
 
-    def life(
-        self,
-    ) -> Mapping[application.operations.liveness.ProcessRole, application.operations.liveness.Life]:
-        """See `application.operations.liveness`."""
-        return application.operations.liveness.read_life(begin=self.read, clock=self.clock)
-
-    def numbers(self) -> application.operations.read_numbers.StoreNumbers:
-        """See `application.operations.read_numbers`."""
-        return application.operations.read_numbers.read_numbers(begin=self.read, clock=self.clock)
-
-    def work_on_stream(self, stream: str) -> application.operations.read_work.StreamWork:
-        """See `application.operations.read_work`."""
-        return application.operations.read_work.work_on_stream(stream, begin=self.read_one_moment)
-
-    def spends_on(self, stream: str) -> Mapping[str, int]:
-        """See `application.operations.read_work`."""
-        return application.operations.read_work.spends_on(stream, begin=self.read)
-
-    def takes_writes(self, at_most_seconds: float) -> bool:
-        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
-        return self.catalog.takes_writes(at_most_seconds)
-
-    def ledger_id(self) -> str:
-        """The identity of this catalog's journal; `CatalogBehind` or `Unavailable` if its schema is not read here."""
-        return self.catalog.journal_view().ledger_id
-
     def report_key(self) -> str:
         """The public key that reports are signed with, in hexadecimal."""
         return self.signer.public_key().hex()
@@ -192,6 +172,65 @@ class Reading(Adapters):
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """See `application.streams.create_stream.origin_for`."""
         return application.streams.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
+
+    def notices(
+        self,
+        team: str | None = None,
+        *,
+        since: datetime | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
+    ) -> Sequence[Notice]:
+        """See `application.delivery.read_notices`."""
+        return application.delivery.read_notices.notices_of(
+            team, since=since, skip=skip, limit=limit, newest=newest, begin=self.read
+        )
+
+    def trainings(
+        self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
+    ) -> tuple[application.training.read_trainings.Training, ...]:
+        """See `application.training.read_trainings`."""
+        return application.training.read_trainings.trainings_of(
+            ptk_id, start=start, limit=limit, newest=newest, begin=self.read
+        )
+
+    def subscriptions(
+        self,
+        ptk_id: str | None = None,
+        *,
+        team: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> tuple[application.delivery.read_deliveries.Followed, ...]:
+        """See `application.delivery.read_deliveries`."""
+        return application.delivery.read_deliveries.subscriptions_of(
+            ptk_id, team, after=after, limit=limit, begin=self.read
+        )
+
+    def deliveries(
+        self, subscription_id: str, *, after: int = 0, limit: int | None = None
+    ) -> application.delivery.read_deliveries.Followed:
+        """See `application.delivery.read_deliveries`."""
+        return application.delivery.read_deliveries.deliveries_of(
+            subscription_id, after=after, limit=limit, begin=self.read
+        )
+
+    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+        """The dead letters of each of these subscriptions that has any, by version."""
+        with self.read() as uow:
+            return uow.subscriptions.letters_of(subscription_ids)
+
+    def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
+        """Wait for a version after this one to be online, by looks at the catalog."""
+        until = time.monotonic() + timeout_seconds
+        while True:
+            with self.read() as uow:
+                shown = uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
+            left = until - time.monotonic()
+            if shown > after or left <= 0:
+                return shown if shown > after else None
+            time.sleep(min(LOOK_SECONDS, left))
 
     def lost_online(self) -> frozenset[str]:
         """See `application.versions.materialize_ptk`."""

@@ -2,66 +2,79 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ptkstore import application
+from ptkstore.domain.audit import DONE
+from ptkstore.domain.identity import Action
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
-from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import ColumnType, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
 from ptkstore.ports.schema import Upgraded
-from ptkstore.wiring.notices import Telling
+from ptkstore.wiring.ptks import PtkChanging
 from ptkstore.wiring.reading import Reading
 from ptkstore.wiring.subscribing import Subscribing
-from ptkstore.wiring.team_code import TeamCoding
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ptkstore.domain.near_names import Names
-    from ptkstore.wiring.identity import Identity
 
 
 _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT)
 """Jobs that mostly wait: rows are read in a process of their own."""
 
 
-class Service(Reading, Subscribing, Telling, TeamCoding):
+class Service(Reading, Subscribing, PtkChanging):
     """Every use case, bound to the adapters that the settings name."""
 
     # use cases for people
 
     def create_stream(self, stream: Stream) -> None:
         """See `application.streams.create_stream`."""
-        application.streams.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
+        with self._recorded(Action.STREAM_CREATE, "stream", stream.name):
+            application.streams.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
         """See `application.streams.evolve_stream`."""
-        return application.streams.evolve_stream.add_column(stream, column, kind, default, begin=self.begin)
+        with self._recorded(Action.STREAM_EVOLVE, "stream", stream):
+            return application.streams.evolve_stream.add_column(
+                stream, column, kind, default, begin=self.begin
+            )
 
     def ingest(
         self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
     ) -> application.ingest.ingest_records.IngestReply:
         """See `application.ingest.ingest_records`."""
-        return application.ingest.ingest_records.ingest_records(
-            stream, table, batch_id, part, begin=self.begin, clock=self.clock, keys=self.keys, raw=self.raw
-        )
+        with self._recorded(Action.STREAM_INGEST, "stream", stream):
+            return application.ingest.ingest_records.ingest_records(
+                stream,
+                table,
+                batch_id,
+                part,
+                begin=self.begin,
+                clock=self.clock,
+                keys=self.keys,
+                raw=self.raw,
+            )
 
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
         """See `application.windows.close_windows`."""
-        return application.windows.close_windows.close_windows(
-            stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
-        )
+        with self._recorded(Action.STREAM_CLOSE, "stream", stream):
+            return application.windows.close_windows.close_windows(
+                stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
+            )
 
     def close_some_windows(self, stream: str) -> bool:
         """One step of `close_windows` by the clock; whether there may be more to close."""
@@ -73,110 +86,62 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
 
     def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
         """See `application.windows.prepare_again`."""
-        application.windows.prepare_again.prepare_again(
-            stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
-        )
+        with self._recorded(Action.STREAM_PREPARE, "stream", stream):
+            application.windows.prepare_again.prepare_again(
+                stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
+            )
 
     def recover_ledger(self) -> tuple[application.ledger.recover_ledger.Recovered, ...]:
         """See `application.ledger.recover_ledger`."""
-        return application.ledger.recover_ledger.recover_ledger(
-            begin=self.begin,
-            clock=self.clock,
-            keys=self.keys,
-            journal=self.catalog.journal_view(),
-            lake=self.lake,
-        )
+        with self._recorded(Action.LEDGER_RECOVER, "store"):
+            return application.ledger.recover_ledger.recover_ledger(
+                begin=self.begin,
+                clock=self.clock,
+                keys=self.keys,
+                journal=self.catalog.journal_view(),
+                lake=self.lake,
+            )
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
-        """See `application.operations.upgrade_catalog`."""
-        return application.operations.upgrade_catalog.upgrade_catalog(
+        """See `application.operations.upgrade_catalog`; recorded afterwards: the trail is part of what is upgraded."""
+        done = application.operations.upgrade_catalog.upgrade_catalog(
             schema=self.catalog_schema,
             keys=self.keys,
             begin=lambda: self.catalog.begin(),  # which no program opens before the upgrade
             backed_up=backed_up,
         )
+        if self.in_home and not done.before.up_to_date:
+            self.identity.record(Action.CATALOG_UPGRADE, "store", secrets.token_hex(8), None, DONE)
+        return done
 
     def forget(self, stream: str, unit: str | int) -> None:
         """See `application.windows.forget_unit`."""
-        application.windows.forget_unit.forget_unit(
-            stream,
-            unit,
-            begin=self.begin,
-            keys=self.keys,
-            raw=self.raw,
-            eraser=self.eraser,
-            ticks=application.paid_runs.release_ticks.Ticks(self.clock, self.settings.tick, time.sleep),
-        )
-
-    def register_ptk(
-        self,
-        *,
-        team: str,
-        name: str,
-        stream: str,
-        estimator: Mapping[str, Any],
-        target: float,
-        train_frequency: str,
-        config: Mapping[str, Any] | None = None,
-        description: str = "",
-    ) -> str:
-        """See `application.ptks.register_ptk`."""
-        wanted = application.ptks.registration.WantedPtk(
-            name, estimator, target, train_frequency, config or {}, description
-        )
-        return application.ptks.register_ptk.register_ptk(
-            wanted, team=team, stream=stream, by=self.registering
-        )
-
-    def update_ptk(
-        self,
-        ptk_id: str,
-        *,
-        estimator: Mapping[str, Any] | None = None,
-        target: float | None = None,
-        config: Mapping[str, Any] | None = None,
-        description: str | None = None,
-    ) -> PtkSpec:
-        """See `application.ptks.register_ptk.update_ptk`."""
-        return application.ptks.register_ptk.update_ptk(
-            ptk_id,
-            estimator=estimator,
-            target=target,
-            config=config,
-            description=description,
-            by=self.registering,
-        )
-
-    def deregister_ptk(self, ptk_id: str) -> None:
-        """See `application.ptks.register_ptk.deregister_ptk`."""
-        application.ptks.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
+        with self._recorded(Action.STREAM_FORGET, "stream", stream):
+            application.windows.forget_unit.forget_unit(
+                stream,
+                unit,
+                begin=self.begin,
+                keys=self.keys,
+                raw=self.raw,
+                eraser=self.eraser,
+                ticks=application.paid_runs.release_ticks.Ticks(self.clock, self.settings.tick, time.sleep),
+            )
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> application.ledger.export_ledger.Export:
         """See `application.ledger.export_ledger`."""
-        return application.ledger.export_ledger.export_ledger(
-            stream,
-            since,
-            until,
-            begin=self.read_one_moment,
-            clock=self.clock,
-            signer=self.signer,
-            journal=self.catalog.journal_view(),
-            private=self.private_places,
-        )
-
-    def rollback_ptk(self, ptk_id: str, to: int) -> int:
-        """See `application.versions.rollback_ptk`; the number of the new version."""
-        return application.versions.rollback_ptk.rollback_ptk(
-            ptk_id, to, begin=self.begin, clock=self.clock
-        ).number
-
-    def materialize_ptk(self, ptk_id: str) -> int:
-        """See `application.versions.materialize_ptk`."""
-        return application.versions.materialize_ptk.materialize_ptk(
-            ptk_id, begin=self.begin, clock=self.clock
-        )
+        with self._recorded(Action.LEDGER_EXPORT, "stream", stream):
+            return application.ledger.export_ledger.export_ledger(
+                stream,
+                since,
+                until,
+                begin=self.read_one_moment,
+                clock=self.clock,
+                signer=self.signer,
+                journal=self.catalog.journal_view(),
+                private=self.private_places,
+            )
 
     def repair_online(self) -> tuple[str, ...]:
         """See `application.versions.materialize_ptk`."""
@@ -196,16 +161,10 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
             return application.operations.collect_garbage.find_garbage(
                 older_than, begin=self.read, lake=self.lake, raw=self.raw
             )
-        return application.operations.collect_garbage.collect_garbage(
-            older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
-        )
-
-    @property
-    def identity(self) -> Identity:
-        """Who may do what, and who did."""
-        from ptkstore.wiring.identity import Identity  # whose use cases few commands need
-
-        return Identity(self)
+        with self._recorded(Action.LAKE_CLEAN, "store"):
+            return application.operations.collect_garbage.collect_garbage(
+                older_than, begin=self.read, lake=self.lake, raw=self.raw, bundles=self.bundles
+            )
 
     def unlisted_names(self) -> Mapping[str, Names]:
         """The names of teams and tokens."""
@@ -321,3 +280,9 @@ class Service(Reading, Subscribing, Telling, TeamCoding):
         from ptkstore.wiring import work  # reading commands do no jobs
 
         work.work_on(job, self, keep_alive)
+
+
+class LocalService(Service):
+    """The use cases as whoever works in the store's home has them: what changes anything is recorded, as over HTTP."""
+
+    in_home = True

@@ -25,8 +25,7 @@ from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
-from ptkstore.wiring import Service
-from ptkstore.wiring.local import LocalService
+from ptkstore.wiring import LocalService, Service
 from tests.faults import scenario
 from tests.faults.checker import Evidence, check, spends_without_version
 from tests.faults.rig import Rig, rig

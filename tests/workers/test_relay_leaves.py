@@ -19,9 +19,10 @@ import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks.courier import PER_HOST
-from ptkstore.application.operations.liveness import ProcessRole
+from ptkstore.application.operations.liveness import ProcessRole, read_life
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
+from ptkstore.wiring import Service
 from tests.faults.machine import ROOT
 from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
 from tests.support.full_disk import FULL_DISK
@@ -45,6 +46,10 @@ def make_app(url):
 relay.make_app = make_app
 relay.main()
 """
+
+
+def relays_alive(service: Service) -> int:
+    return read_life(begin=service.read, clock=service.clock)[ProcessRole.RELAY].alive
 
 
 @pytest.fixture
@@ -178,7 +183,7 @@ def test_a_relay_whose_broker_is_away_delivers_lives_and_hints_once_it_is_back(
                 world.publish(2 * outage)
                 published = service.versions(PTK)[-1].number
                 until(lambda n=published: world.cursor(JobKind.NOTIFY, name).position == n, "the webhook")
-                until(lambda: service.life()[ProcessRole.RELAY].alive == 1, "a sign of life")
+                until(lambda: relays_alive(service) == 1, "a sign of life")
                 world.ingest((2 * outage + 1.5,))
                 world.close(2 * outage + 2)
                 assert service.due(1, deliveries=False)

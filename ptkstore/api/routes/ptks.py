@@ -14,9 +14,10 @@ from ptkstore.api.requests.idempotency import IdempotencyKey, created
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in, page_of
 from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
-from ptkstore.application.ptks.exchange_ptks import WantedPtk, exchanged
+from ptkstore.application.ptks.exchange_ptks import exchanged
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.wanted import WantedFields, WantedPtk
 from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents.admissions import admission_document
 from ptkstore.sdk.documents.profiles import profile_document
@@ -38,6 +39,7 @@ from ptkstore.wire.ptks import (
     RollbackIn,
     RolledBack,
     Told,
+    WantedIn,
 )
 
 resource = Resource("ptks")
@@ -57,16 +59,7 @@ def register_ptk(body: PtkIn, caller: WhoAsks, key: IdempotencyKey = None) -> JS
         raise NotAllowed("a PTK is registered by a token of the team it belongs to")
 
     def act() -> Registered:
-        ptk_id = caller.service.register_ptk(
-            team=team,
-            name=body.name,
-            stream=body.stream,
-            estimator=body.estimator.model_dump(),
-            target=body.target,
-            train_frequency=body.train_frequency,
-            config=dict(body.config),
-            description=body.description,
-        )
+        ptk_id = caller.service.register_ptk(team=team, stream=body.stream, **_fields(body))
         return Registered(ptk_id=ptk_id)
 
     caller.permit(Named(stream=body.stream))
@@ -129,17 +122,18 @@ def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request
 
 
 def _wanted(body: ExchangeIn) -> list[WantedPtk]:
-    return [
-        WantedPtk(
-            one.name,
-            one.estimator.model_dump(),
-            one.target,
-            one.train_frequency,
-            dict(one.config),
-            one.description,
-        )
-        for one in body.ptks
-    ]
+    return [WantedPtk(**_fields(one)) for one in body.ptks]
+
+
+def _fields(one: PtkIn | WantedIn) -> WantedFields:
+    return {
+        "name": one.name,
+        "estimator": one.estimator.model_dump(),
+        "target": one.target,
+        "train_frequency": one.train_frequency,
+        "config": dict(one.config),
+        "description": one.description,
+    }
 
 
 @resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)

@@ -23,7 +23,6 @@ from ptkstore.application.ptks.registration import (
     replace,
     tell_of_refusal,
 )
-from ptkstore.application.ptks.registration import WantedPtk as WantedPtk
 from ptkstore.application.ptks.team_code import (
     check_assurance,
     check_declared,
@@ -37,6 +36,7 @@ from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read

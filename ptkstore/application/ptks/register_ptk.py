@@ -9,7 +9,6 @@ from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.ptks.registration import (
     Registering,
-    WantedPtk,
     add,
     check_columns_are_stored,
     check_is_free,
@@ -22,6 +21,7 @@ from ptkstore.application.ptks.registration import (
 from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, UnitOfWork

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ptklib.exceptions import PtklibError
@@ -29,18 +29,6 @@ from ptkstore.ports.team_code import Bundles, Sandbox
 from ptkstore.ports.world import Clock
 
 _QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
-
-
-@dataclass(frozen=True, slots=True)
-class WantedPtk:
-    """A PTK as its team wants it to be, whether it is registered by now or not."""
-
-    name: str
-    estimator: Mapping[str, Any]
-    target: float
-    train_frequency: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)

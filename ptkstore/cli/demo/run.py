@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ptkstore.adapters.webhooks import WebhookReceiver
+from ptkstore.application.operations.read_work import StreamWork, work_on_stream
 from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
 from ptkstore.cli.output import said
@@ -108,9 +109,13 @@ def _settings(home: Path | None) -> Settings:
     return settings.model_copy(update={"webhook_networks": networks})
 
 
+def _work(store: HomeStore) -> StreamWork:
+    return work_on_stream(STREAM, begin=store.service.read_one_moment)
+
+
 def _next_day(store: HomeStore) -> datetime | None:
     try:
-        return store.service.work_on_stream(STREAM).goes_on_at
+        return _work(store).goes_on_at
     except UnknownName:
         return None
 
@@ -184,14 +189,14 @@ def _settled(store: HomeStore) -> bool:
     """Whether no window of an earlier run still waits for its trainings."""
     return all(
         job.state is JobState.ENDED
-        for job in store.service.work_on_stream(STREAM).jobs.values()
+        for job in _work(store).jobs.values()
         if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN)
     )
 
 
 def _told(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
-    policy, work = store.service.stream(STREAM).policy, store.service.work_on_stream(STREAM)
+    policy, work = store.service.stream(STREAM).policy, _work(store)
     window = (start - policy.origin) // policy.window
     for ptk_id in ptk_ids:
         training = work.jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")

@@ -14,7 +14,7 @@ def sandbox(home: Home = None, as_json: AsJson = False) -> None:
     inside. Workers do the same before every training of team code. A store need not be there.
     """
     with open_home(home) as store:
-        store.service.check_sandbox()
+        store.service.sandbox.check()
     if as_json:
         print_json({"sandbox": "works"})
     else:

@@ -85,7 +85,7 @@ def backup(
 
 def _service(home: Path | None) -> Service:
     """A service whose catalog may be of a schema that no other command opens."""
-    from ptkstore.wiring.local import LocalService
+    from ptkstore.wiring import LocalService
 
     return LocalService(check_home(home))
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 
-from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
+from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.application.ptks.team_code import examine_team_code
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, sha256_of
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest, TooLarge
 from ptkstore.ports.team_code import Examined
 from ptkstore.sdk.documents.admissions import admission_of

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.wanted import PtkChange, WantedFields
 from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
@@ -157,44 +158,15 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
 
     # PTKs
 
-    def register_ptk(
-        self,
-        *,
-        team: str,
-        name: str,
-        stream: str,
-        estimator: Mapping[str, Any],
-        target: float,
-        train_frequency: str,
-        config: Mapping[str, Any] | None = None,
-        description: str = "",
-    ) -> str:
+    def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
         """The id of the new PTK; sent again until it is answered, done once."""
-        ptk_id_of(team, name)  # which says what a name must be
-        asked = {
-            "team": team,
-            "name": name,
-            "stream": stream,
-            "estimator": dict(estimator),
-            "target": target,
-            "train_frequency": train_frequency,
-            "config": dict(config or {}),
-            "description": description,
-        }
+        ptk_id_of(team, wanted["name"])  # which says what a name must be
+        asked = {"team": team, "stream": stream, **wanted}
         return self._http.create(path_of("ptks"), plain(asked), lambda made: str(made["ptk_id"]))
 
-    def update_ptk(
-        self,
-        ptk_id: str,
-        *,
-        estimator: Mapping[str, Any] | None = None,
-        target: float | None = None,
-        config: Mapping[str, Any] | None = None,
-        description: str | None = None,
-    ) -> PtkSpec:
+    def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
-        given = {"estimator": estimator, "target": target, "config": config, "description": description}
-        asked = {name: value for name, value in given.items() if value is not None}
+        asked = {name: value for name, value in change.items() if value is not None}
         changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(asked), repeatable=True)
         return read(changed, ptk_of)
 

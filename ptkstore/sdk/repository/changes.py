@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.application.ptks.exchange_ptks import Admission, WantedPtk
+from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
 from ptkstore.domain.ptks.ptks import PtkSpec, settled_config, windows_between
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.repository.declarations import PTK, Repository

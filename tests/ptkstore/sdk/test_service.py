@@ -9,8 +9,8 @@ import pytest
 
 from ptkstore.sdk.remote import RemoteService
 from ptkstore.sdk.service import IdentityReads, StoreService
+from ptkstore.wiring import LocalService
 from ptkstore.wiring.identity import Identity
-from ptkstore.wiring.local import LocalService
 
 PAIRS = [
     (StoreService, LocalService),

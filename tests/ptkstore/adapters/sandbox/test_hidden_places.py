@@ -46,14 +46,14 @@ def test_a_place_that_the_sandbox_would_show_is_refused(
 ) -> None:
     settings = Settings(**{"home": tmp_path / "home", "bubblewrap": program, **setting})
     with pytest.raises(NoSandbox, match="directory that the sandbox needs"):
-        Service(settings).check_sandbox()
+        Service(settings).sandbox.check()
 
 
 def test_a_link_that_leads_to_a_shown_place_is_seen(tmp_path: Path, program: str) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "keys").symlink_to(SHOWN)
     with pytest.raises(NoSandbox, match="directory that the sandbox needs"):
-        Service(Settings(home=tmp_path / "home", bubblewrap=program)).check_sandbox()
+        Service(Settings(home=tmp_path / "home", bubblewrap=program)).sandbox.check()
 
 
 def test_the_probe_looks_for_every_place_absolute_and_behind_links(

@@ -9,12 +9,12 @@ import pytest
 
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import Offer, offers_of, plan_budget, room_of
-from ptkstore.application.ptks.exchange_ptks import WantedPtk
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import PtkRejected
 from tests.support.world import STREAM, World, speed

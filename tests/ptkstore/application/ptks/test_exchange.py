@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from ptkstore.application.ptks import exchange_ptks
-from ptkstore.application.ptks.exchange_ptks import WantedPtk
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest, NameTaken, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
 from tests.support.waiting import PATIENCE_SECONDS, until

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.application.ptks.exchange_ptks import WantedPtk
 from ptkstore.domain.jobs import JobKind, JobState
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, PtkRejected, PtkStoreError
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.world import STREAM, World, speed

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.application.ptks.exchange_ptks import WantedPtk
 from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.accounting.assurances import Assurance, Assured
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, UnknownName
 from ptkstore.ports.training import TrainFailed
 from tests.journeys.backups import copy_database

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ptkstore.application.operations.read_numbers import read_numbers
 from ptkstore.application.windows import close_windows
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.blocks import BlockState
@@ -410,7 +411,9 @@ def test_a_window_that_cannot_be_prepared_ends_and_its_owners_are_told_once(
     assert (ended.state, ended.outcome) == (JobState.ENDED, Outcome.FAILED)
     told = [("taxi window 0", "not-prepared"), ("taxi.speed window 0", "not-prepared")]
     assert world.notices() == told
-    assert world.service.numbers().work.ended["prepare", "failed"] == 1
+    assert (
+        read_numbers(begin=world.service.read, clock=world.service.clock).work.ended["prepare", "failed"] == 1
+    )
     assert world.train_block(0) == (0, 0)
     expire_first(world)
     assert world.service.work_on("expire/taxi/0")
@@ -437,7 +440,7 @@ def test_a_window_that_was_given_up_is_prepared_again_and_charged_once(world: Wo
     assert world.state(0) is WindowState.PREPARED
     assert world.train_block(0) == (0, TENTH)
     assert len(world.service.versions("taxi.speed")) == 1
-    ended = world.service.numbers().work.ended
+    ended = read_numbers(begin=world.service.read, clock=world.service.clock).work.ended
     assert (ended["prepare", "failed"], ended["prepare", "done"]) == (1, 1)
     assert world.service.verify_ledger(STREAM).faults == ()
     with pytest.raises(Refused, match="is prepared"):
@@ -454,7 +457,9 @@ def test_a_window_that_is_prepared_again_may_be_given_up_again(world: World) -> 
         ("taxi window 0", "not-prepared"),
         ("taxi.speed window 0", "not-prepared"),
     ]
-    assert world.service.numbers().work.ended["prepare", "failed"] == 2
+    assert (
+        read_numbers(begin=world.service.read, clock=world.service.clock).work.ended["prepare", "failed"] == 2
+    )
 
 
 def test_a_window_goes_on_without_a_lost_batch_if_the_operator_says_so(world: World) -> None:
