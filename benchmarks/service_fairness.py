@@ -184,7 +184,7 @@ def undisturbed(on: Machine) -> float:
 
 
 def loop() -> tuple[TeamCode, bytes]:
-    """Own code that never ends."""
+    """Team code that never ends."""
     bundle = pack({"own.py": CODE})
     made = TeamCode(
         bundle=sha256_of(bundle),

@@ -1,4 +1,4 @@
-"""Declared values of released columns: what a column of a team's own code may hold."""
+"""Declared values of released columns: what a column of team code may hold."""
 
 from collections.abc import Mapping
 from typing import Any

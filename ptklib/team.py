@@ -20,7 +20,7 @@ from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.state import ReleasedState, TableSchema
 
 _ELSEWHERE = (
-    "computed by the team's own code, which is not run here; whoever imported its class and trusts it gives the class "
+    "computed by the team's code, which is not run here; whoever imported its class and trusts it gives the class "
     "(Ptk.trusting, ptklib.team.state_of_own)"
 )
 

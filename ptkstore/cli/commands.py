@@ -51,7 +51,7 @@ COMMANDS: dict[str, dict[str, Entry]] = {
     "PTK developers": {
         "init": Entry(
             "repository.scaffold:init",
-            "Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.",
+            "Begin the repository of a team: declarations, an example of team code, a README and a CI workflow.",
         ),
         "plan": Entry(
             "repository.changes:plan",

@@ -199,7 +199,7 @@ def job_of_window(kind: JobKind, window: WindowId, now: datetime) -> Job:
     return Job(job_id(kind, window), kind, window.stream, JobState.READY, now, window_index=window.index)
 
 
-def slots_for_own_code(slots: int) -> int:
+def slots_for_team_code(slots: int) -> int:
     """How many of the workers' slots may run team code at once: with two or more, one is left to the library."""
     return max(1, slots - 1)
 

@@ -132,12 +132,12 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         Raises
         ------
         PtkRejected
-            The stream's policy has no room for it, or accepts no own code; or a check of own code failed. The message
+            The stream's policy has no room for it, or accepts no team code; or a check of team code failed. The message
             says which, and what is left.
         InvalidRequest
-            Own code cannot be imported by its name, or belongs to an installed distribution.
+            Team code cannot be imported by its name, or belongs to an installed distribution.
         NoSandbox
-            The store cannot run own code apart.
+            The store cannot run team code apart.
         """
         from ptkstore.sdk.repository.imported_code import described_as_imported
 
@@ -228,9 +228,9 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         Raises
         ------
         PtkRejected
-            No room, or own code that failed a check; the message says which. What was to go is still there.
+            No room, or team code that failed a check; the message says which. What was to go is still there.
         NoSandbox
-            The store cannot run own code apart.
+            The store cannot run team code apart.
         """
         from ptkstore.sdk.repository.changes import applied
 
@@ -345,7 +345,7 @@ class Store(StreamMethods, SubscriptionMethods, TellingMethods):
         spec = self._service.ptk(ptk_id)
         if bundle_of(spec.estimator) is not None:
             raise InvalidRequest(
-                f"PTK {ptk_id} is trained by its team's own code, which is audited in the sandbox by `ptk plan` and "
+                f"PTK {ptk_id} is trained by its team's code, which is audited in the sandbox by `ptk plan` and "
                 "at registration"
             )
         return examine_ptk(spec, runs)

@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 LIGHT = HistoricalStatistics(
     keys=["hour"], domains={"hour": range(24)}, bounds={"speed": (0, 60)}, epsilon=0.1
 ).to_spec()
-OWN_CODE = {"family": "TeamCode", "params": {"bundle": "0" * 64}}
+TEAM_CODE = {"family": "TeamCode", "params": {"bundle": "0" * 64}}
 
 
 def training(ptk_id: str, *, late: int = 0, window: int = 0) -> Job:
@@ -39,11 +39,11 @@ def trainings(team: str, n: int, *, late: int = 0) -> list[Job]:
     return [training(f"{team}.p{number}", late=late) for number in range(n)]
 
 
-def with_own_code(catalog: SqlCatalog, *ptk_ids: str) -> None:
+def with_team_code(catalog: SqlCatalog, *ptk_ids: str) -> None:
     with catalog.begin() as uow:
         uow.streams.add(stream_named())
         for ptk_id in ptk_ids:
-            uow.ptks.add(replace(ptk_spec(ptk_id), estimator=OWN_CODE))
+            uow.ptks.add(replace(ptk_spec(ptk_id), estimator=TEAM_CODE))
         uow.commit()
 
 
@@ -109,7 +109,7 @@ class SharesContract:
         assert due(catalog) == ["train/a.p0/0", "profile/b.p0/0", "train/a.p1/0", "profile/a.p0/0"]
 
     def test_small_trainings_of_the_library_are_named_alone(self, catalog: SqlCatalog) -> None:
-        with_own_code(catalog, "own.p0")
+        with_team_code(catalog, "own.p0")
         small = [replace(training(name), n_rows=9) for name in ("a.p0", "a.p1", "b.p0", "own.p0")]
         large, other = replace(training("a.p2"), n_rows=10), job("prepare/0", window=1)
         add(catalog, *small, large, other, replace(job("notify/s", JobKind.NOTIFY, ptk_id="a.p0"), n_rows=0))
@@ -121,7 +121,7 @@ class SharesContract:
         self, catalog: SqlCatalog, slots: int, most: int
     ) -> None:
         loops = [f"loops.p{number}" for number in range(7)]
-        with_own_code(catalog, *loops)
+        with_team_code(catalog, *loops)
         add(catalog, *(training(name, late=60) for name in loops))
         assert sum(fairest(catalog, slots) is not None for _ in range(7)) == most
         assert due(catalog, slots=slots) == []  # nor is a worker hinted for nothing
@@ -132,14 +132,14 @@ class SharesContract:
 
     def test_many_who_claim_at_once_leave_a_slot_free_of_team_code(self, catalog: SqlCatalog) -> None:
         loops = [f"t{number}.p0" for number in range(12)]
-        with_own_code(catalog, *loops)
+        with_team_code(catalog, *loops)
         add(catalog, *map(training, loops))
         with ThreadPoolExecutor(6) as pool:
             claimed = [one for one in pool.map(lambda _: fairest(catalog, 3), range(24)) if one is not None]
         assert len(claimed) == len({one.id for one in claimed}) == 2
 
     def test_a_ptk_that_is_given_other_code_is_bound_by_it(self, catalog: SqlCatalog) -> None:
-        with_own_code(catalog, "a.p0", "b.p0")
+        with_team_code(catalog, "a.p0", "b.p0")
         with catalog.begin() as uow:
             uow.ptks.replace(ptk_spec("b.p0"))
             uow.commit()

@@ -29,7 +29,7 @@ def run(commands: str, folder: Path, home: Path) -> str:
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_the_guide_begins_with_commands_that_lead_to_a_version_of_own_code(
+def test_the_guide_begins_with_commands_that_lead_to_a_version_of_team_code(
     repository: Path, tmp_path: Path
 ) -> None:
     folder, home = tmp_path / "folder", tmp_path / "home"

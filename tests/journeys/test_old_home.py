@@ -1,4 +1,4 @@
-"""A home of an earlier program is upgraded, read, and goes on: a library PTK and a team's own code with versions.
+"""A home of an earlier program is upgraded, read, and goes on: a library PTK and team code with versions.
 
 `old_home/make.py` says how the home was made. Nothing in it was written by the program that is tested.
 """
@@ -182,7 +182,7 @@ def test_it_goes_on_as_before(home: Path, tmp_path: Path, before: ModuleType) ->
 
 
 def check_declarations(store: Store, folder: Path, before: ModuleType) -> None:
-    """Own code of before goes on, and its next change must declare which texts it releases."""
+    """Team code of before goes on, and its next change must declare which texts it releases."""
     folder.mkdir()
     (folder / "team.toml").write_text('team = "rides"\n')
     (folder / "own.py").write_text(before.OWN)

@@ -1,4 +1,4 @@
-"""A team's own code from its repository to an online lookup, and a worker that dies while such code runs."""
+"""Team code from its repository to an online lookup, and a worker that dies while such code runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def job(store: Store, name: str) -> Job | None:
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_own_code_is_looked_up_and_a_killed_worker_ends_what_it_ran(
+def test_team_code_is_looked_up_and_a_killed_worker_ends_what_it_ran(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in SETTINGS.items():

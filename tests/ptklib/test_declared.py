@@ -1,4 +1,4 @@
-"""What released columns may hold, as classes say it and as a description of own code declares it."""
+"""What released columns may hold, as classes say it and as a description of team code declares it."""
 
 from typing import Any
 

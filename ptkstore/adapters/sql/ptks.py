@@ -47,7 +47,7 @@ class SqlPtks:
                     stream=spec.stream,
                     active=1,
                     content=ptk_text(spec),
-                    own_code=_own_code(spec),
+                    own_code=_is_team_code(spec),
                 )
             )
         except IntegrityError:
@@ -62,7 +62,7 @@ class SqlPtks:
         self._write(spec)
 
     def _write(self, spec: PtkSpec, **more: int) -> None:
-        values = {"content": ptk_text(spec), "own_code": _own_code(spec), **more}
+        values = {"content": ptk_text(spec), "own_code": _is_team_code(spec), **more}
         self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id).values(values))
 
     def remove(self, ptk_id: str) -> None:
@@ -130,7 +130,7 @@ class SqlPtks:
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
 
 
-def _own_code(spec: PtkSpec) -> int:
+def _is_team_code(spec: PtkSpec) -> int:
     return int(spec.family == TEAM_CODE)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
 from ptkstore.adapters.sql.inserting import try_insert
-from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_own_code
+from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_team_code
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
 
@@ -38,15 +38,15 @@ class SqlShares:
         bounds = {"most": limit}
         if small is None:
             room = slots is None or self._room(now, slots)
-            query = _due(deliveries=deliveries, own_code=room)
+            query = _due(deliveries=deliveries, team_code=room)
         else:
             bounds["small"] = small
-            query = _due(deliveries=False, own_code=False, small=True)
+            query = _due(deliveries=False, team_code=False, small=True)
         return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
         """Whether a slot is left for this job; of team code's, nobody else is told until the transaction ends."""
-        if self._connection.execute(_IS_OWN_CODE, {"job_id": job_id}).first() is None:
+        if self._connection.execute(_IS_TEAM_CODE, {"job_id": job_id}).first() is None:
             return True
         row = select(t.meta.c.name).where(t.meta.c.name == t.CLAIMS)
         self._connection.execute(row.with_for_update())
@@ -60,26 +60,26 @@ class SqlShares:
             try_insert(self._connection, insert(t.turns).values(share=share, number=newest))
 
     def _room(self, now: datetime, slots: int) -> bool:
-        taken = int(self._connection.execute(_COUNT_OWN_CODE, at(now)).scalar_one())
-        return taken < slots_for_own_code(slots)
+        taken = int(self._connection.execute(_COUNT_TEAM_CODE, at(now)).scalar_one())
+        return taken < slots_for_team_code(slots)
 
 
-_OWN_CODE = select(t.ptks.c.ptk_id).where(t.ptks.c.own_code == 1)
-_RUNS_OWN_CODE = and_(t.jobs.c.kind.in_(RUNS), t.jobs.c.ptk_id.in_(_OWN_CODE))
-_IS_OWN_CODE = select(t.jobs.c.id).where(t.jobs.c.id == bindparam("job_id"), _RUNS_OWN_CODE)
-_COUNT_OWN_CODE = select(func.count()).select_from(t.jobs).where(leased(t.jobs), _RUNS_OWN_CODE)
+_TEAM_CODE = select(t.ptks.c.ptk_id).where(t.ptks.c.own_code == 1)
+_RUNS_TEAM_CODE = and_(t.jobs.c.kind.in_(RUNS), t.jobs.c.ptk_id.in_(_TEAM_CODE))
+_IS_TEAM_CODE = select(t.jobs.c.id).where(t.jobs.c.id == bindparam("job_id"), _RUNS_TEAM_CODE)
+_COUNT_TEAM_CODE = select(func.count()).select_from(t.jobs).where(leased(t.jobs), _RUNS_TEAM_CODE)
 
 
 @cache
-def _due(*, deliveries: bool, own_code: bool, small: bool = False) -> Select[Any]:
+def _due(*, deliveries: bool, team_code: bool, small: bool = False) -> Select[Any]:
     job, last = t.jobs.c, t.jobs.c.kind.in_(_LAST)
     window = func.coalesce(job.window_index, -1)  # many windows may have closed at once
     place = func.row_number().over(partition_by=job.share, order_by=(last, job.due_at, window, job.id))
     query = select(job.id, job.share, job.due_at, last.label("last"), place.label("place")).where(CLAIMABLE)
     if not deliveries:
         query = query.where(job.kind.not_in(DELIVERIES))
-    if not own_code:
-        query = query.where(func.coalesce(~_RUNS_OWN_CODE, true()))
+    if not team_code:
+        query = query.where(func.coalesce(~_RUNS_TEAM_CODE, true()))
     if small:
         query = query.where(job.kind == JobKind.TRAIN, job.n_rows <= bindparam("small"))
     ready = query.subquery("ready")

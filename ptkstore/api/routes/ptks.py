@@ -94,7 +94,7 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
     """Say which PTKs of the caller's team would be refused on a stream, and why; nothing is changed.
 
     They are looked at together, beside all others, as if what is to be deregistered were gone. Nothing is promised, and
-    a team's own code is not run.
+    team code is not run.
     """
     team, wanted = caller.principal.team, _wanted(body)
     found = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
@@ -107,7 +107,7 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
 def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request: Request) -> dict[str, Any]:
     """Register, change and deregister PTKs of the caller's team on a stream: all of it, or nothing.
 
-    Repeating it changes nothing. A team's own code that is new is examined before.
+    Repeating it changes nothing. Team code that is new is examined before.
     """
     team, wanted = caller.principal.team, _wanted(body)
     caller.recorded.parts = exchanged(team, wanted, body.deregister)

@@ -12,7 +12,7 @@ from ptkstore.domain.streams.streams import Stream
 from ptkstore.ports.catalog import CatalogView
 from ptkstore.ports.streams import Progress
 
-OF_OWN_CODE = "EpsilonDelta"
+OF_TEAM_CODE = "EpsilonDelta"
 """The event of a loss that is known by epsilon and delta alone. No family of the library trains with it."""
 
 
@@ -50,7 +50,7 @@ def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
     for spec in uow.ptks.find(stream=books.stream.name):
         found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
     for entry in books.entries:
-        if entry.kind is EntryKind.SPEND and _is_of_own_code(entry):
+        if entry.kind is EntryKind.SPEND and _is_of_team_code(entry):
             found[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
     for ptk_id in ids:
         latest = uow.versions.latest(ptk_id)
@@ -65,4 +65,4 @@ def _is_of_own_code(entry: Entry) -> bool:
     The key says so, as the journal's chain holds it. The kind in the job's row could have been changed.
     """
     trained = entry.key.startswith(f"{job_id(JobKind.TRAIN, entry.ptk_id)}/")
-    return trained and entry.event.get("name") == OF_OWN_CODE
+    return trained and entry.event.get("name") == OF_TEAM_CODE

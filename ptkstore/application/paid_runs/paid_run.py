@@ -246,7 +246,7 @@ class _Walk(Generic[R]):
         act: Callable[[], _T],
         errors: tuple[type[PtkStoreError], ...] = (Unavailable, OutcomeUnknown),
     ) -> _T:
-        """Own code whose loss is spent waits: it has opened no row, and nobody else may go on with it."""
+        """Team code whose loss is spent waits: it has opened no row, and nobody else may go on with it."""
         if not runs_once(spent.spec):
             return act()
         return self._spending.patience.outlast(lambda _: act(), self._spending.now(), errors)

@@ -196,13 +196,13 @@ def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -
     if not assurance.at_least(policy.minimum_assurance):
         raise PtkRejected(
             f"{ptk_id}: assurance {assurance.value!r} is below the stream's least, "
-            f"{policy.minimum_assurance.value!r}: a team's own code needs a stream that was created with "
+            f"{policy.minimum_assurance.value!r}: team code needs a stream that was created with "
             "--minimum-assurance asserted; this one takes families of the library only"
         )
 
 
 def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
-    """`PtkRejected` if own code could release texts or keys that nobody declared, and the policy does not let it.
+    """`PtkRejected` if team code could release texts or keys that nobody declared, and the policy does not let it.
 
     Numbers can carry texts as well: this keeps honest code from releasing them, and makes others work for it.
     """
@@ -218,7 +218,7 @@ def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) ->
         named = ", ".join(f"{table}.{column}" for table, column in undeclared[:_SHOWN])
         (_, first), more = undeclared[0], len(undeclared) - _SHOWN
         raise PtkRejected(
-            f"{ptk_id}: own code releases numbers and declared values only on this stream, and {named}"
+            f"{ptk_id}: team code releases numbers and declared values only on this stream, and {named}"
             f"{f' and {more} more' if more > 0 else ''} are keys or texts without declared values. Declare them with "
             f'the table, as in "domains": {{{first!r}: [...]}}; a class returns them from released_domains(). '
             "The alternative is a stream whose policy has asserted_text"

@@ -24,7 +24,7 @@ class NotServable(ValueError):
 
 
 class UndeclaredValue(NotServable):
-    """A key or a text of a team's own code is none of those that were declared for its column."""
+    """A key or a text of team code is none of those that were declared for its column."""
 
 
 def check_servable(tables: Tables, forms: Forms) -> None:
@@ -44,8 +44,8 @@ def check_servable(tables: Tables, forms: Forms) -> None:
             raise NotServable(f"table {name!r} has several rows for one value of {', '.join(keys)}")
 
 
-def check_own_code(tables: Tables, noise_variance: Mapping[str, float], code: TeamCode) -> None:
-    """`NotServable` unless what own code released is as it was declared, and its texts can be shown."""
+def check_team_code(tables: Tables, noise_variance: Mapping[str, float], code: TeamCode) -> None:
+    """`NotServable` unless what team code released is as it was declared, and its texts can be shown."""
     rows, values = code.declared_rows(), code.declared_values()
     for name, table in tables.items():
         if (wanted := rows.get(name)) is not None and table.num_rows != wanted:

@@ -66,7 +66,7 @@ def plan(
     folder: Folder = Path("."),
     prune: Prune = False,
     skip_audit: Annotated[
-        bool, typer.Option("--skip-audit", help="Leave audits out; apply never does, of own code.")
+        bool, typer.Option("--skip-audit", help="Leave audits out; apply never does, of team code.")
     ] = False,
     url: Url = None,
     home: Home = None,
@@ -221,7 +221,7 @@ def _value(value: Any) -> str:
 
 
 def _whose(change: Change) -> str:
-    return "" if change.bundle is None else f"own code, {change.assurance}"
+    return "" if change.bundle is None else f"team code, {change.assurance}"
 
 
 def _checked(change: Change) -> str:

@@ -17,7 +17,7 @@ _TEAM: Final = """\
 # Whose repository this is. Its PTKs are named <team>.<name>, its Feast views <team>__<name>.
 team = "{team}"
 
-# Own code travels as a bundle of all modules here, hidden folders and tests left out. More files, or fewer:
+# Team code travels as a bundle of all modules here, hidden folders and tests left out. More files, or fewer:
 # [bundle]
 # include = ["data/*.json"]
 # exclude = ["notebooks/*"]
@@ -158,7 +158,7 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.11"
-      - run: sudo apt-get install --yes bubblewrap  # runs own code apart, on synthetic rows
+      - run: sudo apt-get install --yes bubblewrap  # runs team code apart, on synthetic rows
       # PTK_PACKAGE has one requirement a line; whoever runs the store knows both addresses:
       #   ptklib @ https://.../ptklib-0.1.0-py3-none-any.whl#sha256=...
       #   ptkstore[service] @ https://.../ptkstore-0.1.0-py3-none-any.whl#sha256=...
@@ -196,7 +196,7 @@ def init(
     stream: Annotated[str, typer.Option(help="The stream that the example learns from.")] = "events",
     as_json: AsJson = False,
 ) -> None:
-    """Begin the repository of a team: declarations, an example of own code, a README and a CI workflow.
+    """Begin the repository of a team: declarations, an example of team code, a README and a CI workflow.
 
     Nothing that is there is overwritten.
     """

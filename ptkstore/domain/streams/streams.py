@@ -157,7 +157,7 @@ class Policy:
 
     A row with a text of more than `max_cell_bytes` bytes (UTF-8) is refused.
 
-    With `asserted_text`, a PTK of a team's own code may release texts and join keys that it did not declare.
+    With `asserted_text`, a PTK of team code may release texts and join keys that it did not declare.
     """
 
     capacity: Loss

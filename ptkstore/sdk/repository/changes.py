@@ -86,7 +86,7 @@ def planned(
 ) -> tuple[Change, ...]:
     """What `applied` would do, what each PTK would reserve per window, and what would be refused for which reason.
 
-    What is new or changed is checked and audited on synthetic rows: families of the library here, own code in this
+    What is new or changed is checked and audited on synthetic rows: families of the library here, team code in this
     machine's sandbox; `audit` False leaves the audits out. With `prune`, the team's PTKs that the repository does not
     declare are named as well.
     """
@@ -139,7 +139,7 @@ def applied(
     are registered and changed one by one, and what is to be pruned goes last. Where there is room only without it, all
     of a stream is exchanged in one step, or nothing of it.
 
-    Own code travels along, also where nothing changes, so that the store has it; what is new the store checks before
+    Team code travels along, also where nothing changes, so that the store has it; what is new the store checks before
     it registers anything of it.
 
     Raises
@@ -227,7 +227,7 @@ class _Step:
         return {**admission.refusals, **better}
 
     def send(self, stream: str | None = None) -> None:
-        """Upload the own code that is declared, for a stream or for all, unless that is done."""
+        """Upload the team code that is declared, for a stream or for all, unless that is done."""
         for change, ptk in self.compared:
             _, bundle = self._repository.described(ptk)
             if bundle is not None and change.bundle not in self._sent and stream in (None, ptk.stream):
@@ -305,9 +305,9 @@ def _room(admission: Admission) -> RoomLeft | None:
 
 
 def _accepted(change: Change) -> Change:
-    """A change that was made: had own code failed a check, the store had refused it."""
-    own_code = change.action != "keep" and change.bundle is not None
-    return replace(change, checks="passed") if own_code else change
+    """A change that was made: had team code failed a check, the store had refused it."""
+    team_code = change.action != "keep" and change.bundle is not None
+    return replace(change, checks="passed") if team_code else change
 
 
 def _refused(admissions: Mapping[str, Admission]) -> Mapping[str, PtkStoreError]:
@@ -383,7 +383,7 @@ def _checked(
 
 
 def _told_of_checks(examined: Examined, *, audit: bool) -> str:
-    """How many checks own code passed, and how far an audit of so few runs could see."""
+    """How many checks team code passed, and how far an audit of so few runs could see."""
     status = {one.check: one.status for one in examined.findings}
     passed = sum(one.status == "passed" for one in examined.findings)
     told = f"{passed} checks"

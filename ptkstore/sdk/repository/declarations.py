@@ -14,7 +14,7 @@ from typing import Any
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks.serving import plain
 from ptkstore.errors import InvalidRequest
-from ptkstore.sdk.repository.team_code import DECLARATIONS, Source, described, is_own_code, source_of
+from ptkstore.sdk.repository.team_code import DECLARATIONS, Source, described, is_team_code, source_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PTK:
     stream : str
         The stream it is trained on.
     estimator : ptklib estimator, an estimator of the team's own, or TeamFunctions
-        What is trained; its `epsilon` and `delta` are the loss of one training. Own code is run in a sandbox, and the
+        What is trained; its `epsilon` and `delta` are the loss of one training. Team code is run in a sandbox, and the
         PTK is `asserted`: docs/guide/team-code.md.
     target : float
         How small its error is to be: positive, in the unit of the estimator's evaluation, or of the loss that it is
@@ -102,7 +102,7 @@ class Repository:
 
     def described(self, ptk: PTK) -> tuple[Mapping[str, Any], bytes | None]:
         """The estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
-        if self.source is None or not is_own_code(ptk.estimator):
+        if self.source is None or not is_team_code(ptk.estimator):
             return estimator_spec(ptk.estimator), None
         return described(ptk.estimator, self.source)
 
@@ -110,9 +110,9 @@ class Repository:
 def estimator_spec(estimator: Any) -> Mapping[str, Any]:
     """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
     to_spec = getattr(estimator, "to_spec", None)
-    if is_own_code(estimator):
+    if is_team_code(estimator):
         raise InvalidRequest(
-            f"{type(estimator).__name__} is own code of a team, which has to travel: declare it in the team's "
+            f"{type(estimator).__name__} is team code, which has to travel: declare it in the team's "
             "repository for `ptk apply`, or give it to `Store.register_ptk`"
         )
     if to_spec is None:
@@ -153,7 +153,7 @@ def load_repository(folder: Path) -> Repository:
     names = [ptk.name for ptk in ptks]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidRequest(f"{source} declares twice: {', '.join(twice)}")
-    if not any(is_own_code(ptk.estimator) for ptk in ptks):
+    if not any(is_team_code(ptk.estimator) for ptk in ptks):
         return Repository(team, ptks)
     bundle = settings.get("bundle", {})
     if not isinstance(bundle, dict):
@@ -181,7 +181,7 @@ def _run_name(team: str) -> str:
     return f"_team_{team}"
 
 
-# What a repository's own code may raise while it is read; `sys.exit` there must not look like success.
+# What a repository's team code may raise while it is read; `sys.exit` there must not look like success.
 _TEAM_ERRORS = (
     ArithmeticError,
     AssertionError,

@@ -20,7 +20,7 @@ from ptkstore.sdk.repository.team_code import (
     TeamFunctions,
     described,
     functions_of,
-    is_own_code,
+    is_team_code,
 )
 
 _EVERYWHERE = frozenset({"ptklib", "ptkstore"})
@@ -30,19 +30,19 @@ _EVERYWHERE = frozenset({"ptklib", "ptkstore"})
 def described_as_imported(
     train_dp: Any, eval: Callable[..., float] | None, facts: FunctionFacts
 ) -> tuple[Mapping[str, Any], bytes | None]:
-    """What is to be registered as data, with its bundle where it is a team's own code.
+    """What is to be registered as data, with its bundle where it is team code.
 
     Raises
     ------
     InvalidRequest
-        Own code cannot travel, or too little or too much is said of it.
+        Team code cannot travel, or too little or too much is said of it.
     """
     if callable(train_dp) and not hasattr(train_dp, "to_spec"):
         train_dp = functions_of(train_dp, eval, facts)
     elif eval is not None or facts:
         told = ", ".join([*(["eval"] if eval is not None else []), *facts])
         raise InvalidRequest(f"{told} are said of a function; a {type(train_dp).__name__} says them itself")
-    if not is_own_code(train_dp):
+    if not is_team_code(train_dp):
         return estimator_spec(train_dp), None
     functions = isinstance(train_dp, TeamFunctions)
     things = [train_dp.train_dp, train_dp.eval] if functions else [type(train_dp)]
@@ -104,11 +104,13 @@ def _root(module: str) -> Path:
     parts = module.split(".")
     levels = len(parts) if file.name == "__init__.py" else len(parts) - 1
     if len(file.parents) <= levels or file.suffix != ".py" or not file.is_file():
-        raise InvalidRequest(f"module {module} has no Python file to send along: own code is plain .py files")
+        raise InvalidRequest(
+            f"module {module} has no Python file to send along: team code is plain .py files"
+        )
     root = file.absolute().parents[levels]
     if _is_installed(root) or parts[0] in _EVERYWHERE | sys.stdlib_module_names:
         raise InvalidRequest(
-            f"module {module} is an installed distribution; only a team's own code is sent along: give functions of a "
+            f"module {module} is an installed distribution; only team code is sent along: give functions of a "
             "module in your repository, which may call it"
         )
     if _file(root, module) is None:

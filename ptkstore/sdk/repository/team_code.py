@@ -1,4 +1,4 @@
-"""A team's own code: how a repository declares it, and how it becomes a bundle."""
+"""Team code: how a repository declares it, and how it becomes a bundle."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Source:
         return pack(files)
 
 
-def is_own_code(estimator: Any) -> bool:
+def is_team_code(estimator: Any) -> bool:
     """Whether something that was declared is a team's code, not a family of the library."""
     from ptklib.families import FAMILIES
 
@@ -151,7 +151,7 @@ def functions_of(
 
 
 def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]:
-    """Own code as data, and the bundle that holds it.
+    """Team code as data, and the bundle that holds it.
 
     Raises
     ------
@@ -170,10 +170,10 @@ def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]
         return team_code.to_spec(), bundle
     except KeyError as error:
         raise InvalidRequest(
-            f"own code cannot be described: a table needs keys and columns, {error} is missing"
+            f"team code cannot be described: a table needs keys and columns, {error} is missing"
         ) from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidRequest(f"own code cannot be described: {error}") from error
+        raise InvalidRequest(f"team code cannot be described: {error}") from error
 
 
 def source_of(folder: Path, declared_as: str, bundle: Mapping[str, Any]) -> Source:

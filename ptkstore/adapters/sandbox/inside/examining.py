@@ -23,7 +23,7 @@ from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.state import ReleasedState
 from ptklib.team import TeamCode
 from ptkstore.adapters.sandbox.inside.loading import Functions, Tables, loaded
-from ptkstore.application.versions.servable import NotServable, check_own_code, check_servable
+from ptkstore.application.versions.servable import NotServable, check_servable, check_team_code
 
 _ROWS: Final = 120
 _LONG_SECONDS: Final = 5.0
@@ -173,7 +173,7 @@ def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any])
     functions = isinstance(subject, TeamCode)
     tables = fitted.tables_ if functions else fitted.to_state().tables
     check_servable(tables, {name: form.to_json() for name, form in subject.table_schemas().items()})
-    check_own_code(tables, {} if functions else fitted.noise_variance_, described)
+    check_team_code(tables, {} if functions else fitted.noise_variance_, described)
 
 
 def _audit(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float]) -> None:

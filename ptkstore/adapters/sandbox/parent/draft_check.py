@@ -12,8 +12,8 @@ from ptklib.state import ReleasedState
 from ptkstore.application.versions.servable import (
     NotServable,
     UndeclaredValue,
-    check_own_code,
     check_servable,
+    check_team_code,
 )
 from ptkstore.domain.ptks.bundles import bundle_of
 from ptkstore.domain.ptks.ptks import granted
@@ -38,7 +38,7 @@ def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | N
     Raises
     ------
     UndeclaredValue
-        It is a state of own code, with a value that was not declared.
+        It is a state of team code, with a value that was not declared.
     """
     state = _sound(draft, request, staging)
     return None if state is None else replace(draft, facts=_facts(state) if request.bundle is None else None)
@@ -76,7 +76,7 @@ def _sound(draft: Draft, request: TrainRequest, staging: Staging) -> ReleasedSta
         estimator.check_previous_state(state)
         check_servable(state.tables, {name: form.to_json() for name, form in state.schemas.items()})
         if bundle_of(request.estimator) is not None:
-            check_own_code(state.tables, state.meta["noise_variance"], estimator)
+            check_team_code(state.tables, state.meta["noise_variance"], estimator)
     except UndeclaredValue:
         raise
     except (PtklibError, InvalidRequest, CorruptObject, NotServable):

@@ -8,7 +8,7 @@ import pytest
 
 from ptklib.team import TeamCode
 from ptkstore.adapters.feast.names import is_view_of, view_name
-from ptkstore.application.versions.servable import NotServable, check_own_code, check_servable
+from ptkstore.application.versions.servable import NotServable, check_servable, check_team_code
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from tests.support.team_code import described
 
@@ -85,7 +85,7 @@ def test_what_may_be_elected_can_be_placed_and_flipped_to_twice(store, make, nam
     table = pa.table(columns)
     forms = {"t": {"keys": keys, "columns": [[f.name, _KINDS[f.type]] for f in table.schema]}}
     check_servable({"t": table}, forms)
-    check_own_code({"t": table}, {}, TeamCode(**described(b"", tables=forms)["params"]))
+    check_team_code({"t": table}, {}, TeamCode(**described(b"", tables=forms)["params"]))
     for version in (1, 2):  # the second goes on from the history of the first
         make.publish(store, make.state(version, tables={"t": table}, keys={"t": tuple(keys)}))
     asked = table.slice(0, 20).to_pylist()

@@ -70,7 +70,7 @@ def drafted(
     noise: dict[str, float] | None = None,
     noise_names: list[str] | None = [],  # noqa: B006 - never changed
 ) -> Draft | None:
-    """The draft of own code that released one table `t`, if it passes."""
+    """The draft of team code that released one table `t`, if it passes."""
     estimator = described(
         b"", columns=["zone"], tables=tables, synthetic=None, epsilon=0.5, noise_names=noise_names
     )
@@ -95,7 +95,7 @@ def drafted(
     return verified(draft, request, world.staging)
 
 
-def test_a_state_of_own_code_that_is_as_declared_is_verified(world: World) -> None:
+def test_a_state_of_team_code_that_is_as_declared_is_verified(world: World) -> None:
     assert drafted(world, OWN, {"k": ["a", "b"], "v": [1.0, 2.0]}) is not None
     assert drafted(world, OWN, {"k": ["é" * 512, ""], "v": [1.0, 2.0]}) is not None
     assert drafted(world, KEYLESS, {"v": ["x" * 1024]}) is not None
@@ -114,7 +114,7 @@ NUMBERED = {
 }
 
 
-def test_a_state_of_own_code_with_declared_values_is_verified(world: World) -> None:
+def test_a_state_of_team_code_with_declared_values_is_verified(world: World) -> None:
     assert drafted(world, DECLARED, {"k": ["b", "a"], "v": [1.0, 2.0]}) is not None
     assert drafted(world, NUMBERED, {"k": [2, -1], "v": [7, -9], "b": [True, False]}) is not None
     assert drafted(world, NUMBERED, {"k": [], "v": [], "b": []}) is not None
@@ -138,7 +138,7 @@ def test_a_state_of_own_code_with_declared_values_is_verified(world: World) -> N
         (DECLARED, {"k": ["b", "a"], "v": [1.0, 2.0]}, {"Ann_271828": 1.0}),
     ],
 )
-def test_a_state_of_own_code_with_a_value_that_is_not_declared_says_so_without_the_value(
+def test_a_state_of_team_code_with_a_value_that_is_not_declared_says_so_without_the_value(
     world: World, tables: dict[str, Any], columns: dict[str, Any], noise: dict[str, float]
 ) -> None:
     with pytest.raises(UndeclaredValue) as told:

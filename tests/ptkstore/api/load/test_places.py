@@ -262,7 +262,7 @@ class Slowly(Inspector):
         return super().examine(estimator, bundle, runs, team)
 
 
-def test_who_has_own_code_examined_holds_no_place_meanwhile(
+def test_who_has_team_code_examined_holds_no_place_meanwhile(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(body_slots, "WAIT_SECONDS", 0.5)

@@ -118,7 +118,7 @@ def test_a_catalog_away_before_the_spend_puts_the_training_off_at_once(faults: F
     expect_one_run(world)
 
 
-def test_own_code_whose_loss_is_spent_waits_for_its_key(faults: Faults) -> None:
+def test_team_code_whose_loss_is_spent_waits_for_its_key(faults: Faults) -> None:
     world = faults.world
     with world.service.begin() as uow:
         own = uow.ptks.get(PTK).assurance is Assurance.ASSERTED
@@ -147,7 +147,7 @@ def test_who_lost_the_job_before_it_could_look_opens_nothing(faults: Faults) -> 
     assert world.service.work_on(TRAIN)
     assert world.train_block(0) == (0, TENTH)
     assert kinds(world) == [EntryKind.RESERVE, EntryKind.SPEND]
-    library = len(world.trainer.requests)  # by whoever took over; own code is not run by somebody else
+    library = len(world.trainer.requests)  # by whoever took over; team code is not run by somebody else
     assert world.job(TRAIN).outcome is (Outcome.PUBLISHED if library else Outcome.FAILED)
     assert world.job(TRAIN).fence == 2
 

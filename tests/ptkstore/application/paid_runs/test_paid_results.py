@@ -141,7 +141,7 @@ def test_an_answer_whose_commit_nobody_heard_is_kept_once(faults: Faults, paid: 
 
 
 def own(world: World) -> None:
-    """What is asked of own code before a second run."""
+    """What is asked of team code before a second run."""
     with world.service.begin() as uow:
         uow.ptks.replace(replace(uow.ptks.get(PTK), assurance=Assurance.ASSERTED))
         uow.commit()
@@ -160,7 +160,7 @@ def test_a_spend_that_nobody_answered_is_looked_at_and_its_run_goes_on(
     expect_kept(faults.world, paid)
 
 
-def test_own_code_whose_loss_is_spent_waits_for_its_key(faults: Faults, paid: Paid) -> None:
+def test_team_code_whose_loss_is_spent_waits_for_its_key(faults: Faults, paid: Paid) -> None:
     own(faults.world)
     faults.away_for(10, "spent")
     assert faults.world.service.work_on(paid.job_id)

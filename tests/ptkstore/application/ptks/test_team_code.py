@@ -63,7 +63,7 @@ def test_asserted_code_is_refused_where_the_policy_wants_more(world: World, insp
     assert world.service.ptks() == ()
 
 
-def test_what_own_code_has_spent_stays_a_teams_word_when_the_ptk_is_the_librarys(accepting: World) -> None:
+def test_what_team_code_has_spent_stays_a_teams_word_when_the_ptk_is_the_librarys(accepting: World) -> None:
     register(accepting)
     ingest(accepting)
     accepting.service.close_windows("open", ORIGIN + DAY)

@@ -37,7 +37,7 @@ def reserved(world: World) -> None:
     world.work("prepare", "allocate")
 
 
-def with_own_code(world: World) -> None:
+def with_team_code(world: World) -> None:
     """What is asked of team code before a second run, without a sandbox: it gets none."""
     with world.service.begin() as uow:
         uow.ptks.replace(replace(uow.ptks.get(PTK), assurance=Assurance.ASSERTED))
@@ -61,11 +61,11 @@ def expect_published(world: World) -> Version:
 
 
 @pytest.mark.parametrize("seconds", [5, 10, 50, 300])  # a lease is 60 s
-def test_own_code_is_elected_at_the_first_tick_at_which_the_catalog_answers(
+def test_team_code_is_elected_at_the_first_tick_at_which_the_catalog_answers(
     faults: Faults, seconds: int
 ) -> None:
     world = faults.world
-    with_own_code(world)
+    with_team_code(world)
     faults.away_for(seconds)
     began = world.clock.now()
     assert world.service.work_on(TRAIN)
@@ -118,7 +118,7 @@ def test_who_is_told_to_stop_still_elects_what_has_ended(faults: Faults) -> None
 def test_an_election_whose_commit_nobody_answered_is_looked_at(faults: Faults, done: bool, own: bool) -> None:
     world = faults.world
     if own:
-        with_own_code(world)
+        with_team_code(world)
     world.steps.at["trained"] = lambda: faults.unanswered(done)
     assert world.service.work_on(TRAIN)
     expect_published(world)
@@ -128,7 +128,7 @@ def test_an_election_whose_commit_nobody_answered_is_looked_at(faults: Faults, d
 def test_an_election_that_nobody_answered_is_looked_at_however_late(faults: Faults, done: bool) -> None:
     world = faults.world
     until = world.clock.now() + timedelta(minutes=5)
-    with_own_code(world)
+    with_team_code(world)
 
     def meanwhile() -> None:
         faults.back() if world.clock.now() >= until else faults.away()

@@ -31,8 +31,8 @@ def line(tmp_path: Path) -> Line:
     return Line(tmp_path / "home")
 
 
-def with_own_code(folder: Path) -> None:
-    """Take the comment signs from the example of own code."""
+def with_team_code(folder: Path) -> None:
+    """Take the comment signs from the example of team code."""
     text = (folder / "ptks.py").read_text()
     before, mark, after = text.partition("# from ptkstore import TeamFunctions\n")
     assert mark
@@ -86,10 +86,10 @@ def test_a_new_repository_works_at_once(line: Line, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
-def test_the_example_of_own_code_passes_its_checks(line: Line, tmp_path: Path) -> None:
+def test_the_example_of_team_code_passes_its_checks(line: Line, tmp_path: Path) -> None:
     folder = tmp_path / "repository"
     line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
-    with_own_code(folder)
+    with_team_code(folder)
     assert [ptk.name for ptk in load_repository(folder).ptks] == ["speed_by_hour", "trip_counts"]
     create(line, "--minimum-assurance", "asserted")
     own = line.json("plan", str(folder), "--skip-audit")[1]
@@ -117,7 +117,7 @@ def test_a_plan_ends_with_1_and_says_what_apply_would_refuse_and_why(
     monkeypatch.setattr(plan_checks, "SECONDS_EACH", 3600.0)
     folder = tmp_path / "repository"
     line.run("init", str(folder), "--team", "taxi", "--stream", "taxi")
-    with_own_code(folder)
+    with_team_code(folder)
     create(line)  # which wants more than asserted
     told = line.run("plan", str(folder), code=1)
     assert "refused, ptk-rejected" in told.stdout

@@ -44,7 +44,7 @@ def leaves_after_asking(world: World, monkeypatch: pytest.MonkeyPatch, *ptk_ids:
     monkeypatch.setattr(world.service, "admit_ptks", asked)
 
 
-def test_own_code_finds_the_room_that_came_after_it_was_asked_for(
+def test_team_code_finds_the_room_that_came_after_it_was_asked_for(
     store: Store, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inspector = world.service.__dict__["sandbox"] = Inspector()
@@ -55,7 +55,7 @@ def test_own_code_finds_the_room_that_came_after_it_was_asked_for(
     assert len(inspector.examined) == 1
 
 
-def test_own_code_that_is_refused_for_good_is_not_sent(
+def test_team_code_that_is_refused_for_good_is_not_sent(
     store: Store, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.register("trips", stream="bikes")

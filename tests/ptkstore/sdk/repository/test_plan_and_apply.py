@@ -72,7 +72,7 @@ def test_a_new_name_that_does_not_fit_leaves_the_old_one(store: Store, world: Wo
 
 @pytest.mark.long
 @pytest.mark.parametrize("room", [0.05, 0.95], ids=["with room", "in a full block"])
-def test_own_code_that_fails_leaves_what_was_to_be_pruned(
+def test_team_code_that_fails_leaves_what_was_to_be_pruned(
     store: Store, world: World, tmp_path: Path, room: float
 ) -> None:
     inspector = world.service.__dict__["sandbox"] = Inspector()
@@ -282,7 +282,7 @@ def test_a_column_that_the_stream_lacks_is_told_by_the_plan(store: Store) -> Non
     assert "reads column 'weekday'" in reason
 
 
-def test_too_little_assurance_is_told_by_the_plan_before_own_code_is_run(
+def test_too_little_assurance_is_told_by_the_plan_before_team_code_is_run(
     store: Store, world: World, tmp_path: Path
 ) -> None:
     inspector = world.service.__dict__["sandbox"] = Inspector()

@@ -80,7 +80,7 @@ def bundle_of(repository: Repository) -> bytes:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
-def test_own_code_is_applied_once_and_then_there_is_nothing_to_do(
+def test_team_code_is_applied_once_and_then_there_is_nothing_to_do(
     store: Store, world: World, tmp_path: Path
 ) -> None:
     folder = write_repository(tmp_path / "team")
@@ -106,7 +106,7 @@ def test_code_that_the_store_has_lost_comes_back_by_applying_it_again(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("sandbox")
-def test_a_plan_shows_what_is_wrong_with_own_code_and_apply_refuses_it(world: World, tmp_path: Path) -> None:
+def test_a_plan_shows_what_is_wrong_with_team_code_and_apply_refuses_it(world: World, tmp_path: Path) -> None:
     store = Store(world.service)
     faulty = GOOD.replace("laplace(counts, l1_sensitivity=1, epsilon=epsilon)", "counts")
     repository = load_repository(write_repository(tmp_path / "team", faulty))
@@ -151,7 +151,7 @@ def test_a_class_of_a_teams_own_is_trained_and_looked_up_and_featurizes_for_who_
     ptk = store.ptk("taxi.fast")
     assert ptk.model_state.tables["statistics"].num_rows == 2
     rows = pd.DataFrame({"hour": [0, 1, 7], "speed": [1.0, 2.0, 3.0]})
-    with pytest.raises(InvalidRequest, match="own code"):
+    with pytest.raises(InvalidRequest, match="team code"):
         list(featurize([rows], [ptk]))
     assert "own" not in sys.modules  # nothing of the store's was imported
     monkeypatch.syspath_prepend(str(folder))
@@ -299,7 +299,7 @@ def test_functions_in_the_declarations_take_those_along(tmp_path: Path) -> None:
         ("epsilon=0.1", "epsilon=float('nan')"),
     ],
 )
-def test_own_code_that_cannot_travel_or_be_described_is_refused(tmp_path: Path, old: str, new: str) -> None:
+def test_team_code_that_cannot_travel_or_be_described_is_refused(tmp_path: Path, old: str, new: str) -> None:
     assert old in REPOSITORY
     write_repository(tmp_path, ptks=REPOSITORY.replace(old, new))
     repository = load_repository(tmp_path)
@@ -350,7 +350,7 @@ def test_a_repository_that_was_not_loaded_has_no_code_to_send(world: World) -> N
         store.plan(Repository("taxi", (PTK(name="x", stream="taxi", estimator=functions, target=0.1),)))
 
 
-def test_a_test_of_privacy_points_to_where_own_code_is_audited(world: World) -> None:
+def test_a_test_of_privacy_points_to_where_team_code_is_audited(world: World) -> None:
     store = Store(world.service)
     world.service.__dict__["sandbox"] = Inspector()
     bundle = bundle_with(GOOD)
