@@ -34,9 +34,9 @@ from ptkstore.domain.allocation import (  # noqa: E402
     Demand,
     Infeasible,
     Limits,
-    Plan,
     Reason,
     Status,
+    WindowPlan,
     allocate_partitions,
     first_feasible,
 )
@@ -51,15 +51,15 @@ NEVER = float("inf")
 class Run:
     """A plan and how long it took."""
 
-    plan: Plan | Infeasible
+    plan: WindowPlan | Infeasible
     seconds: float
 
     @property
     def rows(self) -> float:
-        return self.plan.total_rows if isinstance(self.plan, Plan) else NEVER
+        return self.plan.total_rows if isinstance(self.plan, WindowPlan) else NEVER
 
 
-def run(plan: Callable[[], Plan | Infeasible]) -> Run:
+def run(plan: Callable[[], WindowPlan | Infeasible]) -> Run:
     """Time one call, the better of wall and processor time."""
     wall, processor = time.perf_counter(), time.process_time()
     found = plan()
@@ -89,14 +89,14 @@ def above_bound(instance: Instance, rows: float) -> float:
     """Return by how many percent a plan opens more rows than a lower bound computed now."""
     n_ptks, partitions, seed = instance
     plan = allocate_partitions(demands(n_ptks, seed), limits(partitions), bound_rounds=BOUND_ROUNDS)
-    return 100.0 * (rows / plan.bound - 1.0) if isinstance(plan, Plan) else NEVER
+    return 100.0 * (rows / plan.bound - 1.0) if isinstance(plan, WindowPlan) else NEVER
 
 
 def two_partitions() -> list[Row]:
     """50 PTKs, proven optimal."""
     instances = [(50, 2, seed) for seed in range(5)]
     runs = [ours(instance) for instance in instances]
-    proven = all(isinstance(r.plan, Plan) and r.plan.status is Status.OPTIMAL for r in runs)
+    proven = all(isinstance(r.plan, WindowPlan) and r.plan.status is Status.OPTIMAL for r in runs)
     highs = solver(instances[0])
     said = (
         "optimal" if highs.optimal else f"{100 * (highs.rows or NEVER) / runs[0].rows - 100:.0f} % more rows"
@@ -146,7 +146,7 @@ def profiled(n_ptks: int, partitions: int, seeds: range, goal_seconds: float) ->
     runs = [run(lambda one=one: allocate_partitions(one, room)) for one in asked]  # type: ignore[misc]
     bounds = [allocate_partitions(one, room, bound_rounds=BOUND_ROUNDS) for one in asked]
     gaps = [
-        100.0 * (r.rows / plan.bound - 1.0) if isinstance(plan, Plan) else NEVER
+        100.0 * (r.rows / plan.bound - 1.0) if isinstance(plan, WindowPlan) else NEVER
         for r, plan in zip(runs, bounds, strict=True)
     ]
     highs = solve_program(asked[0], room, SOLVER_SECONDS)
@@ -168,7 +168,7 @@ def first_feasible_partitions() -> list[Row]:
     for n_ptks, goal in ((50, 2.0), (100, 3.0), (200, 3.0)):
         asked, room = demands(n_ptks, 0), limits(8)
         paper, plan = first_feasible(asked, room), allocate_partitions(asked, room, bound_rounds=BOUND_ROUNDS)
-        if not isinstance(paper, Plan) or not isinstance(plan, Plan):
+        if not isinstance(paper, WindowPlan) or not isinstance(plan, WindowPlan):
             raise AssertionError("every instance here has a plan")
         print(
             f"{n_ptks} PTKs: first feasible K = {paper.partitions_used}, {paper.total_rows} rows; ours K = "

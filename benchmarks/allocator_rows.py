@@ -13,7 +13,7 @@ import matplotlib  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from benchmarks.allocator_instances import demands, limits  # noqa: E402
-from ptkstore.domain.allocation import Plan, allocate_partitions, first_feasible  # noqa: E402
+from ptkstore.domain.allocation import WindowPlan, allocate_partitions, first_feasible  # noqa: E402
 
 FIGURE = ROOT / "docs" / "figures" / "allocation.svg"
 COUNTS = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 140, 160, 180, 200)
@@ -22,12 +22,12 @@ PARTITIONS, BOUND_ROUNDS = 8, 400
 
 def main() -> int:
     everybody = demands(200, 0)
-    found: list[tuple[int, Plan, Plan]] = []
+    found: list[tuple[int, WindowPlan, WindowPlan]] = []
     print("| PTKs | first feasible K | rows | K chosen | rows | lower bound |\n|---|---|---|---|---|---|")
     for count in COUNTS:
         paper = first_feasible(everybody[:count], limits(PARTITIONS))
         plan = allocate_partitions(everybody[:count], limits(PARTITIONS), bound_rounds=BOUND_ROUNDS)
-        if not isinstance(paper, Plan) or not isinstance(plan, Plan):
+        if not isinstance(paper, WindowPlan) or not isinstance(plan, WindowPlan):
             raise AssertionError("every instance here has a plan")
         found.append((count, paper, plan))
         print(

@@ -12,8 +12,8 @@ from ptkstore.application.operations.liveness import EVERY, ProcessRole
 from ptkstore.wiring import Service
 
 
-class Life:
-    """Signs of life of one process, every ten seconds at most."""
+class LivenessReporter:
+    """Reports that one process is alive, every ten seconds at most."""
 
     def __init__(self, service: Service, role: ProcessRole) -> None:
         self._service, self._role = service, role
@@ -26,7 +26,7 @@ class Life:
         now = time.monotonic()
         if now < self._next:
             return
-        self._service.show_life(self._role, self._instance)
+        self._service.report_alive(self._role, self._instance)
         if self._file is not None:
             self._file.touch()
         self._next = now + EVERY.total_seconds()

@@ -35,7 +35,7 @@ def close() -> None:
 
 def make_service() -> Service:
     """A service from the environment's settings."""
-    return Service(load_settings(), steps=LoggedSteps(), told_to_stop=told_to_stop)
+    return Service(load_settings(), steps=LoggedSteps(), must_stop=must_stop)
 
 
 def leave_off() -> None:
@@ -43,7 +43,7 @@ def leave_off() -> None:
     _told[0] = 1
 
 
-def told_to_stop() -> bool:
+def must_stop() -> bool:
     """Whether this process, or the one that forked it off, was told to stop."""
     return _told[0] == 1
 

@@ -17,7 +17,7 @@ from ptkstore.wiring import Service
 from workers import process
 from workers.app import make_app
 from workers.broker import Broker
-from workers.liveness import Life
+from workers.liveness import LivenessReporter
 
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 0.2  # how often an idle relay looks for deliveries
@@ -116,10 +116,14 @@ class Hinter:
     """
 
     def __init__(
-        self, relay: Relay, life: Life, stop: threading.Event, well: Callable[[], bool] = lambda: True
+        self,
+        relay: Relay,
+        liveness: LivenessReporter,
+        stop: threading.Event,
+        well: Callable[[], bool] = lambda: True,
     ) -> None:
         """`well` tells whether everything beside it goes on."""
-        self._relay, self._life, self._stop, self._well = relay, life, stop, well
+        self._relay, self._liveness, self._stop, self._well = relay, liveness, stop, well
         self.failed = False
         self._thread = EssentialThread(self._run, "hints")
 
@@ -136,7 +140,7 @@ class Hinter:
         while not self._stop.wait(PERIOD_SECONDS):
             try:
                 if self._well():
-                    self._life.show()
+                    self._liveness.show()
                 self._relay.pass_once(time.monotonic())
             except (Unavailable, OutcomeUnknown, OSError) as error:
                 log_code("hints wait", "-", type(error).__name__)
@@ -159,7 +163,7 @@ def main() -> int:
     relay = Relay(service.due_for_workers, broker.hint, broker.waiting)
     deliverer = Deliverer(service, stop).start()
     well = partial(deliverer.passed_within, STALLED_SECONDS)
-    hinter = Hinter(relay, Life(service, ProcessRole.RELAY), stop, well).start()
+    hinter = Hinter(relay, LivenessReporter(service, ProcessRole.RELAY), stop, well).start()
     stop.wait()
     deliverer.join()
     hinter.join()

@@ -8,7 +8,7 @@ from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
-from workers.liveness import Life
+from workers.liveness import LivenessReporter
 from workers.process import make_service, stop_event
 
 PERIOD_SECONDS = 1.0
@@ -19,13 +19,13 @@ def main() -> None:
     configure_logging()
     log_no_texts()
     with closing(make_service()) as service:
-        stop, life = stop_event(), Life(service, ProcessRole.SCHEDULE)
+        stop, liveness = stop_event(), LivenessReporter(service, ProcessRole.SCHEDULE)
         more = False
         while not stop.wait(0 if more else PERIOD_SECONDS):
-            more = pass_once(service, life)
+            more = pass_once(service, liveness)
 
 
-def pass_once(service: Service, life: Life) -> bool:
+def pass_once(service: Service, liveness: LivenessReporter) -> bool:
     """Close some of what is due on every stream; whether one has more: it goes on when all others had their turn.
 
     Trouble, whatever it is, does not keep the next pass from going on.
@@ -34,7 +34,7 @@ def pass_once(service: Service, life: Life) -> bool:
     try:
         for stream in service.streams_by_clock():
             more = close_due(service, stream) or more
-        life.show()
+        liveness.show()
     except Exception as error:  # noqa: BLE001 - a probe that misses signs of life ends what never goes on
         log_code("schedule waits", "-", _code(error))
         return False

@@ -22,7 +22,7 @@ def run_job(job_id: str) -> None:
     by what they hold of them now.
     """
     jobs: tuple[Job, ...] = ()
-    with _told_of(job_id):
+    with _log_errors_of(job_id):
         jobs = process.service().claim_fairest()
     with ThreadPoolExecutor(SMALL_AT_ONCE) as threads:
         for job in jobs[1:]:
@@ -35,12 +35,12 @@ def run_job(job_id: str) -> None:
 
 
 def _do(job: Job) -> None:
-    with _told_of(job.id):
+    with _log_errors_of(job.id):
         process.service().do(job)
 
 
 @contextmanager
-def _told_of(job_id: str) -> Iterator[None]:
+def _log_errors_of(job_id: str) -> Iterator[None]:
     """Log an error as a code: Celery would log its text (differences.md F9)."""
     try:
         yield

@@ -13,7 +13,7 @@ from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
 from workers import process
 from workers.app import make_app
-from workers.liveness import Life
+from workers.liveness import LivenessReporter
 from workers.online_check import keep_checking
 
 
@@ -27,7 +27,7 @@ def _own_logging(**_: object) -> None:
 @worker_process_init.connect  # type: ignore[untyped-decorator]
 def _live(**_: object) -> None:
     """Show life from the processes that do the jobs: the one that forks them should have no thread."""
-    Life(process.service(), ProcessRole.WORKER).keep_showing()
+    LivenessReporter(process.service(), ProcessRole.WORKER).keep_showing()
     keep_checking(process.service())
 
 

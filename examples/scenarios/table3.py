@@ -74,7 +74,7 @@ def measure(name: str, rows: pd.DataFrame, asked: Any) -> list[dict[str, Any]]:
     )
     for line, found in allocations.items():
         if line not in why and isinstance(found, Allocation):
-            saved.append(_shown(tables.grants(team, line, found)))
+            saved.append(_shown(tables.allotments(team, line, found)))
     saved += [_shown(tables.penalties(team, curves)), report.record_of(curves)]
     print(report.table(curves), flush=True)
     word = name.split()[0]

@@ -12,10 +12,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from ptkstore.api import problems
-from ptkstore.api.event_feed import Feed
+from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.limits import Limits
-from ptkstore.api.load.body_slots import Slots
-from ptkstore.api.load.cpu_limiter import Turns
+from ptkstore.api.load.body_slots import BodySlots
+from ptkstore.api.load.cpu_limiter import CpuLimiter
 from ptkstore.api.load.decoded_bytes import DecodedShares
 from ptkstore.api.load.rates import Rates
 from ptkstore.api.metrics import Metrics
@@ -23,7 +23,7 @@ from ptkstore.api.online_check import OnlineRows
 from ptkstore.api.requests.bounds import Bounds
 from ptkstore.api.requests.envelope import Envelope
 from ptkstore.api.requests.near_names import Pace
-from ptkstore.api.requests.routers import PREFIX, guards_of
+from ptkstore.api.requests.routers import PREFIX, rules_of
 from ptkstore.api.routes import (
     bundles,
     health,
@@ -37,7 +37,7 @@ from ptkstore.api.routes import (
     subscriptions,
     versions,
 )
-from ptkstore.api.version_cache import States
+from ptkstore.api.version_cache import VersionCache
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.errors import InvariantBroken
 from ptkstore.wire.problems import Problem
@@ -63,22 +63,22 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = limits.threads
-        app.state.turns = Turns()
+        app.state.cpu_limiter = CpuLimiter()
         app.state.outside = CapacityLimiter(limits.threads_outside)
-        app.state.slots = Slots(
+        app.state.slots = BodySlots(
             limits.ingests_read,
             limits.ingests_at_once,
             "many batches are being stored; send this one again later",
         )
         app.state.decoded = DecodedShares(limits.ingest_decoded_of_all, limits.ingest_decoded_of_all // 2)
-        app.state.large = Slots(
+        app.state.large = BodySlots(
             limits.exchanges_read,
             limits.exchanges_at_once,
             "many large documents are being read; send this one again later",
         )
-        app.state.feed = Feed(service, limits, numbers)
+        app.state.event_feed = EventFeed(service, limits, numbers)
         yield
-        await app.state.feed.close()
+        await app.state.event_feed.close()
 
     app = FastAPI(
         title="PTK store",
@@ -92,7 +92,7 @@ def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
     )
     app.state.service, app.state.limits, app.state.metrics = service, limits, numbers
     app.state.identity = Identity(service)
-    app.state.states = States(service, limits.versions_cached)
+    app.state.version_cache = VersionCache(service, limits.versions_cached)
     app.state.rates = Rates(limits.requests_per_second)
     app.state.refused, app.state.refused_collectors = RefusedCallers(), RefusedCallers()
     app.state.near_names = Pace()
@@ -157,6 +157,6 @@ def routes_of(app: FastAPI) -> list[APIRoute]:
 def _check_rules(app: FastAPI) -> None:
     """Below /v1 nothing is served without a rule."""
     for route in routes_of(app):
-        guards = guards_of(route)
+        guards = rules_of(route)
         if len(guards) != route.path.startswith(f"{PREFIX}/"):
             raise InvariantBroken(f"the route {route.path} has {len(guards)} rules")

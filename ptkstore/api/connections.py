@@ -12,7 +12,7 @@ HEAD_WITHIN_SECONDS = 10.0
 TAKEN_WITHIN_SECONDS = 30.0
 
 
-class PatientProtocol(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """uvicorn's, with the two bounds that it lacks.
 
     A request's line and headers come within `HEAD_WITHIN_SECONDS`, from the connection's start or from their first

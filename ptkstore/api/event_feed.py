@@ -20,7 +20,7 @@ from ptkstore.wiring import Service
 RETRY_MILLISECONDS = 2_000
 
 
-class Feed:
+class EventFeed:
     """Knows the newest version online of every PTK that somebody listens to."""
 
     def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:

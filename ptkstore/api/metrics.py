@@ -193,18 +193,18 @@ def _of_work(work: Numbers, now: datetime) -> Iterator[Metric]:
         )
 
 
-def _of_life(life: Mapping[ProcessRole, Life], now: datetime) -> Iterator[Metric]:
+def _of_liveness(liveness: Mapping[ProcessRole, Liveness], now: datetime) -> Iterator[Metric]:
     yield _gauge(
         "ptk_processes",
         "Processes that said within a minute that they live.",
         ("role",),
-        [((role.value,), one.alive) for role, one in life.items()],
+        [((role.value,), one.alive) for role, one in liveness.items()],
     )
     yield _gauge(
         "ptk_process_silent_seconds",
         "Since when nothing was heard of any process of a role.",
         ("role",),
-        [((role.value,), _since(one.last, now)) for role, one in life.items() if one.last],
+        [((role.value,), _since(one.last, now)) for role, one in liveness.items() if one.last],
     )
 
 

@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from ptkstore import application
 from ptkstore.adapters.world import RequestLog
 from ptkstore.api.app import create_app
-from ptkstore.api.connections import PatientProtocol
-from ptkstore.api.event_feed import Feed
+from ptkstore.api.connections import TimeoutProtocol
+from ptkstore.api.event_feed import EventFeed
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 
@@ -45,9 +45,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, then all the rest."""
-        feed: Feed | None = getattr(self._app.state, "feed", None)
-        if feed is not None:
-            await feed.close()
+        event_feed: EventFeed | None = getattr(self._app.state, "event_feed", None)
+        if event_feed is not None:
+            await event_feed.close()
         await super().shutdown(sockets)
 
 
@@ -66,7 +66,7 @@ def configured(
         date_header=True,
         proxy_headers=False,
         ws="none",
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_WITHIN_SECONDS,

@@ -10,7 +10,7 @@ from ptkstore.wiring import Service
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CachedVersion:
     """A version's manifest, byte for byte, and its files."""
 
     manifest: bytes
@@ -23,15 +23,15 @@ class State:
         return len(self.manifest) + sum(map(len, self.files.values()))
 
 
-class States:
+class VersionCache:
     """A cache of what never changes."""
 
     def __init__(self, service: Service, most_bytes: int) -> None:
         self._service, self._most = service, most_bytes
-        self._known: OrderedDict[tuple[str, int], State] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], CachedVersion] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, ptk_id: str, number: int) -> State:
+    def get(self, ptk_id: str, number: int) -> CachedVersion:
         """A published version; `UnknownName` if there is none, `CorruptObject` if the lake holds another."""
         key = (ptk_id, number)
         with self._lock:
@@ -40,7 +40,7 @@ class States:
                 return self._known[key]
         _, files = self._service.ptk_version(ptk_id, number)
         version = self._service.version(ptk_id, number)
-        state = State(version.manifest.encode(), version.sha256, files)
+        state = CachedVersion(version.manifest.encode(), version.sha256, files)
         with self._lock:
             self._known[key] = state
             while sum(one.size for one in self._known.values()) > self._most:

@@ -10,7 +10,7 @@ from ptkstore.errors import missing_package
 
 
 @contextmanager
-def told_in_one_line() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """End with exit code 1 and one line that says what to install; a module of our own that is missing is a fault."""
     try:
         yield

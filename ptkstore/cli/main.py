@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 from typing import Annotated
 
-from ptkstore.cli.lacking import told_in_one_line
+from ptkstore.cli.lacking import errors_in_one_line
 
-with told_in_one_line():
+with errors_in_one_line():
     import typer
 
     from ptkstore.adapters.world import configure_logging
@@ -38,7 +38,7 @@ def ptk(
 
 def main() -> None:
     """Entry point of the command."""
-    with told_in_one_line():
+    with errors_in_one_line():
         configure_logging(when_needed=True)
         gc.set_threshold(100_000)  # imports make many objects and free none: collecting then costs a tenth
         try:

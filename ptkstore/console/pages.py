@@ -79,7 +79,7 @@ class Pages:
         for row in rows or ():
             parts.setdefault(row["kind"], []).append(row)
         newest = {kind: members[-BLOCKS_SHOWN:] for kind, members in sorted(parts.items(), key=_by_loss)}
-        minimum, asserted = self._service.asserted_on(name)
+        minimum, asserted = self._service.assurance_on(name)
         contexts = ""
         if rows is not None and stream.policy.sharing.contexts:
             contexts = contexts_text(rows, stream.policy)
@@ -131,7 +131,7 @@ class Pages:
         """How far the subscriptions of the team, or all, have heard, and what they missed."""
         found = self._subscriptions(who)
         shown = found[:SUBSCRIPTIONS_SHOWN]
-        missed = self._service.letters_of([one["id"] for one in shown])
+        missed = self._service.dead_letters_of([one["id"] for one in shown])
         letters = sorted(
             (letter for some in missed.values() for letter in some), key=lambda one: one.at, reverse=True
         )

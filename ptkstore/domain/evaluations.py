@@ -12,7 +12,7 @@ from ptkstore.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
-class LossMass:
+class RiskMass:
     """Noisy sums over the privacy units of a test set: of their losses, and of what is missing in each to 1."""
 
     lost: int
@@ -28,7 +28,7 @@ class Evaluation:
     job_id: str
     window_index: int
     epsilon: float
-    mass: LossMass
+    mass: RiskMass
     at: datetime
 
 

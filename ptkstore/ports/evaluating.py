@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ptkstore.domain.evaluations import Evaluation, LossMass
+from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.ports.training import TrainFailed
 
 
@@ -30,7 +30,7 @@ class EvaluateRequest:
 class Evaluator(Protocol):
     """Reads test sets in a process of its own with limits on time and memory."""
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         """The noisy sums, calling `keep_alive` about once a second; if that raises, the process is killed first."""
         ...
 

@@ -38,7 +38,7 @@ class SubscriptionsView(Protocol):
         """By version: all after one, or so many."""
         ...
 
-    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+    def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these that has any, by version."""
         ...
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 
-class TellingMethods:
+class NoticeMethods:
     """What `Store` says to owners; the same here and over HTTP."""
 
     _service: StoreService

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ptkstore.application.delivery.read_deliveries import Followed
+    from ptkstore.application.delivery.read_deliveries import SubscriptionProgress
     from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.application.ledger.export_ledger import Export
     from ptkstore.application.ledger.verification import LedgerCheck
@@ -273,11 +273,11 @@ class StoreService(Protocol):
         """Send to it again."""
         ...
 
-    def subscriptions(self, ptk_id: str | None = None) -> tuple[Followed, ...]:
+    def subscriptions(self, ptk_id: str | None = None) -> tuple[SubscriptionProgress, ...]:
         """Those of one PTK, or all that the caller may see."""
         ...
 
-    def deliveries(self, subscription_id: str) -> Followed:
+    def deliveries(self, subscription_id: str) -> SubscriptionProgress:
         """One subscription with its dead letters."""
         ...
 
@@ -291,7 +291,7 @@ class StoreService(Protocol):
         """The ledger of every block of a stream."""
         ...
 
-    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+    def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
         ...
 

@@ -24,7 +24,7 @@ from ptkstore.sdk.documents.resources import ptk_document, version_document
 from ptkstore.sdk.featurizing import Ptk, ptk_of
 from ptkstore.sdk.lookups import entities_asked, features_asked
 from ptkstore.sdk.near_names import names_in, suggesting
-from ptkstore.sdk.notices import TellingMethods
+from ptkstore.sdk.notices import NoticeMethods
 from ptkstore.sdk.policies import utc
 from ptkstore.sdk.repository.auditing import RUNS, examine_ptk
 from ptkstore.sdk.streams import StreamMethods
@@ -85,7 +85,7 @@ def open_home(home: str | Path | None) -> HomeStore:
 
 
 @suggesting
-class Store(StreamMethods, SubscriptionMethods, TellingMethods):
+class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
     """Streams, PTKs, subscriptions and lookups; every method is one transaction or one read.
 
     Use as a context manager, or call `close`.

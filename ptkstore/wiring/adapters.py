@@ -37,7 +37,7 @@ class Adapters:
 
     Adapters are imported and made at first use, so that a process pays only for what it does. Not shared between
     processes: after a fork, make new ones. Work that waits for the catalog leaves off once its process was
-    `told_to_stop`.
+    `must_stop`.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Adapters:
         *,
         clock: Clock | None = None,
         steps: Steps | None = None,
-        told_to_stop: Callable[[], bool] = lambda: False,
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.steps: Steps = steps or SilentSteps()
-        self.told_to_stop = told_to_stop
+        self.must_stop = must_stop
 
     @cached_property
     def catalog(self) -> SqlCatalog:

@@ -72,9 +72,9 @@ class Reading(Adapters):
         with self.read() as uow:
             return {stream: uow.ledger.blocks(stream) for stream in streams}
 
-    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+    def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """See `application.ledger.budgets`."""
-        return application.ledger.budgets.asserted_on(stream, begin=self.read)
+        return application.ledger.budgets.assurance_on(stream, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
         """See `application.ledger.odometers`."""

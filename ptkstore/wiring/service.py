@@ -149,9 +149,9 @@ class Service(Reading, Subscribing, PtkChanging):
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
-    def show_life(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
+    def report_alive(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
         """See `application.operations.liveness`."""
-        application.operations.liveness.show_life(role, instance, begin=self.begin, clock=self.clock)
+        application.operations.liveness.report_alive(role, instance, begin=self.begin, clock=self.clock)
 
     def garbage(
         self, older_than: timedelta, *, delete: bool = False

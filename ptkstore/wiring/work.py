@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TypedDict
 
 from ptkstore.application.delivery import deliver_event
-from ptkstore.application.paid_runs.commit_retry import Patience
+from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.application.paid_runs.paid_run import Opening, Spending
-from ptkstore.application.paid_runs.release_ticks import Ticks
+from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.application.profiling import detect_drift, profile_ptk
 from ptkstore.application.training import collect_partial, evaluate_ptk, train_ptk
 from ptkstore.application.versions import materialize_state, place_state
@@ -33,10 +33,10 @@ def work_on(job: Job, adapters: Adapters, keep_alive: Callable[[], None]) -> Non
     """Do what a claimed job asks for; `keep_alive` raises once somebody else has the job."""
     clock, steps, settings = adapters.clock, adapters.traced_steps, adapters.settings
     always = _Always(begin=adapters.begin, clock=clock, keys=adapters.keys, steps=steps)
-    ticks = Ticks(clock, settings.tick, time.sleep)
+    ticks = ReleaseTicks(clock, settings.tick, time.sleep)
     longest = timedelta(seconds=max(settings.lease_seconds, settings.train_timeout_seconds))
-    patience = Patience(ticks, longest, adapters.told_to_stop)
-    spending = Spending(adapters.begin, adapters.charges, patience, steps)
+    commit_retry = CommitRetry(ticks, longest, adapters.must_stop)
+    spending = Spending(adapters.begin, adapters.charges, commit_retry, steps)
 
     def opening() -> Opening:  # made for the job that needs it, as all adapters are
         return Opening(adapters.keys, adapters.catalog.journal_view(), adapters.raw, keep_alive)

@@ -178,7 +178,7 @@ class DeliveriesContract:
                 (2, NOW, True),
                 (3, NOW + SECOND, False),
             ]
-            assert set(uow.subscriptions.letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
+            assert set(uow.subscriptions.dead_letters_of(["sub", "other", "nobody"])) == {"sub", "other"}
             assert uow.subscriptions.missed(["sub", "other", "nobody"]) == {"sub": 3, "other": 1}
 
     def test_subscriptions_and_dead_letters_are_found_in_parts(self, catalog: SqlCatalog) -> None:

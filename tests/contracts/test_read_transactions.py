@@ -77,7 +77,7 @@ READS: dict[str, tuple[Any, ...]] = {
     "subscriptions.many": (["id"],),
     "subscriptions.of": (),
     "subscriptions.dead_letters": ("id",),
-    "subscriptions.letters_of": (["id"],),
+    "subscriptions.dead_letters_of": (["id"],),
     "subscriptions.missed": (["id"],),
     "deliveries.positions": (["id"],),
     "notices": (),

@@ -20,7 +20,7 @@ from ptkstore.adapters.sandbox.child.prepare import prepare
 from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
 from ptkstore.adapters.sandbox.child.train import collect, train
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import JobState
 from ptkstore.domain.ptks.profiles import Point as Answer
 from ptkstore.domain.versions.versions import Draft
@@ -106,7 +106,7 @@ class SameProcess:
         keep_alive()
         return profile(request, self._raw)
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         keep_alive()
         return evaluate(request, self._raw)
 

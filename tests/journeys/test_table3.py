@@ -92,15 +92,15 @@ def test_grants_fit_the_filter_of_every_partition(accountant: Accountant) -> Non
     sums: dict[int, Any] = {}
     deltas: dict[int, int] = {}
     most: dict[int, int] = {}
-    for wish, grant in zip(asked, found.plan.grants, strict=True):
-        (epsilon,) = (e for e, n in wish.menu if n == grant.n_rows)
+    for wish, allotment in zip(asked, found.plan.allotments, strict=True):
+        (epsilon,) = (e for e, n in wish.menu if n == allotment.n_rows)
         spec = allocated.canonical_json(wish.ptk.estimator.to_spec())
         loss, charge = allocated._charged(spec, epsilon, accountant)
-        assert grant.loss.epsilon_nano == loss.epsilon_nano
-        k = grant.partition
+        assert allotment.loss.epsilon_nano == loss.epsilon_nano
+        k = allotment.partition
         sums[k] = np.add(sums.get(k, 0), charge.amounts)
         deltas[k] = deltas.get(k, 0) + charge.delta_atto
-        most[k] = max(most.get(k, 0), grant.n_rows)
+        most[k] = max(most.get(k, 0), allotment.n_rows)
     assert all(admits(caps, list(sums[k]), deltas[k]) for k in sums)
     assert found.rows == sum(most.values()) == sum(found.plan.caps)
     assert found.bound <= found.rows <= found.first_rows
@@ -118,7 +118,7 @@ def test_the_first_feasible_plan_is_that_of_the_least_k() -> None:
     )
     assert (dear.first.partitions_used, dear.first_rows, dear.rows) == (1, 1000, 200)
     none = allocated.allocation(asked, Accountant.BASIC, partitions=1, n_max=10**6)
-    assert (none.rows, none.first_rows, none.grants()) == (None, None, {})
+    assert (none.rows, none.first_rows, none.allotments()) == (None, None, {})
 
 
 def test_partitions_share_no_row_and_a_smaller_grant_lies_within_a_larger_one() -> None:
@@ -129,10 +129,10 @@ def test_partitions_share_no_row_and_a_smaller_grant_lies_within_a_larger_one() 
     found = allocated.allocation(
         wishes([[(0.6, 6000)], [(0.6, 4000)], [(0.2, 1000)]]), Accountant.BASIC, partitions=2, n_max=n_max
     )
-    rows = [set(split.granted(grant, found.plan.caps)["row"]) for grant in found.plan.grants]
+    rows = [set(split.granted(allotment, found.plan.caps)["row"]) for allotment in found.plan.allotments]
     assert sorted(found.plan.caps) == [4000, 6000]
     assert not rows[0] & rows[1]
-    assert rows[2] < rows[found.plan.grants[2].partition]
+    assert rows[2] < rows[found.plan.allotments[2].partition]
     profile, _ = split.profile_set(["row"]).sample(split.profile_set(["row"]).hashes)
     assert not set(profile["row"]) & (rows[0] | rows[1])
     for n, seen in zip((6000, 4000, 1000, 6000), (*rows, profile), strict=True):

@@ -23,7 +23,7 @@ from ptkstore.adapters.sql.catalog import SqlUnitOfWork
 from ptkstore.adapters.sql.streams import SqlStreams
 from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.streams.streams import Closing, ColumnType, Policy, Schema, Stream
@@ -153,7 +153,7 @@ class EvaluatesHere:
         self.failing: TrainFailed | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         self.requests.append(request)
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()

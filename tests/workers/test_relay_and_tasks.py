@@ -28,7 +28,7 @@ from ptkstore.wiring import Service
 from workers import online_check, process, relay, schedule
 from workers.app import make_app
 from workers.broker import Broker
-from workers.liveness import Life
+from workers.liveness import LivenessReporter
 from workers.relay import BATCH, HINT_AGAIN_SECONDS, MOST_WAITING, Relay
 from workers.tasks import run_job
 
@@ -261,7 +261,7 @@ def test_trouble_with_one_stream_does_not_keep_others_waiting(written: Callable[
     assert CANARY not in written()
 
 
-@pytest.mark.parametrize("where", ["streams_by_clock", "close_some_windows", "show_life"])
+@pytest.mark.parametrize("where", ["streams_by_clock", "close_some_windows", "report_alive"])
 def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str], where: str) -> None:
     calls: list[str] = []
 
@@ -274,8 +274,8 @@ def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str]
         def close_some_windows(self, stream: str) -> bool:
             return bool(self.called("close_some_windows"))
 
-        def show_life(self, *_: object) -> None:
-            self.called("show_life")
+        def report_alive(self, *_: object) -> None:
+            self.called("report_alive")
 
         def called(self, name: str) -> None:
             calls.append(name)
@@ -283,10 +283,10 @@ def test_a_schedule_goes_on_after_trouble_of_any_kind(written: Callable[[], str]
                 raise IntegrityError("INSERT", None, Exception(CANARY))
 
     store = Store()
-    life = Life(store, ProcessRole.SCHEDULE)  # type: ignore[arg-type]
+    liveness = LivenessReporter(store, ProcessRole.SCHEDULE)  # type: ignore[arg-type]
     for _ in range(2):
-        schedule.pass_once(store, life)  # type: ignore[arg-type]
-    whole = ["streams_by_clock", "close_some_windows", "close_some_windows", "show_life"]
+        schedule.pass_once(store, liveness)  # type: ignore[arg-type]
+    whole = ["streams_by_clock", "close_some_windows", "close_some_windows", "report_alive"]
     first = whole[:1] if where == "streams_by_clock" else whole
     again = whole[:3] if where == "close_some_windows" else whole
     assert calls == first + again
@@ -315,8 +315,8 @@ def test_a_stream_with_many_windows_to_close_holds_up_no_other(
             with service.read() as uow:
                 return [len(uow.windows.of(name)) for name in ("a_behind", "b_even")]
 
-        life = Life(service, ProcessRole.SCHEDULE)
-        seen = [(schedule.pass_once(service, life), closed()) for _ in range(4)]
+        liveness = LivenessReporter(service, ProcessRole.SCHEDULE)
+        seen = [(schedule.pass_once(service, liveness), closed()) for _ in range(4)]
     assert seen == [(True, [3, 2]), (True, [6, 2]), (False, [8, 2]), (False, [8, 2])]
 
 

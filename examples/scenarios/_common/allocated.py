@@ -29,12 +29,12 @@ from ptkstore.application.planning.estimators import event_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation import (
+    Allotment,
     Choice,
     Demand,
-    Grant,
     Infeasible,
     Limits,
-    Plan,
+    WindowPlan,
     allocate_partitions,
     first_feasible,
 )
@@ -61,8 +61,8 @@ class Allocation:
     coordinate in all partitions, as the service's do.
     """
 
-    plan: Plan | Infeasible
-    first: Plan | Infeasible
+    plan: WindowPlan | Infeasible
+    first: WindowPlan | Infeasible
     bound: int
     coordinate: str
 
@@ -76,10 +76,12 @@ class Allocation:
         """Rows that the plan of the least K opens."""
         return None if isinstance(self.first, Infeasible) else self.first.total_rows
 
-    def grants(self) -> dict[str, Grant]:
+    def allotments(self) -> dict[str, Allotment]:
         """Return what each PTK got; nothing where there is no plan."""
         return (
-            {} if isinstance(self.plan, Infeasible) else {grant.ptk_id: grant for grant in self.plan.grants}
+            {}
+            if isinstance(self.plan, Infeasible)
+            else {allotment.ptk_id: allotment for allotment in self.plan.allotments}
         )
 
 
@@ -88,8 +90,8 @@ def allocation(
 ) -> Allocation:
     """Plan all wishes together, in at most so many partitions and rows."""
     caps = caps_of(accountant, CAPACITY)
-    ours: Plan | Infeasible | None = None
-    first: Plan | Infeasible | None = None
+    ours: WindowPlan | Infeasible | None = None
+    first: WindowPlan | Infeasible | None = None
     bound, coordinate = None, ""
     for place, (name, cap) in enumerate(zip(accountant.coordinates, caps.amounts, strict=True)):
         if cap <= 0:
@@ -100,7 +102,7 @@ def allocation(
         )
         found = allocate_partitions(demands, limits, bound_rounds=bound_rounds)
         first = _better(first, first_feasible(demands, limits), lambda plan: plan.partitions_used)
-        if isinstance(found, Plan):
+        if isinstance(found, WindowPlan):
             bound = found.bound if bound is None else min(bound, found.bound)
         better = _better(ours, found, lambda plan: 0)
         if better is found:
@@ -111,10 +113,12 @@ def allocation(
 
 
 def _better(
-    known: Plan | Infeasible | None, found: Plan | Infeasible, before_rows: Callable[[Plan], int]
-) -> Plan | Infeasible:
+    known: WindowPlan | Infeasible | None,
+    found: WindowPlan | Infeasible,
+    before_rows: Callable[[WindowPlan], int],
+) -> WindowPlan | Infeasible:
     """Return the better plan; of two refusals the later one, which is that of epsilons themselves."""
-    if not isinstance(known, Plan):
+    if not isinstance(known, WindowPlan):
         return found
     if isinstance(found, Infeasible):
         return known
@@ -176,22 +180,23 @@ class Split:
         within = (0, self._profile_end)
         return HashedRows(self.window.rows[list(columns)], self._hashes, population=population, within=within)
 
-    def granted(self, grant: Grant, caps: Sequence[int]) -> pd.DataFrame:
+    def granted(self, allotment: Allotment, caps: Sequence[int]) -> pd.DataFrame:
         """Return the rows of a grant: a Bernoulli sample of its partition, as large as expected of its rate."""
-        before = sum(caps[: grant.partition])
+        before = sum(caps[: allotment.partition])
         low, high = (
-            self._profile_end + HASHES * n // self.window.n_public for n in (before, before + grant.n_rows)
+            self._profile_end + HASHES * n // self.window.n_public
+            for n in (before, before + allotment.n_rows)
         )
         found: pd.DataFrame = self._rows.sample(HashRange(low, min(high, HASHES)))[0]
         return found
 
 
-def trained(ptks: Sequence[Ptk], plan: Plan, split: Split) -> dict[str, Any]:
+def trained(ptks: Sequence[Ptk], plan: WindowPlan, split: Split) -> dict[str, Any]:
     """Train each PTK with its granted loss on its granted rows."""
-    grants = {grant.ptk_id: grant for grant in plan.grants}
+    allotments = {allotment.ptk_id: allotment for allotment in plan.allotments}
     return {
         ptk.name: ptk.trained(
-            split.granted(grants[ptk.name], plan.caps), grants[ptk.name].loss.spendable_epsilon
+            split.granted(allotments[ptk.name], plan.caps), allotments[ptk.name].loss.spendable_epsilon
         )
         for ptk in ptks
     }

@@ -13,8 +13,8 @@ from _common.curves import Curves
 from _common.served import Served
 from _common.team import MANY_PARTITIONS, Team
 from _common.thirteen import CLUSTERS, LEVELS
-from ptkstore.application.planning.window_plans import Planned
-from ptkstore.domain.allocation import Infeasible, Plan
+from ptkstore.application.planning.window_plans import PlannedTraining
+from ptkstore.domain.allocation import Infeasible, WindowPlan
 
 Table = dict[str, Any]
 EMPTY_RUNS = 5
@@ -47,24 +47,29 @@ def profiles(team: Team) -> Table:
     )
 
 
-def grants(team: Team, line: str, found: Allocation) -> Table:
+def allotments(team: Team, line: str, found: Allocation) -> Table:
     """Return the paper's Table 3 for one line, with the error that trained PTKs had."""
     level = line.split(",")[0]
-    granted, errors = found.grants(), team.errors.get(line, {})
+    granted, errors = found.allotments(), team.errors.get(line, {})
     rows = []
     for ptk in team.ptks:
-        grant, missed = granted[ptk.name], errors.get(ptk.name)
+        allotment, missed = granted[ptk.name], errors.get(ptk.name)
         over = "-" if not missed else f"{np.mean(missed) / (ptk.allowed * ptk.targets[level]):.2f}"
         rows.append(
             [
                 *(ptk.name, ptk.kind, f"{ptk.targets[level]:g}"),
-                *(f"{grant.n_rows:,}", f"{grant.loss.epsilon:.3g}", str(grant.partition + 1), over),
+                *(
+                    f"{allotment.n_rows:,}",
+                    f"{allotment.loss.epsilon:.3g}",
+                    str(allotment.partition + 1),
+                    over,
+                ),
             ]
         )
-    if not isinstance(found.plan, Plan):
+    if not isinstance(found.plan, WindowPlan):
         raise ValueError("a table of grants needs a plan")
-    first = found.first.total_rows if isinstance(found.first, Plan) else None
-    first_k = found.first.partitions_used if isinstance(found.first, Plan) else 0
+    first = found.first.total_rows if isinstance(found.first, WindowPlan) else None
+    first_k = found.first.partitions_used if isinstance(found.first, WindowPlan) else 0
     rows.append(["total", "", "", f"{found.plan.total_rows:,}", "", str(found.plan.partitions_used), ""])
     return _table(
         f"{team.name}: {line}",
@@ -103,7 +108,7 @@ def of_service(team: Team, line: str, found: Mapping[str, Served]) -> Table:
     )
 
 
-def _of_plan(one: Planned | None) -> list[str]:
+def _of_plan(one: PlannedTraining | None) -> list[str]:
     if one is None:
         return ["-"] * 3
     return [f"{one.offer.n_rows:,}", f"{one.offer.loss.epsilon:.3g}", str(one.partition + 1)]

@@ -22,7 +22,7 @@ from _common.allocated import CAPACITY, Window
 from _common.profiled import CLUSTER_GRID, GRID
 from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.planning.window_plans import Planned, as_told, plan_window
+from ptkstore.application.planning.window_plans import PlannedTraining, as_told, plan_window
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected
@@ -42,7 +42,7 @@ class Served:
     epsilon: float
     partition: int
     fitted: Any
-    following: Planned | None
+    following: PlannedTraining | None
 
 
 def served(ptks: Sequence[Ptk], level: str, window: Window, partitions: int) -> dict[str, Served] | str:
@@ -90,7 +90,7 @@ def _registered(store: Store, ptk: Ptk, level: str, days: int) -> str:
     )
 
 
-def _following(store: Store) -> dict[str, Planned]:
+def _following(store: Store) -> dict[str, PlannedTraining]:
     """Return the plan of the next window by PTK; nothing where it would be planned as the first one was."""
     with store.service.begin() as uow:
         policy = uow.streams.get(STREAM).policy
@@ -99,7 +99,7 @@ def _following(store: Store) -> dict[str, Planned]:
     return {} if isinstance(plan, Infeasible) else {one.offer.ptk_id: one for one in plan}
 
 
-def _published(store: Store, ptk_id: str, following: Planned | None) -> Served:
+def _published(store: Store, ptk_id: str, following: PlannedTraining | None) -> Served:
     service = store.service
     policy = next(stream.policy for stream in service.streams() if stream.name == STREAM)
     manifest, _ = service.ptk_version(ptk_id, 1)

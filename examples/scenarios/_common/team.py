@@ -15,7 +15,7 @@ from _common.curves import Featurizer
 from _common.profiled import Profiles
 from _common.thirteen import LEVELS, LOOSE, TIGHT, Ptk
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.allocation import Plan
+from ptkstore.domain.allocation import WindowPlan
 
 ACCOUNTANTS = (Accountant.BASIC, Accountant.RENYI)
 PARTITIONS, MANY_PARTITIONS = 4, 8
@@ -59,7 +59,7 @@ class Team:
                 )
         return found
 
-    def trained(self, line: str, plan: Plan) -> Featurizer:
+    def trained(self, line: str, plan: WindowPlan) -> Featurizer:
         """Train by a plan, with a split of its own; keep how far each PTK is from the truth."""
         fitted = allocated.trained(self.ptks, plan, self.window.split())
         of_line = self.errors.setdefault(line, {ptk.name: [] for ptk in self.ptks})
@@ -79,7 +79,7 @@ class Team:
         return {
             line: partial(self.trained, line, found.plan)
             for line, found in allocations.items()
-            if isinstance(found, Allocation) and isinstance(found.plan, Plan)
+            if isinstance(found, Allocation) and isinstance(found.plan, WindowPlan)
         }
 
     def nothing(self) -> Featurizer:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.domain.evaluations import Evaluation, LossMass
+from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.errors import LateWriter
 
 
@@ -45,7 +45,7 @@ class SqlEvaluations:
                 job_id=row.job_id,
                 window_index=row.window_index,
                 epsilon=float(row.epsilon),
-                mass=LossMass(row.lost, row.kept),
+                mass=RiskMass(row.lost, row.kept),
                 at=row.at,
             )
             for row in self._connection.execute(query)

@@ -109,7 +109,7 @@ class SqlSubscriptions:
         query = select(t.dead_letters).where(letter.subscription_id == subscription_id, letter.number > after)
         return tuple(map(_dead_letter, self._connection.execute(query.order_by(letter.number).limit(limit))))
 
-    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+    def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these that has any."""
         letters: list[DeadLetter] = []
         for ids in parts(subscription_ids):

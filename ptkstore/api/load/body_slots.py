@@ -21,12 +21,12 @@ WAIT_SECONDS = 20.0
 class Place:
     """What one request holds of the places, until it ends or gives it back."""
 
-    def __init__(self, slots: Slots, team: str) -> None:
+    def __init__(self, slots: BodySlots, team: str) -> None:
         self._slots, self._team = slots, team
         self._held: list[Callable[[], None]] = []
 
     async def work(self) -> None:
-        """Wait a while for a place to work on what was read, and hold it too; refuses as `Slots.reading` does."""
+        """Wait a while for a place to work on what was read, and hold it too; refuses as `BodySlots.reading` does."""
         await self.take(self._slots.to_work(self._team))
 
     async def take(self, wanted: Sequence[tuple[Semaphore, Exception]]) -> None:
@@ -47,7 +47,7 @@ class Place:
             self._held.pop()()
 
 
-class Slots:
+class BodySlots:
     """How many large bodies may be read, and how many worked on, at once.
 
     Whoever sends slowly, or what takes long to work on, holds a place for long, beyond the time in which it is answered

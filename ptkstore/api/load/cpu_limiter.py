@@ -13,7 +13,7 @@ LONG_SECONDS = 0.01
 _Made = TypeVar("_Made")
 
 
-class Turns:
+class CpuLimiter:
     """Few requests are worked on at once, each in a thread; whatever takes long lets the next one begin.
 
     One interpreter computes one thing at a time, and threads that hand it to and fro cost more than their work. What
@@ -28,14 +28,14 @@ class Turns:
     async def run(self, work: Callable[[], _Made]) -> _Made:
         """What `work` returns or raises, from a thread."""
         await self._places.acquire()
-        turn = _Turn(self._places, self._long_seconds)
+        turn = _Permit(self._places, self._long_seconds)
         try:
             return await to_thread.run_sync(work)
         finally:
             turn.end()
 
 
-class _Turn:
+class _Permit:
     """A place, until the work ends or has taken long while there was a thread for the next."""
 
     def __init__(self, places: asyncio.Semaphore, seconds: float) -> None:

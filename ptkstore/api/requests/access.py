@@ -56,13 +56,13 @@ class Caller:
         self.permitted.extend(named or (Named(),))
 
 
-class Guard:
+class AccessRule:
     """The rule of one route, by its action and the names in its path.
 
     A route about a stream that only its body names has to call `Caller.permit`; it fails where it does not.
 
     Endpoints that wait in a thread ask in the same thread, by `admitted`: a change of threads costs as much as the
-    question. Coroutines are admitted before they begin, by the guard as a dependency.
+    question. Coroutines are admitted before they begin, by the rule as a dependency.
     """
 
     def __init__(self, action: Action, path: str) -> None:
@@ -192,17 +192,17 @@ WhoAsks = Annotated[Caller, Depends(_caller)]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingRequest:
     """A request that nobody has admitted yet."""
 
-    guard: Guard
+    rule: AccessRule
     request: Request
 
 
-def asked_of(guard: Guard) -> Any:
+def pending(rule: AccessRule) -> Any:
     """The dependency of a route that admits in its own thread."""
 
-    async def asked(request: Request) -> Asked:
-        return Asked(guard, request)
+    async def asked(request: Request) -> PendingRequest:
+        return PendingRequest(rule, request)
 
-    return Annotated[Asked, Depends(asked)]
+    return Annotated[PendingRequest, Depends(asked)]

@@ -13,14 +13,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from ptkstore.api.limits import Limits
-from ptkstore.api.load.body_slots import Slots, body_of
+from ptkstore.api.load.body_slots import BodySlots, body_of
 from ptkstore.api.problems import Interrupted
-from ptkstore.api.requests.access import Guard
+from ptkstore.api.requests.access import AccessRule
 from ptkstore.wire.base import plain
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnparsedBody:
     """A body that is said to be JSON."""
 
     body: bytes = field(repr=False)
@@ -39,8 +39,8 @@ class Unread:
 class _LazyRequest(Request):
     """Leaves its body to who asked for it: the more there is, the longer it holds up all others."""
 
-    async def json(self) -> Unread:
-        return Unread(await self.body())
+    async def json(self) -> UnparsedBody:
+        return UnparsedBody(await self.body())
 
 
 class LazyRoute(APIRoute):
@@ -49,16 +49,16 @@ class LazyRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, given a lazy request."""
         handle = super().get_route_handler()
-        guard: Guard | None = getattr(self.endpoint, "guard", None)
+        rule: AccessRule | None = getattr(self.endpoint, "rule", None)
         large = getattr(self.endpoint, "large", False)
 
         async def known(request: Request) -> Response:
             lazy = _LazyRequest(request.scope, request.receive)
-            if guard is None or not large or not _is_long(request):
+            if rule is None or not large or not _is_long(request):
                 return await handle(lazy)
             # Before so much of it is read; the endpoint asks again.
-            principal = await request.app.state.turns.run(partial(guard.check, request))
-            slots: Slots = request.app.state.large
+            principal = await request.app.state.cpu_limiter.run(partial(rule.check, request))
+            slots: BodySlots = request.app.state.large
             async with slots.reading(principal) as place:
                 await body_of(lazy)
                 await place.work()
@@ -69,9 +69,9 @@ class LazyRoute(APIRoute):
             try:
                 return await known(request)
             except RequestValidationError as error:
-                if guard is not None and not getattr(request.state, "asked", False):
+                if rule is not None and not getattr(request.state, "endpoint_reached", False):
                     # The endpoint, which asks who it is, was not reached.
-                    await request.app.state.turns.run(partial(guard.refuse, request, error))
+                    await request.app.state.cpu_limiter.run(partial(rule.refuse, request, error))
                 raise
 
         return strictly

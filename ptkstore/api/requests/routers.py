@@ -15,9 +15,9 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
-from ptkstore.api.load.cpu_limiter import Turns
-from ptkstore.api.requests.access import Asked, Guard, WhoAsks, asked_of
-from ptkstore.api.requests.parsing import LazyRoute, Unread
+from ptkstore.api.load.cpu_limiter import CpuLimiter
+from ptkstore.api.requests.access import AccessRule, PendingRequest, WhoAsks, pending
+from ptkstore.api.requests.parsing import LazyRoute, UnparsedBody
 from ptkstore.domain.identity import RULES, Action
 from ptkstore.wire.base import Wire
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
@@ -85,13 +85,13 @@ class Resource:
 
         def declare(endpoint: _Endpoint) -> _Endpoint:
             told = (endpoint.__doc__ or "").strip()
-            guard = Guard(action, path)
-            first = [Depends(guard, scope="function")] if iscoroutinefunction(endpoint) else []
+            rule = AccessRule(action, path)
+            first = [Depends(rule, scope="function")] if iscoroutinefunction(endpoint) else []
             self.router.add_api_route(
                 path,
                 endpoint
                 if first
-                else _in_one_thread(endpoint, guard, status, large=large, asks_outside=asks_outside),
+                else _in_one_thread(endpoint, rule, status, large=large, asks_outside=asks_outside),
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
@@ -107,9 +107,9 @@ class Resource:
 
 
 def _in_one_thread(
-    endpoint: _Endpoint, guard: Guard, status: int, *, large: bool, asks_outside: bool
+    endpoint: _Endpoint, rule: AccessRule, status: int, *, large: bool, asks_outside: bool
 ) -> _Endpoint:
-    """The endpoint behind its guard: first who asks, then what; the document that it makes is the answer.
+    """The endpoint behind its access rule: first who asks, then what; the document that it makes is the answer.
 
     A document that came is read and held against its model here: that costs more the larger it is and the worse.
     What we made ourselves need not be checked again: the OpenAPI document has both models, and tests hold the
@@ -117,7 +117,7 @@ def _in_one_thread(
     """
     declared = signature(endpoint, eval_str=True)
     callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
-    asking = Parameter("asked", Parameter.KEYWORD_ONLY, annotation=asked_of(guard))
+    asking = Parameter("pending_request", Parameter.KEYWORD_ONLY, annotation=pending(rule))
     others = [one for one in declared.parameters.values() if one.name not in callers]
     models = {one.name: TypeAdapter(one.annotation) for one in others if _is_document(one.annotation)}
     shown = [
@@ -125,8 +125,8 @@ def _in_one_thread(
         for one in others
     ]
 
-    def answer(asked: Asked, named: dict[str, Any]) -> Response:
-        with asked.guard.admitted(asked.request) as caller:
+    def answer(pending_request: PendingRequest, named: dict[str, Any]) -> Response:
+        with pending_request.rule.admitted(pending_request.request) as caller:
             for name, model in models.items():
                 named[name] = _read(model, named[name])
             made = endpoint(**named, **dict.fromkeys(callers, caller))
@@ -135,16 +135,16 @@ def _in_one_thread(
         return Response(status_code=status) if made is None else JSONResponse(made, status)
 
     @wraps(endpoint)
-    async def answered(*, asked: Asked, **named: Any) -> Response:
-        asked.request.state.asked = True
+    async def answered(*, pending_request: PendingRequest, **named: Any) -> Response:
+        pending_request.request.state.endpoint_reached = True
         if asks_outside:
-            outside: CapacityLimiter = asked.request.app.state.outside
-            return await to_thread.run_sync(partial(answer, asked, named), limiter=outside)
-        turns: Turns = asked.request.app.state.turns
-        return await turns.run(partial(answer, asked, named))
+            outside: CapacityLimiter = pending_request.request.app.state.outside
+            return await to_thread.run_sync(partial(answer, pending_request, named), limiter=outside)
+        cpu_limiter: CpuLimiter = pending_request.request.app.state.cpu_limiter
+        return await cpu_limiter.run(partial(answer, pending_request, named))
 
     answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]
-    answered.guard, answered.large = guard, large  # type: ignore[attr-defined]
+    answered.rule, answered.large = rule, large  # type: ignore[attr-defined]
     return cast("_Endpoint", answered)
 
 
@@ -154,7 +154,7 @@ def _is_document(annotation: Any) -> bool:
 
 def _read(model: TypeAdapter[Any], document: Any) -> Any:
     """The document as its model, or the error that the framework would raise."""
-    if isinstance(document, Unread):
+    if isinstance(document, UnparsedBody):
         document = document.document()
     try:
         return model.validate_python(document, from_attributes=True)
@@ -163,11 +163,11 @@ def _read(model: TypeAdapter[Any], document: Any) -> Any:
         raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None
 
 
-def guards_of(route: APIRoute) -> list[Guard]:
+def rules_of(route: APIRoute) -> list[AccessRule]:
     """The rules that a request passes before it reaches the endpoint of a route."""
-    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, Guard)]
-    inside = getattr(route.endpoint, "guard", None)
-    return [*found, inside] if isinstance(inside, Guard) else found
+    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, AccessRule)]
+    inside = getattr(route.endpoint, "rule", None)
+    return [*found, inside] if isinstance(inside, AccessRule) else found
 
 
 def _ordered(roles: str) -> str:

@@ -101,7 +101,7 @@ class Parts:
             life = read_life(begin=self._service.read, clock=self._service.clock)
             states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}
             # of one that never ran nobody expects a sign
-            ended = [role.value for role, one in life.items() if one.last is not None and not one.alive]
+            ended = [role.value for role, one in liveness.items() if one.last is not None and not one.alive]
             codes |= dict.fromkeys(ended, Unavailable.code)
         return states, codes
 

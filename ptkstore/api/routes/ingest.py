@@ -11,7 +11,7 @@ import pyarrow as pa
 from anyio import to_thread
 from fastapi import Header, Path, Request
 
-from ptkstore.api.load.body_slots import Slots, body_of
+from ptkstore.api.load.body_slots import BodySlots, body_of
 from ptkstore.api.load.decoded_bytes import DecodedShares
 from ptkstore.api.requests.access import Caller, WhoAsks
 from ptkstore.api.requests.routers import Resource
@@ -68,7 +68,7 @@ async def ingest(
     all. The counts are for the producer alone and are kept nowhere. A batch that is too long for one request comes in
     parts, one after the other, each of which is stored as a whole or not at all.
     """
-    slots: Slots = request.app.state.slots
+    slots: BodySlots = request.app.state.slots
     batch, _, number = (key or secrets.token_hex(16)).partition(" ")
     part = (int(number.partition("/")[0]), int(number.partition("/")[2])) if number else None
     request.state.late = str(may_be_stored(batch, part))

@@ -34,7 +34,7 @@ def show_budget(
     numbers = sorted({block.number for block in found})
     more = len(numbers) > limit
     shown = found if not more else [block for block in found if block.number < numbers[-1]]
-    minimum, asserted = caller.service.asserted_on(stream)
+    minimum, asserted = caller.service.assurance_on(stream)
     return {
         "stream": stream,
         "minimum_assurance": minimum.value,

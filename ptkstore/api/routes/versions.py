@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import Header, Path, Request
 from fastapi.responses import Response, StreamingResponse
 
-from ptkstore.api.event_feed import Feed
+from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.requests.access import WhoAsks, token_text
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
 from ptkstore.api.requests.routers import Resource
-from ptkstore.api.version_cache import State, States
+from ptkstore.api.version_cache import CachedVersion, VersionCache
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
 from ptkstore.domain.streams.windows import INDEX_MAX
@@ -161,18 +161,18 @@ async def follow_events(
     A version is told once it is online, in order. The stream ends within the hour, when the server stops or when the
     token holds no more; clients come back with the last id.
     """
-    feed: Feed = request.app.state.feed
+    event_feed: EventFeed = request.app.state.event_feed
     text = token_text(request)
 
     def still() -> None:
         caller.identity.authorize(text, Action.EVENT_FOLLOW, Named(ptk_id=ptk_id))
 
-    place = feed.place(caller.principal.team, ptk_id)
+    place = event_feed.place(caller.principal.team, ptk_id)
     await place.__aenter__()  # before the answer begins: there may be no place
 
     async def events() -> AsyncIterator[bytes]:
         try:
-            async for event in feed.events(ptk_id, None if last is None else int(last), still):
+            async for event in event_feed.events(ptk_id, None if last is None else int(last), still):
                 yield event
         finally:
             await place.__aexit__(None, None, None)
@@ -186,9 +186,9 @@ def _key_in(cursor: str) -> tuple[str, int]:
     return ptk_id, number_at(number)
 
 
-def _state(request: Request, ptk_id: str, number: int) -> State:
-    states: States = request.app.state.states
-    return states.get(ptk_id, number)
+def _state(request: Request, ptk_id: str, number: int) -> CachedVersion:
+    version_cache: VersionCache = request.app.state.version_cache
+    return version_cache.get(ptk_id, number)
 
 
 def _immutable(content: bytes, sha256: str, media_type: str, known: str | None) -> Response:

@@ -78,7 +78,7 @@ class Outgoing:
 def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses) -> list[Outgoing]:
     """What these claimed jobs are to send; one whose subscription has ended sends nothing, and is left out."""
     names = [str(job.subscription_id) for job in jobs]
-    subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.letters_of(names)
+    subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.dead_letters_of(names)
     roles, events = _Roles(uow), _Events(uow, manifests)
     found = []
     for job, name in zip(jobs, names, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ptkstore.application.ledger.books import assurances_on, books_of
+from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
 from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.accounting.loss_shares import LossShares
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
@@ -15,7 +15,7 @@ from ptkstore.ports.catalog import Read
 _BEYOND_ALL = 2**63  # no block has such a number
 
 
-def asserted_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]]:
+def assurance_on(stream: str, *, begin: Read) -> tuple[Assurance, tuple[str, ...]]:
     """The least assurance that a stream accepts, and its registered PTKs whose loss the library does not prove."""
     with begin() as uow:
         minimum = uow.streams.get(stream).policy.minimum_assurance
@@ -37,8 +37,8 @@ def budget_of(
         policy = uow.streams.get(stream).policy
         if policy.minimum_assurance is Assurance.LIBRARY:
             return tuple(replace(one, shares=LossShares(library=one.spent)) for one in blocks)
-        books = books_of(stream, uow)
-        known = assurances_on(books, uow)
+        snapshot = snapshot_of(stream, uow)
+        known = assurances_on(snapshot, uow)
     numbers = {one.number for one in blocks}
-    shares = shares_of([one for one in books.blocks if one.number in numbers], books.entries, known)
+    shares = shares_of([one for one in snapshot.blocks if one.number in numbers], snapshot.entries, known)
     return tuple(replace(one, shares=shares.get((one.number, one.line))) for one in blocks)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ptkstore.application.ledger.books import assurances_on, books_of
 from ptkstore.application.ledger.odometers import odometers_on
+from ptkstore.application.ledger.snapshot import assurances_on, snapshot_of
 from ptkstore.application.ledger.verification import faults_of, faults_of_memory
 from ptkstore.application.streams.exposure import Exposure, PrivatePlaces, exposure_of, sentences_on
 from ptkstore.domain.accounting.assurances import SHARES, assured
@@ -70,29 +70,31 @@ def export_ledger(
         stream, and so does their loss.
     """
     with begin() as uow:
-        books = books_of(stream, uow)
+        snapshot = snapshot_of(stream, uow)
         windows = uow.windows.of(stream)
         specs = uow.ptks.find(stream=stream)
         in_row = uow.streams.policy_in_row(stream)
-        known = assurances_on(books, uow)
+        known = assurances_on(snapshot, uow)
     exposure = exposure_of(stream, begin=begin, clock=clock, private=private)
-    policy = books.stream.policy
+    policy = snapshot.stream.policy
     chosen = _windows_in(policy, windows, since, until)
-    blocks = _blocks_in(policy, books.blocks, chosen)
-    faults = faults_of(books.blocks, books.lines, in_row) + faults_of_memory(stream, private.keys, journal)
-    figures = {} if faults else _figures(policy, odometers_on(books, blocks, known), specs, len(chosen))
+    blocks = _blocks_in(policy, snapshot.blocks, chosen)
+    faults = faults_of(snapshot.blocks, snapshot.lines, in_row) + faults_of_memory(
+        stream, private.keys, journal
+    )
+    figures = {} if faults else _figures(policy, odometers_on(snapshot, blocks, known), specs, len(chosen))
     report = {
-        "stream": {"name": books.stream.name, "team": books.stream.team},
+        "stream": {"name": snapshot.stream.name, "team": snapshot.stream.team},
         "made_at": clock.now().isoformat(),
         "ledger_id": journal.ledger_id,
         "period": _period(since, until, chosen),
         "policy": _policy(policy),
         "guarantee": _guarantee(policy, len(chosen)),
-        "journal": _journal(books.lines),
+        "journal": _journal(snapshot.lines),
         "verification": {"adds_up": not faults, "faults": list(faults)},
         "exposure": _exposure(exposure),
-        "windows_in_doubt_below": books.progress.retired_before,
-        "losses": _losses(books.entries, blocks),
+        "windows_in_doubt_below": snapshot.progress.retired_before,
+        "losses": _losses(snapshot.entries, blocks),
         **figures,
     }
     return Export(signed(report, signer.public_key(), signer.sign), faults)

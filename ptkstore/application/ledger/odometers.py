@@ -9,7 +9,7 @@ from ptklib.accounting import pld_epsilon
 from ptklib.events import EpsilonDelta, Event
 from ptklib.exceptions import PtklibError
 from ptklib.privacy import PrivacyLoss
-from ptkstore.application.ledger.books import Books, assurances_on, books_of
+from ptkstore.application.ledger.snapshot import LedgerSnapshot, assurances_on, snapshot_of
 from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
@@ -21,15 +21,17 @@ from ptkstore.ports.catalog import Read
 def read_odometers(stream: str, *, begin: Read) -> Odometers:
     """All odometers of a stream, over all of its blocks."""
     with begin() as uow:
-        books = books_of(stream, uow)
-        known = assurances_on(books, uow)
-    return odometers_on(books, books.blocks, known)
+        snapshot = snapshot_of(stream, uow)
+        known = assurances_on(snapshot, uow)
+    return odometers_on(snapshot, snapshot.blocks, known)
 
 
-def odometers_on(books: Books, blocks: Sequence[BlockRecord], known: Mapping[str, Assured]) -> Odometers:
+def odometers_on(
+    snapshot: LedgerSnapshot, blocks: Sequence[BlockRecord], known: Mapping[str, Assured]
+) -> Odometers:
     """The odometers of some of the blocks, with what is `known` of each PTK."""
-    doubt = blocks_below(books.progress.retired_before, books.stream.policy)
-    entries = books.entries
+    doubt = blocks_below(snapshot.progress.retired_before, snapshot.stream.policy)
+    entries = snapshot.entries
     found = odometers_of(
         blocks,
         entries,

@@ -79,7 +79,7 @@ def _recover(
     streams = [stream for stream in known if not _has_another_policy(stream, keys, journal)]
     found = _recover_all(streams, begin, clock, keys, journal, lake)
     stopped = [stream for stream in known if stream not in streams]
-    _tell_of_policies(stopped, begin, clock)
+    _notify_of_policies(stopped, begin, clock)
     found += [_stopped(stream) for stream in stopped]
     return tuple(sorted(found, key=lambda one: one.stream))
 
@@ -122,7 +122,7 @@ def _has_another_policy(stream: Stream, keys: KeyStore, journal: JournalView) ->
     return kept is not None and journal.policy(stream.name) != kept
 
 
-def _tell_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> None:
+def _notify_of_policies(streams: Sequence[Stream], begin: Begin, clock: Clock) -> None:
     if not streams:
         return
     with begin() as uow:

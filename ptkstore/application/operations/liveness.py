@@ -23,22 +23,22 @@ class ProcessRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Liveness:
     """How many processes of a role live, and when one was last seen."""
 
     alive: int = 0
     last: datetime | None = None
 
 
-def show_life(role: ProcessRole, instance: str, *, begin: Begin, clock: Clock) -> None:
+def report_alive(role: ProcessRole, instance: str, *, begin: Begin, clock: Clock) -> None:
     """Say that this process lives."""
     with begin() as uow:
         uow.operations.saw(role, instance, clock.now())
         uow.commit()
 
 
-def read_life(*, begin: Read, clock: Clock) -> Mapping[ProcessRole, Life]:
+def read_liveness(*, begin: Read, clock: Clock) -> Mapping[ProcessRole, Liveness]:
     """Which roles have a living process."""
     with begin() as uow:
         seen = uow.operations.last_seen(clock.now() - SILENT_AFTER)
-    return {role: Life(*seen.get(role, ())) for role in ProcessRole}
+    return {role: Liveness(*seen.get(role, ())) for role in ProcessRole}

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from ptkstore.application.paid_runs.release_ticks import Ticks
+from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class CommitRetry:
     """How long a run whose loss is spent waits for the catalog: `at_most` so long, or until its process is to stop.
 
     It may be longer than the lease. While the catalog is away nobody can take the job, and once it is back the fence
     tells whether somebody did.
     """
 
-    ticks: Ticks
+    ticks: ReleaseTicks
     at_most: timedelta
-    told_to_stop: Callable[[], bool]
+    must_stop: Callable[[], bool]
 
     def settle(self, act: Callable[[], _T]) -> _T:
         """What `act` returns; where nobody answered its commit, it is taken again until the catalog tells.
@@ -62,6 +62,6 @@ class Patience:
             try:
                 return act(at)
             except errors:
-                if at >= until or self.told_to_stop():
+                if at >= until or self.must_stop():
                     raise
             at = self.ticks.wait(after=at)

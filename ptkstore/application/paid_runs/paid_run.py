@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 from ptkstore.application.ledger.charging import Event, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
-from ptkstore.application.paid_runs.commit_retry import Patience
+from ptkstore.application.paid_runs.commit_retry import CommitRetry
 from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.ledger.journal import Entry
@@ -38,12 +38,12 @@ class Spending:
 
     begin: Begin
     charges: GroupCommit
-    patience: Patience
+    commit_retry: CommitRetry
     steps: Steps
 
     def now(self) -> datetime:
         """The present in UTC."""
-        return self.patience.ticks.clock.now()
+        return self.commit_retry.ticks.clock.now()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClaimedRun:
     """A claimed run that may open rows; `history` is that of its reservation, empty if it has yet to reserve."""
 
     stream: Stream
@@ -128,7 +128,7 @@ class PaidRun(ABC, Generic[R]):
         self.job = job
 
     @abstractmethod
-    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """What it is charged, reserved by now at the latest."""
 
     @abstractmethod
@@ -143,7 +143,7 @@ class PaidRun(ABC, Generic[R]):
         """How many rows are planned."""
         return policy.rows_per_window
 
-    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
+    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """Take note of the spend, in its transaction; whether the run opens its rows now."""
         return True
 
@@ -185,9 +185,9 @@ class _Walk(Generic[R]):
 
     def take(self) -> bool:
         spending, job = self._spending, self._job
-        patience, steps = spending.patience, spending.steps
+        commit_retry, steps = spending.commit_retry, spending.steps
         # runs that begin at once elsewhere in this process share the commit
-        paid = patience.settle(lambda: spending.charges.together(job.stream, self._spend))
+        paid = commit_retry.settle(lambda: spending.charges.together(job.stream, self._spend))
         if paid is None:
             return False
         steps.reached("spent", job.id)
@@ -198,9 +198,9 @@ class _Walk(Generic[R]):
         except WindowGone:
             self._end(Ended(Outcome.EXPIRED))
             return False
-        leaves_at = patience.ticks.wait()
+        leaves_at = commit_retry.ticks.wait()
         steps.reached(self._run.ran, job.id)
-        kept = patience.outlast(lambda tick: self._keep(paid, result, tick), leaves_at)
+        kept = commit_retry.outlast(lambda tick: self._keep(paid, result, tick), leaves_at)
         if kept:
             steps.reached(self._run.kept, job.id)
         return kept
@@ -227,18 +227,18 @@ class _Walk(Generic[R]):
         if spec is None or outcome is not None:
             return Ended(outcome or Outcome.WITHDRAWN)
         history = uow.ledger.history(str(held.reservation))
-        asked = Asked(stream, spec, held, tuple(history))
-        price = self._run.price(uow, asked)
+        claimed = ClaimedRun(stream, spec, held, tuple(history))
+        price = self._run.price(uow, claimed)
         if isinstance(price, Ended):
             return price
-        if asked.spend is not None:
-            return Spent(stream, spec, asked.spend)
+        if claimed.spend is not None:
+            return Spent(stream, spec, claimed.spend)
         reservation = (history or uow.ledger.history(str(held.reservation)))[0]
         if not reservation.charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN, CHANGED)
         spent = spend(uow, reservation, price.event, stream.policy)
         uow.jobs.mark_opened(held)
-        return Spent(stream, spec, spent) if self._run.is_paid(uow, asked, spent) else None
+        return Spent(stream, spec, spent) if self._run.is_paid(uow, claimed, spent) else None
 
     def _persist(
         self,
@@ -249,7 +249,7 @@ class _Walk(Generic[R]):
         """Team code whose loss is spent waits: it has opened no row, and nobody else may go on with it."""
         if not runs_once(spent.spec):
             return act()
-        return self._spending.patience.outlast(lambda _: act(), self._spending.now(), errors)
+        return self._spending.commit_retry.outlast(lambda _: act(), self._spending.now(), errors)
 
     def _open(self, spent: Spent) -> OpenedRows:
         opening, window = self._opening, self._job.window

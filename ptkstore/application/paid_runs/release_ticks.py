@@ -11,7 +11,7 @@ from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Ticks:
+class ReleaseTicks:
     """Multiples of `every` on the clock; work that reads rows occupies its worker until the next one."""
 
     clock: Clock

@@ -13,7 +13,7 @@ import numpy as np
 from ptklib.exceptions import InvalidParameterError, PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.ptks.ptks import KnownFacts, PtkSpec, by_formula, same_model
+from ptkstore.domain.ptks.ptks import PtkSpec, ReleasedFacts, by_formula, same_model
 from ptkstore.domain.streams.blocks import BlockRange, groups_behind, groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.versions.versions import Version
@@ -50,12 +50,12 @@ def with_facts(uow: CatalogView, specs: Iterable[PtkSpec], policy: Policy) -> tu
 
 def _with_facts(uow: CatalogView, spec: PtkSpec, policy: Policy) -> PtkSpec:
     version = uow.versions.latest(spec.ptk_id)
-    if version is None or not _tells_of(version, spec, policy):
+    if version is None or not _has_facts_for(version, spec, policy):
         return spec
-    return replace(spec, facts=KnownFacts(version.number, version.content["facts"]))
+    return replace(spec, facts=ReleasedFacts(version.number, version.content["facts"]))
 
 
-def _tells_of(version: Version, spec: PtkSpec, policy: Policy) -> bool:
+def _has_facts_for(version: Version, spec: PtkSpec, policy: Policy) -> bool:
     content = version.content
     if not isinstance(content.get("facts"), Mapping) or not same_model(content["config"], spec.estimator):
         return False

@@ -168,7 +168,7 @@ def _too_many(ask: ProfileAsk, policy: Policy) -> bool:
     return ask.population * policy.max_rows_per_unit > MOST_ROWS
 
 
-def hindrance(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> str | None:
+def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> str | None:
     """The code of why no window can ever profile this PTK; None when one can."""
     if _too_many(ask, policy):
         return "profile-set-too-large"

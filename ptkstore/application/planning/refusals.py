@@ -12,7 +12,15 @@ from ptkstore.application.planning.window_plans import Offer, as_promised, offer
 from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.accounting.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.allocation import Choice, Demand, Infeasible, Plan, Reason, allocate_partitions, remedies
+from ptkstore.domain.allocation import (
+    Choice,
+    Demand,
+    Infeasible,
+    Reason,
+    WindowPlan,
+    allocate_partitions,
+    remedies,
+)
 from ptkstore.domain.ptks.ptks import Pin, PtkSpec, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
@@ -148,7 +156,7 @@ def _basic_room(
     limits = room_of(policy, line).limits(capacity.delta_atto, capacity.epsilon_nano)
     demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m), m[0].partition) for m in menus]
     current = allocate_partitions(demands, limits)
-    if not isinstance(current, Plan):
+    if not isinstance(current, WindowPlan):
         return "Nothing is left"
     pin = mine[0].partition
     new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine), pin)

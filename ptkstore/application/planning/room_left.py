@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ptkstore.application.planning.refusals import largest
 from ptkstore.application.planning.window_plans import (
     Offer,
-    Planned,
+    PlannedTraining,
     as_promised,
     offers_of,
     partition_rows,
@@ -94,7 +94,7 @@ Taken = Sequence[Sequence[Charge]]
 """What is charged to each group of blocks of one partition."""
 
 
-def _taken(members: Sequence[PtkSpec], planned: Sequence[Planned], policy: Policy) -> list[Taken]:
+def _taken(members: Sequence[PtkSpec], planned: Sequence[PlannedTraining], policy: Policy) -> list[Taken]:
     """What is charged to each partition, by groups of blocks."""
     groups = {one.ptk_id: groups_where(policy, one.config.get("where")) for one in members}
     return [

@@ -11,13 +11,13 @@ from ptkstore.application.planning.formula_plans import formula_menu, grid_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.allocation import (
+    Allotment,
     Choice,
     Demand,
-    Grant,
     Infeasible,
     Limits,
-    Plan,
     Reason,
+    WindowPlan,
     allocate_partitions,
     pinned,
 )
@@ -26,7 +26,7 @@ from ptkstore.domain.streams.blocks import FIRST_TRAIN, groups_where, share_of
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import PtkRejected
 
-Solve = Callable[[Sequence[Demand], Limits], Plan | Infeasible]
+Solve = Callable[[Sequence[Demand], Limits], WindowPlan | Infeasible]
 """A way to solve the allocator's problem at one coordinate."""
 
 
@@ -48,7 +48,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedTraining:
     """What one PTK gets of a window."""
 
     offer: Offer
@@ -85,7 +85,7 @@ class Room:
 class BudgetPlan:
     """What PTKs of one budget get. No plan at the same coordinate opens fewer rows than `bound`."""
 
-    planned: tuple[Planned, ...]
+    planned: tuple[PlannedTraining, ...]
     bound: int
 
     @property
@@ -102,14 +102,14 @@ class BudgetPlan:
         return sum(self.caps.values())
 
 
-def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...] | Infeasible:
+def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...] | Infeasible:
     """The plan with the fewest rows that fits every budget of the policy, or why there is none.
 
     At one coordinate of the accountant a plan is the allocator's own problem, so it is solved at each of them that
     has a cap, and the best answer is taken. The order of `specs` changes nothing: a plan that was found when the last
     PTK was registered is found again for each window.
     """
-    plans: list[Planned] = []
+    plans: list[PlannedTraining] = []
     lines = policy.sharing.lines(policy.capacity)
     for line, members in by_budget(sorted(specs, key=_by_id), policy):
         if line not in lines:
@@ -132,7 +132,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]
 
 def plan_with(
     asking: Sequence[PtkSpec], others: Sequence[PtkSpec], policy: Policy
-) -> tuple[Planned, ...] | Infeasible:
+) -> tuple[PlannedTraining, ...] | Infeasible:
     """The plan with PTKs that ask for room beside others, all as they are promised it; see `as_promised`.
 
     Who asks may know facts of an older version of its own: they tell whether its target can be reached.
@@ -166,10 +166,10 @@ def room_of(policy: Policy, line: str) -> Room:
     return Room(policy.accountant, capacity, policy.n_max, policy.train_partitions, partition_rows(policy))
 
 
-def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[Planned, ...]:
+def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...]:
     """The first offer of each PTK that has one, whether they fit together or not."""
     menus = ((offers_of(spec, policy), policy.sharing.line_of(spec.ptk_id)) for spec in specs)
-    return tuple(Planned(menu[0], line, menu[0].partition or 0) for menu, line in menus if menu)
+    return tuple(PlannedTraining(menu[0], line, menu[0].partition or 0) for menu, line in menus if menu)
 
 
 def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
@@ -272,7 +272,7 @@ def _group_by_group(
     """A plan of the cheapest offers, where PTKs that share no block do not add up; `Infeasible` if there is none."""
     cheapest = [(min(menu, key=lambda offer: offer.loss.epsilon_nano),) for menu in offers]
     where = [groups_where(policy, spec.config.get("where")) for spec in members]
-    planned: dict[str, Planned] = {}
+    planned: dict[str, PlannedTraining] = {}
     bound = 0
     for group in sorted({group for groups in where for group in groups}):
         here = [menu for menu, groups in zip(cheapest, where, strict=True) if group in groups]
@@ -302,8 +302,11 @@ def _best(
         if isinstance(plan, Infeasible):
             why = plan  # the last coordinate is epsilon itself: the reason that people understand
         elif best is None or plan.total_rows < best.n_rows:
-            grants = zip(offers, plan.grants, strict=True)
-            planned = (Planned(_offered(menu, grant), line, grant.partition) for menu, grant in grants)
+            allotments = zip(offers, plan.allotments, strict=True)
+            planned = (
+                PlannedTraining(_offered(menu, allotment), line, allotment.partition)
+                for menu, allotment in allotments
+            )
             best = BudgetPlan(tuple(planned), plan.bound)
     return why if best is None else best
 
@@ -320,9 +323,9 @@ def _choice(offer: Offer, place: int) -> Choice:
     )
 
 
-def _offered(menu: Sequence[Offer], grant: Grant) -> Offer:
+def _offered(menu: Sequence[Offer], allotment: Allotment) -> Offer:
     return next(
         offer
         for offer in menu
-        if (offer.loss.epsilon_nano, offer.n_rows) == (grant.loss.epsilon_nano, grant.n_rows)
+        if (offer.loss.epsilon_nano, offer.n_rows) == (allotment.loss.epsilon_nano, allotment.n_rows)
     )

@@ -23,7 +23,7 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _SharedProfile:
     """The PTKs that share a profile, and the newest one under its key."""
 
     specs: tuple[PtkSpec, ...]
@@ -42,7 +42,7 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
     policy and from released answers alone. What does not fit waits for the next window; who asks is told. So is
     whoever registered a model that today's library refuses: nobody else waits for it.
     """
-    asking = _asking(uow, stream, window)
+    asking = _shared_profiles(uow, stream, window)
     tests = [one for one in asking if one.step is Step.TEST]
     for one in (*(one for one in asking if one.step is not Step.TEST), *tests):
         try:
@@ -70,7 +70,7 @@ def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
     return tuple(spec for spec in specs if spec.profile is not None and spec.profile.key == key)
 
 
-def _asking(uow: CatalogView, stream: Stream, window: WindowId) -> list[_Asking]:
+def _shared_profiles(uow: CatalogView, stream: Stream, window: WindowId) -> list[_SharedProfile]:
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):
         if spec.profile is not None:
@@ -83,7 +83,7 @@ def _asking(uow: CatalogView, stream: Stream, window: WindowId) -> list[_Asking]
         step = next_step(
             newest, asks, window.index, running=newest is not None and _is_live(uow, newest.job_id)
         )
-        found.append(_Asking(tuple(specs), newest, step))
+        found.append(_SharedProfile(tuple(specs), newest, step))
     return found
 
 
@@ -91,7 +91,9 @@ def _is_live(uow: CatalogView, last: str) -> bool:
     return uow.jobs.get(last).state in (JobState.READY, JobState.OPENED)
 
 
-def _request(uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Asking, now: datetime) -> None:
+def _request(
+    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _SharedProfile, now: datetime
+) -> None:
     if asking.step in (Step.START, Step.GO_ON):
         _request_profile(uow, stream, window, asking, now)
     elif asking.step is Step.GIVE_UP and asking.newest is not None:
@@ -101,7 +103,7 @@ def _request(uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Asking,
 
 
 def _request_profile(
-    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Asking, now: datetime
+    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _SharedProfile, now: datetime
 ) -> None:
     spec, ask, newest = asking.payer, _ask(asking.payer), asking.newest
     goes_on = newest if asking.step is Step.GO_ON else None
@@ -129,7 +131,7 @@ def _request_test(
     uow: UnitOfWork,
     stream: Stream,
     window: WindowId,
-    asking: _Asking,
+    asking: _SharedProfile,
     profile: ProfileRecord,
     now: datetime,
 ) -> None:

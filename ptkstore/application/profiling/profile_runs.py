@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from ptkstore.application.paid_runs.paid_run import Asked, Ended, OpenedRows, PaidRun, Price
+from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, OpenedRows, PaidRun, Price
 from ptkstore.application.planning.profile_plans import Attempt, Watch
-from ptkstore.application.profiling.profile_requests import sharing, tell_owners
+from ptkstore.application.profiling.profile_requests import notify_owners, sharing
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
@@ -44,16 +44,16 @@ class ProfileSetRun(PaidRun[R]):
 
     def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
         """What is asked now, if the reservation pays for it."""
-        ask, record = asked.spec.profile, uow.profiles.of_job(self.job.id)
+        ask, record = claimed.spec.profile, uow.profiles.of_job(self.job.id)
         if ask is None or record is None or ask.key != record.key:
             return Ended(Outcome.WITHDRAWN)
         self.ask, self.record = ask, record
-        price = self.priced(asked.spec, asked.stream.policy)
-        if price is None or not asked.history[0].charge.covers(price.charge):
+        price = self.priced(claimed.spec, claimed.stream.policy)
+        if price is None or not claimed.history[0].charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN)
         return Price(price.charge, price.event)
 
-    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
+    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """The record tells what was paid."""
         paid = Paid(self.job.kind.value, self.job.window.index, spent.blocks, spent.loss)
         self.record = self.record.charged(paid)

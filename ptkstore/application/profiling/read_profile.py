@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.planning.profile_plans import MOST_ROWS, hindrance, profiler_of
+from ptkstore.application.planning.profile_plans import MOST_ROWS, profiler_of, profiling_obstacle
 from ptkstore.application.planning.window_plans import as_told, ways_of
 from ptkstore.domain.ptks.profiles import (
     Paid,
@@ -115,7 +115,7 @@ def _advice(spec: PtkSpec, ask: ProfileAsk, policy: Policy, record: ProfileRecor
 
 
 def _hindered(spec: PtkSpec, ask: ProfileAsk, policy: Policy) -> str | None:
-    match hindrance(spec.estimator, ask, policy):
+    match profiling_obstacle(spec.estimator, ask, policy):
         case "profile-set-too-large":
             return (
                 f"the profile set of a window has {ask.population * policy.max_rows_per_unit:,} rows, more than the "

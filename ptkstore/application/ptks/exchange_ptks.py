@@ -19,9 +19,9 @@ from ptkstore.application.ptks.registration import (
     check_room,
     is_same,
     is_told,
+    notify_of_refusal,
     remove,
     replace,
-    tell_of_refusal,
 )
 from ptkstore.application.ptks.team_code import (
     check_assurance,
@@ -148,7 +148,7 @@ def exchange_ptks(
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
         decision = _decided(uow, owner, team, wanted, leaving, by.features)
-        _raise_first(decision, lambda ptk_id: tell_of_refusal(uow, ptk_id, owner, by.clock))
+        _raise_first(decision, lambda ptk_id: notify_of_refusal(uow, ptk_id, owner, by.clock))
         if unseen := [spec.ptk_id for spec in decision.changed if spec.ptk_id not in admitted]:
             raise Conflict(
                 f"PTK {unseen[0]} was changed by somebody else meanwhile; nothing was changed, do it again"
@@ -316,7 +316,7 @@ def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Read, clock: Clock)
             return
     with begin() as uow:
         owner = uow.streams.lock(owner.name)  # of two who are refused at once, one leaves word
-        tell_of_refusal(uow, ptk_id, owner, clock)
+        notify_of_refusal(uow, ptk_id, owner, clock)
 
 
 def _raise_first(decision: _Decision, tell: Callable[[str], None]) -> None:

@@ -14,9 +14,9 @@ from ptkstore.application.ptks.registration import (
     check_is_free,
     check_room,
     is_same,
+    notify_of_refusal,
     remove,
     replace,
-    tell_of_refusal,
 )
 from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
@@ -147,5 +147,5 @@ def _check_policy(
     try:
         check_room(spec, others, owner.policy)
     except PtkRejected:
-        tell_of_refusal(uow, spec.ptk_id, owner, clock)
+        notify_of_refusal(uow, spec.ptk_id, owner, clock)
         raise

@@ -10,7 +10,7 @@ from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.planning.evaluation_plans import check_evaluations
-from ptkstore.application.planning.profile_plans import hindrance
+from ptkstore.application.planning.profile_plans import profiling_obstacle
 from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
@@ -66,7 +66,7 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
         raise PtkRejected(why_not(spec, others, policy, plan))
 
 
-def tell_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
+def notify_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
     """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
     if not is_told(uow, ptk_id, owner):
         uow.notify_owner(Notice(clock.now(), owner.team, PtkRejected.code, owner.name, ptk_id))
@@ -97,7 +97,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     """Enter a PTK that was checked, with the jobs that publish it; `NameTaken` as `check_is_free` raises it."""
     check_is_free(uow, spec.ptk_id, owner)
     uow.ptks.add(spec)
-    _tell_of_profile(uow, spec, owner.policy, clock)
+    _notify_of_obstacle(uow, spec, owner.policy, clock)
     for kind in (JobKind.PLACE, JobKind.FLIP):
         uow.jobs.add(cursor(kind, owner.name, spec.ptk_id, clock.now()))  # those of before stay
     latest = uow.versions.latest(spec.ptk_id)
@@ -111,7 +111,7 @@ def add(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
 def replace(uow: UnitOfWork, spec: PtkSpec, owner: Stream, clock: Clock) -> None:
     """Put a PTK that was checked in the place of the one with its id."""
     uow.ptks.replace(spec)
-    _tell_of_profile(uow, spec, owner.policy, clock)
+    _notify_of_obstacle(uow, spec, owner.policy, clock)
 
 
 def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
@@ -129,11 +129,11 @@ def _withdraw(uow: UnitOfWork, job: Job) -> None:
         uow.jobs.save(job.ended(Outcome.WITHDRAWN))
 
 
-def _tell_of_profile(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:
+def _notify_of_obstacle(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: Clock) -> None:
     """Leave word where a PTK can never be profiled by samples: it stays with what it declares, on all rows."""
     if spec.profile is None or spec.menu:
         return
-    code = hindrance(spec.estimator, spec.profile, policy)
+    code = profiling_obstacle(spec.estimator, spec.profile, policy)
     if code is not None:
         uow.notify_owner(Notice(clock.now(), spec.team, code, ptk_id=spec.ptk_id, run=JobKind.PROFILE))
 

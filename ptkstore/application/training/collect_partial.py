@@ -41,7 +41,7 @@ def collect_partial(
     A partial lets nothing out, so it is collected again after a lost lease. Its failure is that of the training, which
     keeps the loss: other partials end without opening rows when they are claimed.
     """
-    begin, steps, ticks = spending.begin, spending.steps, spending.patience.ticks
+    begin, steps, ticks = spending.begin, spending.steps, spending.commit_retry.ticks
     keys, raw, clock = opening.keys, opening.raw, ticks.clock
     raw.check_writable()
     opened = _open(job, begin, clock, keys, staging)

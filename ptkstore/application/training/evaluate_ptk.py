@@ -9,7 +9,7 @@ from typing import Final
 
 from ptkstore.application.ledger.charging import reserve
 from ptkstore.application.paid_runs.paid_run import (
-    Asked,
+    ClaimedRun,
     Ended,
     OpenedRows,
     Opening,
@@ -21,7 +21,7 @@ from ptkstore.application.paid_runs.paid_run import (
 )
 from ptkstore.application.planning.evaluation_plans import price_of
 from ptkstore.application.versions.elected_files import state_files_of
-from ptkstore.domain.evaluations import Evaluation, LossMass, evaluation_epsilon
+from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
@@ -45,7 +45,7 @@ def evaluate_ptk(job: Job, spending: Spending, opening: Opening, *, lake: Lake, 
     pay_and_run(_Evaluating(job, version, state, evaluator), spending, opening)
 
 
-class _Evaluating(PaidRun[LossMass]):
+class _Evaluating(PaidRun[RiskMass]):
     ran, kept = "evaluated", "estimate-kept"
 
     def __init__(self, job: Job, version: Version, state: Mapping[str, bytes], evaluator: Evaluator) -> None:
@@ -57,26 +57,26 @@ class _Evaluating(PaidRun[LossMass]):
         about = Notice.of_run(self.job, code, now)
         uow.notify_owner(replace(about, window_index=None, version=self.job.version))
 
-    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """Reserved here, on all test blocks of the window."""
-        spec, policy = asked.spec, asked.stream.policy
+        spec, policy = claimed.spec, claimed.stream.policy
         epsilon = evaluation_epsilon(spec.config)
         if epsilon is None:
             return Ended(Outcome.WITHDRAWN)
         price = price_of(self._estimator, epsilon, policy)
-        if not asked.history:
+        if not claimed.history:
             blocks = evaluation_blocks(
                 self.job.window, policy, groups_where(policy, spec.config.get("where"))
             )
             line = policy.sharing.line_of(spec.ptk_id)
             request = BudgetRequest(
-                asked.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
+                claimed.stream.name, self.job.id, spec.ptk_id, blocks, price.loss, price.charge, line
             )
             if isinstance(reserve(uow, request, price.event), Denied):
                 return Ended(Outcome.REFUSED, DENIED)
         return Price(price.charge, price.event)
 
-    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+    def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         request = EvaluateRequest(
             estimator=self._estimator,
             epsilon=spent.spend.loss.spendable_epsilon,
@@ -89,7 +89,7 @@ class _Evaluating(PaidRun[LossMass]):
         return self._evaluator.evaluate(request, keep_alive)
 
     def keep(
-        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: LossMass, at: datetime
+        self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: RiskMass, at: datetime
     ) -> Outcome:
         job, epsilon = self.job, spent.spend.loss.epsilon
         uow.evaluations.add(

@@ -9,7 +9,7 @@ from typing import Final
 
 from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.paid_runs.paid_run import (
-    Asked,
+    ClaimedRun,
     Ended,
     OpenedRows,
     Opening,
@@ -138,26 +138,26 @@ class _Training(PaidRun[Draft]):
     def n_rows(self, policy: Policy) -> int:
         return self.job.n_rows
 
-    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
-        self.partials = ended_partials_of(uow, asked.job)
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
+        self.partials = ended_partials_of(uow, claimed.job)
         if any(partial.outcome is not Outcome.DONE for partial in self.partials):
             return Ended(Outcome.FAILED)
-        if bundle_of(asked.spec.estimator) != self._basis.bundle_sha256:
-            raise LateWriter(f"PTK {asked.spec.ptk_id} got other code meanwhile")
-        loss = asked.history[0].loss
-        event = event_of(asked.spec.estimator, loss)  # raises before anything is spent
-        if asked.spend is not None and event != dict(
-            asked.spend.event
+        if bundle_of(claimed.spec.estimator) != self._basis.bundle_sha256:
+            raise LateWriter(f"PTK {claimed.spec.ptk_id} got other code meanwhile")
+        loss = claimed.history[0].loss
+        event = event_of(claimed.spec.estimator, loss)  # raises before anything is spent
+        if claimed.spend is not None and event != dict(
+            claimed.spend.event
         ):  # another trainer than the one paid for
             return Ended(Outcome.FAILED)
-        return Price(charge_of(event, asked.stream.policy.accountant, loss), event)
+        return Price(charge_of(event, claimed.stream.policy.accountant, loss), event)
 
-    def is_paid(self, uow: UnitOfWork, asked: Asked, spent: Entry) -> bool:
-        n = n_partials(asked.job.n_rows, self._rows_per_partial) if condenses(asked.spec.estimator) else 1
+    def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
+        n = n_partials(claimed.job.n_rows, self._rows_per_partial) if condenses(claimed.spec.estimator) else 1
         self.is_split = n > 1
         if self.is_split:
-            add_partials(uow, asked.job, n)
-            uow.jobs.save(replace(asked.job, state=JobState.OPENED, attempt=1))  # waits without a lease
+            add_partials(uow, claimed.job, n)
+            uow.jobs.save(replace(claimed.job, state=JobState.OPENED, attempt=1))  # waits without a lease
         return not self.is_split
 
     def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> Draft | TrainFailed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptkstore.application.versions.provenance_backfill import tell_provenance
+from ptkstore.application.versions.provenance_backfill import publish_provenance
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
@@ -69,7 +69,7 @@ def repair_online(*, begin: Begin, read: Read, clock: Clock, features: FeatureSt
             uow.notify_owner(Notice(clock.now(), team_of(ptk_id), ROWS_LOST, ptk_id=ptk_id))
             uow.commit()
         repaired.append(ptk_id)
-    tell_provenance(shown, read=read, features=features)
+    publish_provenance(shown, read=read, features=features)
     return tuple(repaired)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ptkstore.application.versions.computed_columns import computed_columns
 from ptkstore.application.versions.elected_files import files_of
-from ptkstore.application.versions.provenance_backfill import tell_provenance
+from ptkstore.application.versions.provenance_backfill import publish_provenance
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
 from ptkstore.domain.names import team_of
 from ptkstore.domain.ptks.ptks import servings_of
@@ -51,7 +51,7 @@ def materialize_state(
         steps.reached("staged-online", job.id)
         features.flip(state)
         steps.reached("flipped", job.id)
-        tell_provenance([ptk_id], read=read, features=features)
+        publish_provenance([ptk_id], read=read, features=features)
     position = max(job.position, number)
     with begin() as uow:
         # deregistered meanwhile: withdraw in another round; registered again meanwhile: show it again

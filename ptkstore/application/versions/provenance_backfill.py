@@ -11,7 +11,7 @@ from ptkstore.ports.catalog import Read
 from ptkstore.ports.features import FeatureStore
 
 
-def tell_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureStore) -> tuple[str, ...]:
+def publish_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureStore) -> tuple[str, ...]:
     """Complete the views of these PTKs by what the catalog's manifests say; the PTKs that were incomplete.
 
     A version that the catalog no longer has, or whose manifest cannot be read, is told as unknown. Repeatable.

@@ -7,7 +7,7 @@ from datetime import datetime
 from ptkstore.application.ledger.group_commit import Asked, GroupCommit
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import (
-    Planned,
+    PlannedTraining,
     as_promised,
     as_told,
     first_offers,
@@ -42,7 +42,7 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
     stream, window = uow.streams.lock(job.stream), job.window
     held = uow.jobs.held(job)
     prepared = uow.windows.get(window).state is WindowState.PREPARED
-    plans: tuple[Planned, ...] = ()
+    plans: tuple[PlannedTraining, ...] = ()
     requests: list[BudgetRequest] = []
     if prepared:
         due = {s.ptk_id: s for s in uow.ptks.find(stream=job.stream) if s.trains_on(window.index)}
@@ -59,7 +59,7 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
     return [(request, plan.offer.event) for request, plan in zip(requests, plans, strict=True)], go_on
 
 
-def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
+def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[PlannedTraining, ...]:
     """With what versions told if that fits; else as the PTKs were let in, or on all rows, so that nobody is put out."""
     promised = tuple(as_promised(spec, policy) for spec in specs)
     plan = plan_window(tuple(as_told(spec, policy) for spec in specs), policy)
@@ -73,7 +73,7 @@ def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[Planned, ...]:
     return plan
 
 
-def _request(spec: PtkSpec, window: WindowId, policy: Policy, plan: Planned) -> BudgetRequest:
+def _request(spec: PtkSpec, window: WindowId, policy: Policy, plan: PlannedTraining) -> BudgetRequest:
     training, offer = job_id(JobKind.TRAIN, spec.ptk_id, window.index), plan.offer
     groups = groups_where(policy, spec.config.get("where"))
     turn = window.index // spec.every
@@ -85,7 +85,7 @@ def _queue(
     uow: UnitOfWork,
     request: BudgetRequest,
     window: WindowId,
-    plan: Planned,
+    plan: PlannedTraining,
     answer: Granted | Denied,
     now: datetime,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.application.versions.drafts import destroy_drafts
-from ptkstore.application.windows.unprepared import tell_not_prepared, tell_trainers
+from ptkstore.application.windows.unprepared import notify_not_prepared, notify_trainers
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import erased_with
@@ -68,7 +68,7 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
             tell_not_prepared(uow, window, team, now)
         told = told or prepare.failures > 0
     if not told:
-        tell_trainers(uow, window, "expired", now)
+        notify_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):
             if run.state is JobState.ENDED:

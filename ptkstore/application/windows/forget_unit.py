@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ptkstore.application.paid_runs.release_ticks import Ticks
+from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
 from ptkstore.domain.streams.streams import ColumnType, Stream
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, UnknownName, WindowGone
@@ -24,7 +24,7 @@ def forget_unit(
     keys: KeyStore,
     raw: RawZone,
     eraser: Eraser,
-    ticks: Ticks,
+    ticks: ReleaseTicks,
 ) -> None:
     """Rewrite every file of every window that is still kept without the rows of `unit`; repeatable.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ptkstore.application.paid_runs.release_ticks import Ticks
-from ptkstore.application.windows.unprepared import tell_not_prepared
+from ptkstore.application.paid_runs.release_ticks import ReleaseTicks
+from ptkstore.application.windows.unprepared import notify_not_prepared
 from ptkstore.domain.jobs import MAX_ATTEMPTS, Job, JobKind, Outcome, job_of_window, retry_wait
 from ptkstore.domain.streams.blocks import part_bounds
 from ptkstore.domain.streams.streams import Stream
@@ -27,7 +27,7 @@ def prepare_window(
     raw: RawZone,
     preparer: Preparer,
     keep_alive: Callable[[], None],
-    ticks: Ticks,
+    ticks: ReleaseTicks,
     steps: Steps,
 ) -> None:
     """Let a short-lived process write the parts, and plan the allocation: no row is read here (differences.md F10).

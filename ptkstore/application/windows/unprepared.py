@@ -9,7 +9,7 @@ from ptkstore.domain.streams.windows import NOT_PREPARED, WindowId
 from ptkstore.ports.catalog import UnitOfWork
 
 
-def tell_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetime) -> None:
+def notify_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetime) -> None:
     """Say that the window's rows could not be put into parts: to the stream's team, too.
 
     One code stands for all causes: which it was may depend on how many rows there are. The worker's log has it.
@@ -18,7 +18,7 @@ def tell_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datetim
     tell_trainers(uow, window, NOT_PREPARED, now)
 
 
-def tell_trainers(uow: UnitOfWork, window: WindowId, code: str, now: datetime) -> None:
+def notify_trainers(uow: UnitOfWork, window: WindowId, code: str, now: datetime) -> None:
     """Leave word for the team of each PTK that would have been trained on the window."""
     for spec in uow.ptks.find(stream=window.stream):
         if spec.trains_on(window.index):

@@ -47,18 +47,18 @@ def lookup(
     """Look features up online through Feast."""
     entity = dict(_key(key) for key in keys or ())
     with reading(home) as store:
-        asked = _asked(features, store)
+        selection = _selection(features, store)
         if not entity:
-            pairs = " ".join(f"{key}=VALUE" for key in asked.keys or _KEYS.get(asked.view, ("name",)))
+            pairs = " ".join(f"{key}=VALUE" for key in selection.keys or _KEYS.get(selection.view, ("name",)))
             raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
         try:
-            found = store.look_up(asked.references, [entity])
+            found = store.look_up(selection.references, [entity])
         except InvalidRequest as error:
-            raise _told(store, asked, entity, error) from None
+            raise _explained(store, selection, entity, error) from None
     (answer,) = found
     if as_json:
         print_json(answer)
-        _tell_assured(found, said)
+        _print_assurance(found, said)
         return
     print_rows(
         [{"feature": k, "value": v} for k, v in answer.items()],
@@ -66,7 +66,7 @@ def lookup(
         title="",
         nothing="no features",
     )
-    _tell_assured(found, console)
+    _print_assurance(found, console)
     if silent := [name for name, value in answer.items() if value is None]:
         asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
         said.print(
@@ -78,7 +78,7 @@ def lookup(
         )
 
 
-def _tell_assured(found: Answers, where: Console) -> None:
+def _print_assurance(found: Answers, where: Console) -> None:
     """Say whether guarantees are proven; where values alone are wanted, only of those that are not."""
     for view, one in found.assured.items():
         if one.by or where is console:
@@ -86,7 +86,7 @@ def _tell_assured(found: Answers, where: Console) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _FeatureSelection:
     """Features of one view; `spec` and `table` are known where it is the view of a PTK's table."""
 
     view: str
@@ -111,7 +111,7 @@ class _Asked:
         return () if self.spec is None else columns_of(self.spec, self.table)
 
 
-def _asked(text: str, store: Store) -> _Asked:
+def _selection(text: str, store: Store) -> _FeatureSelection:
     """What `text` asks for.
 
     Raises
@@ -132,11 +132,11 @@ def _asked(text: str, store: Store) -> _Asked:
             )
         name = base_view(spec.ptk_id)
     if spec is not None and name in (views := views_of(spec)):
-        asked = _Asked(name, at + version, wanted, spec, views[name])
-        return asked if wanted else replace(asked, names=asked.columns)
+        selection = _FeatureSelection(name, at + version, wanted, spec, views[name])
+        return selection if wanted else replace(selection, names=selection.columns)
     if not wanted:
         raise InvalidRequest(f"name the features, as {head}:feature,...")
-    return _Asked(name, at + version, wanted)
+    return _FeatureSelection(name, at + version, wanted)
 
 
 def _ptk_of(name: str, store: Store) -> PtkSpec:
@@ -154,28 +154,32 @@ def _ptk_of(name: str, store: Store) -> PtkSpec:
     raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
 
 
-def _told(store: Store, asked: _Asked, entity: Mapping[str, Any], error: InvalidRequest) -> InvalidRequest:
+def _explained(
+    store: Store, selection: _FeatureSelection, entity: Mapping[str, Any], error: InvalidRequest
+) -> InvalidRequest:
     """What Feast refused, in words of the PTK that was asked; as it was where that is not known."""
-    if asked.spec is None:
+    if selection.spec is None:
         return error
-    ptk_id, keys = asked.spec.ptk_id, asked.keys
+    ptk_id, keys = selection.spec.ptk_id, selection.keys
     if isinstance(error, UnknownName) and error.kind == "feature":
         feature = error.name.rpartition(":")[2]
-        has = f"{asked.view} has {', '.join(asked.columns)}"
-        return UnknownName("feature", error.name, near(feature, asked.columns, otherwise=has))
+        has = f"{selection.view} has {', '.join(selection.columns)}"
+        return UnknownName("feature", error.name, near(feature, selection.columns, otherwise=has))
     if isinstance(error, UnknownName):
         numbers = [version.number for version in store.service.versions(ptk_id)]
         if not numbers:
-            hint = f"the first comes once a window of {asked.spec.stream} has closed and workers have trained on it"
+            hint = f"the first comes once a window of {selection.spec.stream} has closed and workers have trained on it"
             return UnknownName("published version of PTK", ptk_id, hint)
-        if asked.version:
+        if selection.version:
             hint = f"the newest is v{numbers[-1]}, and only the last ones stay online: ptk versions {ptk_id}"
-            return UnknownName("served version", f"{asked.view}{asked.version}", hint)
-        return UnknownName("feature view", asked.view, "it comes once workers have placed the newest version")
+            return UnknownName("served version", f"{selection.view}{selection.version}", hint)
+        return UnknownName(
+            "feature view", selection.view, "it comes once workers have placed the newest version"
+        )
     if any(key not in entity for key in keys):
         others = ", ".join(name for name in entity if name not in keys)
         pairs = " ".join(f"{key}=VALUE" for key in keys)
-        return InvalidRequest(f"{asked.view} is looked up by {pairs}{others and f', not by {others}'}")
+        return InvalidRequest(f"{selection.view} is looked up by {pairs}{others and f', not by {others}'}")
     return error
 
 

@@ -74,7 +74,7 @@ def budget(
             else odometer_rows(store.odometers(stream), by.value)
         )
         told = contexts_of(store.service, stream)
-        rests_on = budget_rests_on(*store.service.asserted_on(stream))
+        rests_on = budget_rests_on(*store.service.assurance_on(stream))
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing, number=loss_text)
     if rows and not as_json and any(name.startswith("tight") for name in rows[0]):

@@ -40,11 +40,11 @@ def up(
         _say(f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C")
         _say(f"Redis: {_redis(settings)}")
         if api_port is not None:
-            _tell_of_api(api_port, settings, stop)
+            _print_api_address(api_port, settings, stop)
         stop.wait()
 
 
-def _tell_of_api(port: int, settings: Settings, stop: threading.Event) -> None:
+def _print_api_address(port: int, settings: Settings, stop: threading.Event) -> None:
     """Say where it is once it answers."""
     until = time.monotonic() + PATIENCE_SECONDS
     while not _answers(port):

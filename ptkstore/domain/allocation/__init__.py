@@ -11,34 +11,34 @@ from ptkstore.domain.allocation.advice import (
 )
 from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of, pinned, within
 from ptkstore.domain.allocation.model import (
+    Allotment,
     Choice,
     Demand,
-    Grant,
     Infeasible,
     Limits,
-    Plan,
     Reason,
     Status,
+    WindowPlan,
 )
 from ptkstore.domain.allocation.newcomers import Opening, Remedies, openings, remedies
 from ptkstore.domain.allocation.plans import allocate, allocate_partitions, first_feasible
 
 __all__ = [
+    "Allotment",
     "Choice",
     "Demand",
-    "Grant",
     "Infeasible",
     "Limits",
     "Need",
     "Needs",
     "Opening",
-    "Plan",
     "Point",
     "Reason",
     "Recommendation",
     "Remedies",
     "RowCurve",
     "Status",
+    "WindowPlan",
     "allocate",
     "allocate_partitions",
     "first_feasible",

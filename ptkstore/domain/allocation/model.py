@@ -36,7 +36,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class Allotment:
     """What one PTK gets: a loss and an expected number of rows in one train partition."""
 
     ptk_id: str
@@ -117,14 +117,14 @@ class Infeasible:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WindowPlan:
     """Grants in the order of the demands, and how good they are.
 
     `caps` are the rows opened in each partition, the largest n in it, zero for one that is not used. `bound` is a
     number of rows that no plan can go below; for `OPTIMAL` it is `total_rows`.
     """
 
-    grants: tuple[Grant, ...]
+    allotments: tuple[Allotment, ...]
     caps: tuple[int, ...]
     status: Status
     bound: int

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.menus import pruned
-from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Plan
+from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, WindowPlan
 from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.allocation.search import Stop, never
 
@@ -69,7 +69,7 @@ class Remedies:
 
 def remedies(
     demands: Sequence[Demand],
-    current: Plan,
+    current: WindowPlan,
     new: Demand,
     limits: Limits,
     *,
@@ -88,7 +88,7 @@ def remedies(
 
 
 def openings(
-    demands: Sequence[Demand], current: Plan, limits: Limits, only: int | None = None
+    demands: Sequence[Demand], current: WindowPlan, limits: Limits, only: int | None = None
 ) -> tuple[Opening, ...]:
     """What the current plan leaves free, by falling rows; none that another one contains. `only` names a partition.
 
@@ -99,7 +99,7 @@ def openings(
     for partition, cap in enumerate(current.caps):
         if only not in (None, partition):
             continue
-        members = [d for d, g in zip(demands, current.grants, strict=True) if g.partition == partition]
+        members = [d for d, g in zip(demands, current.allotments, strict=True) if g.partition == partition]
         most = min(cap + spare, limits.most_rows)
         rows = {c.n_rows for d in members for c in d.menu if cap < c.n_rows <= most}
         for n_rows in sorted({*rows, *([cap] if cap else []), *([most] if most > 0 else [])}):
@@ -140,14 +140,14 @@ def _rows_factor(free: Sequence[Opening], new: Demand) -> Fraction | None:
     return None if best is None or best >= 1 else best
 
 
-def _capacity(demands: Sequence[Demand], current: Plan, new: Demand, limits: Limits) -> int | None:
+def _capacity(demands: Sequence[Demand], current: WindowPlan, new: Demand, limits: Limits) -> int | None:
     """The least capacity at which the newcomer fits a partition of the current plan within the rows."""
     spare = limits.n_max - current.total_rows
     needs = []
     for partition, cap in enumerate(current.caps):
         if new.partition not in (None, partition):
             continue
-        members = [d for d, g in zip(demands, current.grants, strict=True) if g.partition == partition]
+        members = [d for d, g in zip(demands, current.allotments, strict=True) if g.partition == partition]
         together = [*members, replace(new, menu=pruned(new.menu))]
         load = _cheapest(together, min(cap + spare, limits.most_rows))
         if load is not None and load[1] <= limits.capacity.delta_atto:

@@ -14,14 +14,14 @@ from ptkstore.domain.allocation.exact import Placement, in_one, in_two
 from ptkstore.domain.allocation.halves import GLANCE
 from ptkstore.domain.allocation.menus import pruned
 from ptkstore.domain.allocation.model import (
+    Allotment,
     Choice,
     Demand,
-    Grant,
     Infeasible,
     Limits,
-    Plan,
     Reason,
     Status,
+    WindowPlan,
 )
 from ptkstore.domain.allocation.program import LARGEST, Program, program_of
 from ptkstore.domain.allocation.refusals import Menus, fits, infeasible, refused_at_once
@@ -29,19 +29,19 @@ from ptkstore.domain.allocation.search import Stop, in_many, never
 from ptkstore.errors import InvalidRequest
 
 
-def allocate(demands: Sequence[Demand], capacity: Loss, n_max: int) -> tuple[Grant, ...] | Infeasible:
+def allocate(demands: Sequence[Demand], capacity: Loss, n_max: int) -> tuple[Allotment, ...] | Infeasible:
     """Minimise the rows opened, max over PTKs of n, in one partition whose losses together fit `capacity`; exact.
 
     For a limit on n each PTK takes the cheapest loss within the limit; the least feasible limit is one of the menus'
     own row counts, and what is needed falls with it.
     """
     plan = allocate_partitions(demands, Limits(capacity, n_max))
-    return plan if isinstance(plan, Infeasible) else plan.grants
+    return plan if isinstance(plan, Infeasible) else plan.allotments
 
 
 def allocate_partitions(
     demands: Sequence[Demand], limits: Limits, *, rounds: int = 0, bound_rounds: int = 0, stop: Stop = never
-) -> Plan | Infeasible:
+) -> WindowPlan | Infeasible:
     """Minimise the sum over partitions of the largest n in each, K at most `limits.partitions` and chosen here.
 
     One and two partitions are solved exactly. More are searched: the plan is a local optimum under exact exchanges
@@ -63,13 +63,13 @@ def allocate_partitions(
     """
     _check(demands, limits)
     if not demands:
-        return Plan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
+        return WindowPlan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
     menus = [pruned(demand.menu) for demand in demands]
     refusal = refused_at_once(demands, menus, limits)
     if refusal is not None:
         return refusal
     within = [tuple(c for c in menu if fits(c, limits)) for menu in menus]
-    best: Plan | None = None
+    best: WindowPlan | None = None
     proven = True
     for view in _views(within, limits):
         found, sure = _solved(demands, view, limits, rounds=rounds, bound_rounds=bound_rounds, stop=stop)
@@ -86,13 +86,13 @@ def allocate_partitions(
 
 def first_feasible(
     demands: Sequence[Demand], limits: Limits, *, rounds: int = 0, stop: Stop = never
-) -> Plan | Infeasible:
+) -> WindowPlan | Infeasible:
     """The plan for the least K that has one, as in the PTK paper (section 5.3); for comparison."""
-    plan: Plan | Infeasible = Plan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
+    plan: WindowPlan | Infeasible = WindowPlan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
     least = 1 + max((demand.partition for demand in demands if demand.partition is not None), default=0)
     for partitions in range(least, limits.partitions + 1):
         plan = allocate_partitions(demands, replace(limits, partitions=partitions), rounds=rounds, stop=stop)
-        if isinstance(plan, Plan):
+        if isinstance(plan, WindowPlan):
             break
     return plan
 
@@ -143,7 +143,7 @@ def _check(demands: Sequence[Demand], limits: Limits) -> None:
 
 def _solved(
     demands: Sequence[Demand], view: _View, limits: Limits, *, rounds: int, bound_rounds: int, stop: Stop
-) -> tuple[Plan | None, bool]:
+) -> tuple[WindowPlan | None, bool]:
     """The plan for menus with one delta each, and whether having none, or no better one, is proven."""
     pins = [-1 if demand.partition is None else demand.partition for demand in demands]
     free = all(pin < 0 for pin in pins)
@@ -194,14 +194,14 @@ def _plan(
     bound: int,
     *,
     relabel: bool,
-) -> Plan:
+) -> WindowPlan:
     """Each PTK's cheapest choice within its partition's cap; partitions by falling cap where none is pinned."""
     caps = np.array([*placement.caps, *[0] * (partitions - len(placement.caps))], dtype=np.int64)
     order = np.argsort(-caps, kind="stable") if relabel else np.arange(partitions)
     label: Ints = np.empty(partitions, dtype=np.int64)
     label[order] = np.arange(partitions)
-    grants = []
+    allotments = []
     for demand, menu, part in zip(demands, menus, placement.parts.tolist(), strict=True):
         choice = [c for c in menu if c.n_rows <= int(caps[part])][-1]
-        grants.append(Grant(demand.ptk_id, choice.loss, choice.n_rows, int(label[part])))
-    return Plan(tuple(grants), tuple(int(cap) for cap in caps[order]), status, bound)
+        allotments.append(Allotment(demand.ptk_id, choice.loss, choice.n_rows, int(label[part])))
+    return WindowPlan(tuple(allotments), tuple(int(cap) for cap in caps[order]), status, bound)

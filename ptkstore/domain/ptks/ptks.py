@@ -25,7 +25,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 @dataclass(frozen=True, slots=True)
-class KnownFacts:
+class ReleasedFacts:
     """What the released state of a version tells of the data, for the formula of its family."""
 
     version: int
@@ -60,7 +60,7 @@ class PtkSpec:
     description: str = ""
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
-    facts: KnownFacts | None = None
+    facts: ReleasedFacts | None = None
 
     def trains_on(self, window: int) -> bool:
         """Whether the PTK is trained on a window."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ptkstore.domain.evaluations import Evaluation, LossMass
+from ptkstore.domain.evaluations import Evaluation, RiskMass
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
@@ -50,6 +50,6 @@ def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
         job_id="",
         window_index=document["window"],
         epsilon=document["epsilon"],
-        mass=LossMass(document["lost"], document["kept"]),
+        mass=RiskMass(document["lost"], document["kept"]),
         at=datetime.fromisoformat(document["at"]),
     )

@@ -10,7 +10,7 @@ from ptkstore.sdk.notices import notice_of, training_of
 from ptkstore.sdk.remote.transport import Transport, path_of
 
 
-class RemoteTelling:
+class RemoteNotices:
     """The part of `wiring.notices` that a client uses, over HTTP."""
 
     _http: Transport

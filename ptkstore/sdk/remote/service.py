@@ -46,7 +46,7 @@ from ptkstore.sdk.documents.resources import (
     stream_of,
 )
 from ptkstore.sdk.remote.identity import RemoteIdentity
-from ptkstore.sdk.remote.notices import RemoteTelling
+from ptkstore.sdk.remote.notices import RemoteNotices
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
@@ -58,7 +58,7 @@ ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
 
 
-class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, RemoteTelling):
+class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, RemoteNotices):
     """`StoreService` over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -225,7 +225,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         """Every block of a stream."""
         return tuple(self._http.pages(path_of("streams", stream, "budget"), block_of, items="blocks"))
 
-    def asserted_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
+    def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
         return self._http.get(
             path_of("streams", stream, "budget"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ptkstore.application.delivery.read_deliveries import Followed
+from ptkstore.application.delivery.read_deliveries import SubscriptionProgress
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of, read
@@ -65,11 +65,11 @@ class RemoteSubscribing:
         """Wait for a version after this one to be online, by server-sent events."""
         return self._http.first_event(path_of("ptks", ptk_id, "events"), after, timeout_seconds)
 
-    def subscriptions(self, ptk_id: str | None = None) -> tuple[Followed, ...]:
+    def subscriptions(self, ptk_id: str | None = None) -> tuple[SubscriptionProgress, ...]:
         """The subscriptions of the token's team."""
         return tuple(self._http.pages(path_of("subscriptions"), followed_of, {"ptk_id": ptk_id}))
 
-    def deliveries(self, subscription_id: str) -> Followed:
+    def deliveries(self, subscription_id: str) -> SubscriptionProgress:
         """One subscription with its dead letters."""
         path = path_of("subscriptions", subscription_id, "deliveries")
         parts = list(self._http.documents(path, followed_of))

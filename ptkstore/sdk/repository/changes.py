@@ -379,10 +379,10 @@ def _checked(
         return replace(change, checks="not-run", reason=str(error))
     if examined.failures:
         return replace(change, checks="failed", reason=told(examined))
-    return replace(change, checks="passed", reason=_told_of_checks(examined, audit=audit))
+    return replace(change, checks="passed", reason=_checks_text(examined, audit=audit))
 
 
-def _told_of_checks(examined: Examined, *, audit: bool) -> str:
+def _checks_text(examined: Examined, *, audit: bool) -> str:
     """How many checks team code passed, and how far an audit of so few runs could see."""
     status = {one.check: one.status for one in examined.findings}
     passed = sum(one.status == "passed" for one in examined.findings)

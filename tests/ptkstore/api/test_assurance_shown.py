@@ -107,7 +107,7 @@ def test_a_budget_says_on_whose_word_it_may_have_been_spent(client: httpx.Client
     assert (found["minimum_assurance"], found["asserted_ptks"]) == ("asserted", [OWN])
     found = client.get("/v1/streams/strict/budget").json()
     assert (found["minimum_assurance"], found["asserted_ptks"]) == ("library", [])
-    assert store.service.asserted_on("open") == (Assurance.ASSERTED, (OWN,))
+    assert store.service.assurance_on("open") == (Assurance.ASSERTED, (OWN,))
 
 
 def test_a_budget_says_of_each_block_how_much_is_proven_and_how_much_is_a_teams_word(

@@ -265,10 +265,10 @@ def test_the_redis_of_the_machine_is_told_of_and_holds_up_no_request(api: Api) -
 
 def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(api: Api) -> None:
     for role in ProcessRole:
-        api.world.service.show_life(role, "a")
+        api.world.service.report_alive(role, "a")
     assert readiness(api)[1]["parts"] == {**WELL, "worker": "ok", "relay": "ok", "schedule": "ok"}
     api.world.clock.pass_(seconds=SILENT_AFTER.total_seconds() - 10)
-    api.world.service.show_life(ProcessRole.RELAY, "b")
+    api.world.service.report_alive(ProcessRole.RELAY, "b")
     api.world.clock.pass_(seconds=20)
     status, told = readiness(api)
     silent = dict.fromkeys(("worker", "schedule"), "unavailable")
@@ -276,7 +276,7 @@ def test_a_process_that_falls_silent_makes_it_unready_and_requests_are_served(ap
     for_a_balancer = api.client().get("/readyz", params={"only": "requests"})
     assert (for_a_balancer.status_code, for_a_balancer.json()) == (200, {**told, "ready": True})
     for role in ProcessRole:
-        api.world.service.show_life(role, "c")
+        api.world.service.report_alive(role, "c")
     assert readiness(api)[0] == 200
 
 
@@ -373,7 +373,7 @@ def test_metrics_say_what_waits_what_is_left_and_who_lives(api: Api) -> None:
     world, admin = api.world, api.acting(Role.ADMINISTRATOR, team="operators")
     world.register()
     world.publish(0)
-    world.service.show_life(ProcessRole.RELAY, "a")
+    world.service.report_alive(ProcessRole.RELAY, "a")
     world.clock.pass_(seconds=5)
     before = samples(admin.get("/metrics"))
     assert before["ptk_version", "lake", "taxi.speed"] == 1

@@ -613,7 +613,7 @@ def test_without_places_no_event_stream_is_opened(tmp_path: Path) -> None:
 
 def test_every_action_is_asked_for_by_some_route(api: Api) -> None:
     from ptkstore.api.app import routes_of
-    from ptkstore.api.requests.routers import guards_of
+    from ptkstore.api.requests.routers import rules_of
 
     elsewhere = {
         Action.CONSOLE_SIGN_IN,  # in the console
@@ -622,5 +622,5 @@ def test_every_action_is_asked_for_by_some_route(api: Api) -> None:
         Action.LAKE_CLEAN,
         Action.CATALOG_UPGRADE,
     }
-    asked = {guard.action for route in routes_of(api.app) for guard in guards_of(route)}
+    asked = {guard.action for route in routes_of(api.app) for guard in rules_of(route)}
     assert asked == set(Action) - elsewhere

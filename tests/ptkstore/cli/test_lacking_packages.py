@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ptkstore.cli.lacking import told_in_one_line
+from ptkstore.cli.lacking import errors_in_one_line
 
 WITHOUT = """
 import sys
@@ -54,5 +54,5 @@ def test_connecting_says_what_to_install() -> None:
 
 
 def test_a_module_of_our_own_that_is_missing_is_a_fault() -> None:
-    with pytest.raises(ModuleNotFoundError), told_in_one_line():
+    with pytest.raises(ModuleNotFoundError), errors_in_one_line():
         raise ModuleNotFoundError("no", name="ptkstore.gone")

@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.streams.reserved_columns import HASH
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.objects import RawZone
 
 
-def evaluate(request: EvaluateRequest, raw: RawZone) -> LossMass:
+def evaluate(request: EvaluateRequest, raw: RawZone) -> RiskMass:
     """Open the test set and estimate the loss of the state on it."""
     from ptklib.profiling.estimation import LossEstimator  # loads every family
     from ptklib.profiling.samples import HashedRows
@@ -26,4 +26,4 @@ def evaluate(request: EvaluateRequest, raw: RawZone) -> LossMass:
     rows = pa.concat_tables(pieces).combine_chunks()
     test_set = HashedRows(rows.select(list(columns)), rows[HASH].to_numpy(), population=1)
     found = estimator.run(state, test_set)
-    return LossMass(found.lost, found.kept)
+    return RiskMass(found.lost, found.kept)

@@ -22,7 +22,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
 )
 from ptkstore.adapters.sandbox.parent.draft_check import verified
 from ptkstore.application.versions.servable import UndeclaredValue
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.versions.versions import Draft, StateFile
 from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest

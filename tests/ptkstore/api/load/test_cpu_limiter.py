@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ptkstore.api.load.cpu_limiter import Turns
+from ptkstore.api.load.cpu_limiter import CpuLimiter
 
 PATIENCE_SECONDS = 60.0
 NEVER = 3_600.0
@@ -40,8 +40,8 @@ async def n_begin(work: Busy, n: int) -> None:
 
 def test_no_more_than_its_places_work_at_once() -> None:
     async def scenario() -> None:
-        work, turns = Busy(), Turns(2, NEVER)
-        asked = [asyncio.create_task(turns.run(work)) for _ in range(6)]
+        work, limiter = Busy(), CpuLimiter(2, NEVER)
+        asked = [asyncio.create_task(limiter.run(work)) for _ in range(6)]
         await n_begin(work, 2)
         work.let_go.set()
         assert await asyncio.gather(*asked) == ["done"] * 6
@@ -52,16 +52,16 @@ def test_no_more_than_its_places_work_at_once() -> None:
 
 def test_what_takes_long_lets_the_next_begin_and_takes_no_place_when_it_ends() -> None:
     async def scenario() -> None:
-        slow, turns = Busy(), Turns(1, 0.05)
-        asked = [asyncio.create_task(turns.run(slow)) for _ in range(3)]
+        slow, limiter = Busy(), CpuLimiter(1, 0.05)
+        asked = [asyncio.create_task(limiter.run(slow)) for _ in range(3)]
         await n_begin(slow, 3)  # though none of them has ended
-        assert await turns.run(lambda: "quick") == "quick"
+        assert await limiter.run(lambda: "quick") == "quick"
         slow.let_go.set()
         await asyncio.gather(*asked)
 
-        turns._long_seconds = NEVER
+        limiter._long_seconds = NEVER
         later = Busy()
-        asked = [asyncio.create_task(turns.run(later)) for _ in range(3)]
+        asked = [asyncio.create_task(limiter.run(later)) for _ in range(3)]
         await n_begin(later, 1)
         later.let_go.set()
         await asyncio.gather(*asked)
@@ -75,29 +75,29 @@ def test_work_that_fails_gives_its_place_back() -> None:
         raise ValueError("no")
 
     async def scenario() -> None:
-        turns = Turns(1, NEVER)
+        limiter = CpuLimiter(1, NEVER)
         for _ in range(3):
             with pytest.raises(ValueError, match="no"):
-                await turns.run(fails)
-        assert await turns.run(lambda: 1) == 1
+                await limiter.run(fails)
+        assert await limiter.run(lambda: 1) == 1
 
     asyncio.run(asyncio.wait_for(scenario(), 3 * PATIENCE_SECONDS))
 
 
 def test_who_went_away_before_his_turn_takes_none() -> None:
     async def scenario() -> None:
-        first, turns = Busy(), Turns(1, NEVER)
-        asked = asyncio.create_task(turns.run(first))
+        first, limiter = Busy(), CpuLimiter(1, NEVER)
+        asked = asyncio.create_task(limiter.run(first))
         await n_begin(first, 1)
         begun: list[int] = []
-        gone = asyncio.create_task(turns.run(lambda: begun.append(1)))
+        gone = asyncio.create_task(limiter.run(lambda: begun.append(1)))
         await asyncio.sleep(0)
         gone.cancel()
         with pytest.raises(asyncio.CancelledError):
             await gone
         first.let_go.set()
         await asked
-        assert await turns.run(lambda: 2) == 2
+        assert await limiter.run(lambda: 2) == 2
         assert begun == []
 
     asyncio.run(asyncio.wait_for(scenario(), 3 * PATIENCE_SECONDS))

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 
 from ptkstore.adapters.feast.names import view_name
 from ptkstore.api.app import create_app, routes_of
-from ptkstore.api.requests.routers import guards_of
+from ptkstore.api.requests.routers import rules_of
 from ptkstore.api.routes.lookups import _ptks_in
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import EVERY, STREAM_ROLES, Grant, Role
@@ -133,7 +133,7 @@ def test_every_route_stands_in_the_table_and_has_a_guard(api: Api) -> None:
     found = routes(api)
     assert set(found) - OPEN == set(EXPECTED)
     for key, route in found.items():
-        assert len(guards_of(route)) == (key not in OPEN), key
+        assert len(rules_of(route)) == (key not in OPEN), key
 
 
 def test_no_document_is_held_against_its_model_before_it_is_known_who_asks(api: Api) -> None:

@@ -363,13 +363,13 @@ def test_a_client_that_does_not_take_its_answer_is_cut(
 ) -> None:
     monkeypatch.setattr(connections, "TAKEN_WITHIN_SECONDS", 0.3)
     cut = threading.Event()
-    right = connections.PatientProtocol._cut
+    right = connections.TimeoutProtocol._cut
 
-    def seen(self: connections.PatientProtocol) -> None:
+    def seen(self: connections.TimeoutProtocol) -> None:
         right(self)
         cut.set()
 
-    monkeypatch.setattr(connections.PatientProtocol, "_cut", seen)
+    monkeypatch.setattr(connections.TimeoutProtocol, "_cut", seen)
     with Api(tmp_path / "home") as api, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", api.port))

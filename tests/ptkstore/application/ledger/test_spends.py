@@ -154,7 +154,7 @@ def test_who_lost_the_job_before_it_could_look_opens_nothing(faults: Faults) -> 
 
 def test_who_is_told_to_stop_looks_once_and_the_loss_stays_spent(faults: Faults) -> None:
     world = faults.world
-    world.service.told_to_stop = lambda: True
+    world.service.must_stop = lambda: True
     at_the_spend(faults, done=True)
     waited(faults, lambda: None)
     with pytest.raises((Unavailable, OutcomeUnknown)):

@@ -32,7 +32,7 @@ def claimed(world: World) -> list[str]:
 
 def alive(world: World, *workers: str) -> None:
     for worker in workers:
-        world.service.show_life(ProcessRole.WORKER, worker)
+        world.service.report_alive(ProcessRole.WORKER, worker)
 
 
 def test_one_slot_takes_as_many_as_may_run_at_once(world: World) -> None:

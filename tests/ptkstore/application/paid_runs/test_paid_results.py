@@ -169,7 +169,7 @@ def test_team_code_whose_loss_is_spent_waits_for_its_key(faults: Faults, paid: P
 
 def test_an_answer_is_given_up_when_its_worker_is_told_to_stop(faults: Faults, paid: Paid) -> None:
     world = faults.world
-    world.service.told_to_stop = lambda: True
+    world.service.must_stop = lambda: True
     faults.away_for(1e6, paid.ends_at)
     with pytest.raises(Unavailable):
         world.service.work_on(paid.job_id)

@@ -99,7 +99,7 @@ def test_who_is_told_to_stop_waits_no_longer_for_the_catalog(faults: Faults) -> 
         waits.append(1)
         return len(waits) > 3
 
-    world.service.told_to_stop = told
+    world.service.must_stop = told
     began = world.clock.now()
     with pytest.raises(Unavailable):
         world.service.work_on(TRAIN)
@@ -108,7 +108,7 @@ def test_who_is_told_to_stop_waits_no_longer_for_the_catalog(faults: Faults) -> 
 
 
 def test_who_is_told_to_stop_still_elects_what_has_ended(faults: Faults) -> None:
-    faults.world.service.told_to_stop = lambda: True
+    faults.world.service.must_stop = lambda: True
     assert faults.world.service.work_on(TRAIN)
     expect_published(faults.world)
 

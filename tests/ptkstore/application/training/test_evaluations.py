@@ -15,7 +15,7 @@ from ptklib import CovarianceMatrix, HistoricalStatistics
 from ptklib.profiling import LossEstimate, LossEstimator
 from ptklib.profiling.estimation import UNITS
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.evaluations import Evaluation, LossMass
+from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.blocks import TEST, evaluation_blocks, place_of, rows_behind
@@ -309,7 +309,7 @@ def test_a_worker_that_dies_at_any_step_costs_one_spend_and_leaves_one_estimate(
 
 
 def test_a_worker_whose_lease_was_lost_keeps_nothing(ready: World):
-    told: list[LossMass] = []
+    told: list[RiskMass] = []
 
     def take_over() -> None:
         ready.clock.pass_(minutes=2)

@@ -63,7 +63,7 @@ RUNNING = {"up", "api", "work", "demo", "init"}
 """Processes, which do what others asked for; and what writes a team's own files."""
 
 BY_ITSELF = {
-    *("show_life", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
+    *("report_alive", "work_on", "work_until_idle", "due_deliveries", "repair_online"),
     *("claim_fairest", "do", "close_some_windows"),
 }
 """What the service does by itself."""

@@ -17,9 +17,9 @@ from ptkstore.domain.allocation import (
     Infeasible,
     Limits,
     Need,
-    Plan,
     Reason,
     Recommendation,
+    WindowPlan,
     allocate_partitions,
     first_feasible,
     least_window,
@@ -46,7 +46,7 @@ def advised(demands: list[Demand], limits: Limits, **more: Any) -> Recommendatio
         plan, first = allocate_partitions(mix, room, bound_rounds=20), first_feasible(mix, room)
         if isinstance(plan, Infeasible):
             return plan
-        rows = first.total_rows if isinstance(first, Plan) else None
+        rows = first.total_rows if isinstance(first, WindowPlan) else None
         return Need(plan.total_rows, plan.partitions_used, plan.bound, rows)
 
     return recommend(needs, len(demands), limits.capacity, **more)

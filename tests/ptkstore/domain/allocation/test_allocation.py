@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
-from ptkstore.domain.allocation import Choice, Demand, Grant, Infeasible, allocate
+from ptkstore.domain.allocation import Allotment, Choice, Demand, Infeasible, allocate
 
 CHOICES = st.builds(
     Choice, st.builds(Loss, st.integers(1, 6), st.integers(0, 3)), st.integers(1, 5).map(lambda n: n * 10)
@@ -36,7 +36,7 @@ def test_the_plan_opens_the_fewest_rows_that_any_choice_can(
         assert isinstance(plan, Infeasible)
     else:
         assert not isinstance(plan, Infeasible)
-        assert max((grant.n_rows for grant in plan), default=0) == min(feasible)
+        assert max((allotment.n_rows for allotment in plan), default=0) == min(feasible)
 
 
 @given(
@@ -50,11 +50,11 @@ def test_a_plan_fits_and_gives_each_ptk_one_of_its_choices(
     plan = allocate(demands, capacity, n_max)
     if isinstance(plan, Infeasible):
         return
-    assert [grant.ptk_id for grant in plan] == [demand.ptk_id for demand in demands]
-    for grant, demand in zip(plan, demands, strict=True):
-        assert Choice(grant.loss, grant.n_rows) in demand.menu
-        assert grant.n_rows <= n_max
-    assert sum((grant.loss for grant in plan), NO_LOSS).fits(capacity)
+    assert [allotment.ptk_id for allotment in plan] == [demand.ptk_id for demand in demands]
+    for allotment, demand in zip(plan, demands, strict=True):
+        assert Choice(allotment.loss, allotment.n_rows) in demand.menu
+        assert allotment.n_rows <= n_max
+    assert sum((allotment.loss for allotment in plan), NO_LOSS).fits(capacity)
 
 
 def test_a_refusal_says_what_the_cheapest_choices_need() -> None:
@@ -63,7 +63,7 @@ def test_a_refusal_says_what_the_cheapest_choices_need() -> None:
         Demand("t.b", (Choice(Loss(5), 10),)),
     ]
     assert allocate(demands, Loss(8), 100) == Infeasible(needed=Loss(9), capacity=Loss(8))
-    assert allocate(demands, Loss(9), 100) == (Grant("t.a", Loss(4), 20), Grant("t.b", Loss(5), 10))
-    assert allocate(demands, Loss(11), 100) == (Grant("t.a", Loss(4), 20), Grant("t.b", Loss(5), 10))
-    assert allocate(demands, Loss(12), 100) == (Grant("t.a", Loss(7), 10), Grant("t.b", Loss(5), 10))
+    assert allocate(demands, Loss(9), 100) == (Allotment("t.a", Loss(4), 20), Allotment("t.b", Loss(5), 10))
+    assert allocate(demands, Loss(11), 100) == (Allotment("t.a", Loss(4), 20), Allotment("t.b", Loss(5), 10))
+    assert allocate(demands, Loss(12), 100) == (Allotment("t.a", Loss(7), 10), Allotment("t.b", Loss(5), 10))
     assert allocate((), Loss(1), 1) == ()

@@ -14,8 +14,8 @@ from ptkstore.domain.allocation import (
     Choice,
     Demand,
     Limits,
-    Plan,
     RowCurve,
+    WindowPlan,
     allocate_partitions,
     geometric_grid,
     menu_of,
@@ -94,8 +94,8 @@ def test_pinned_rows_leave_the_cheapest_loss_they_are_enough_for() -> None:
 def test_a_pinned_partition_is_kept_by_the_plan() -> None:
     demands = [pinned(MENU, partition=2), Demand("t.b", MENU.menu)]
     plan = allocate_partitions(demands, Limits(Loss(9, 9), 100, 3))
-    assert isinstance(plan, Plan)
-    assert plan.grants[0].partition == 2
+    assert isinstance(plan, WindowPlan)
+    assert plan.allotments[0].partition == 2
     assert pinned(demands[0], loss=Loss(9, 1)).partition == 2
 
 

@@ -15,9 +15,9 @@ from ptkstore.domain.allocation import (
     Infeasible,
     Limits,
     Opening,
-    Plan,
     Reason,
     Remedies,
+    WindowPlan,
     allocate_partitions,
     remedies,
 )
@@ -27,9 +27,9 @@ def demand(name: str, *menu: tuple[int, int], delta: int = 0) -> Demand:
     return Demand(f"t.{name}", tuple(Choice(Loss(epsilon, delta), rows) for epsilon, rows in menu))
 
 
-def planned(demands: list[Demand], limits: Limits) -> Plan:
+def planned(demands: list[Demand], limits: Limits) -> WindowPlan:
     plan = allocate_partitions(demands, limits)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     return plan
 
 
@@ -97,17 +97,19 @@ def test_whatever_is_offered_to_a_refused_ptk_fits(
     limits = Limits(Loss(capacity), n_max, partitions)
     demands = [demand(f"p{i}", *menu) for i, menu in enumerate(old)]
     current = allocate_partitions(demands, limits)
-    if not isinstance(current, Plan):
+    if not isinstance(current, WindowPlan):
         return
     newcomer = demand("new", *new)
-    if isinstance(allocate_partitions([*demands, newcomer], limits), Plan):
+    if isinstance(allocate_partitions([*demands, newcomer], limits), WindowPlan):
         return
     offers = remedies(demands, current, newcomer, limits)
 
     def fits(new: Demand, limits: Limits) -> bool:
         """Whether there is room; beyond two partitions a search may miss it, while the others stay where they are."""
-        stay = [replace(d, partition=g.partition) for d, g in zip(demands, current.grants, strict=True)]
-        return any(isinstance(allocate_partitions([*old, new], limits), Plan) for old in (demands, stay))
+        stay = [replace(d, partition=g.partition) for d, g in zip(demands, current.allotments, strict=True)]
+        return any(
+            isinstance(allocate_partitions([*old, new], limits), WindowPlan) for old in (demands, stay)
+        )
 
     for opening in offers.openings:
         choice = Choice(Loss(opening.amount, opening.delta_atto), opening.n_rows)

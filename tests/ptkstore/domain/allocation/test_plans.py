@@ -17,10 +17,10 @@ from ptkstore.domain.allocation import (
     Demand,
     Infeasible,
     Limits,
-    Plan,
     Reason,
     RowCurve,
     Status,
+    WindowPlan,
     allocate_partitions,
     first_feasible,
     geometric_grid,
@@ -75,17 +75,17 @@ def least_rows(demands: list[Demand], limits: Limits) -> int | None:
     return best
 
 
-def check(plan: Plan, demands: list[Demand], limits: Limits) -> None:
+def check(plan: WindowPlan, demands: list[Demand], limits: Limits) -> None:
     """The plan is one: everybody once, from its own menu, where it is pinned to, within capacities and rows."""
-    assert [grant.ptk_id for grant in plan.grants] == [demand.ptk_id for demand in demands]
-    for grant, demand in zip(plan.grants, demands, strict=True):
-        assert (grant.loss, grant.n_rows) in [(choice.loss, choice.n_rows) for choice in demand.menu]
-        assert demand.partition in (None, grant.partition)
+    assert [allotment.ptk_id for allotment in plan.allotments] == [demand.ptk_id for demand in demands]
+    for allotment, demand in zip(plan.allotments, demands, strict=True):
+        assert (allotment.loss, allotment.n_rows) in [(choice.loss, choice.n_rows) for choice in demand.menu]
+        assert demand.partition in (None, allotment.partition)
     assert len(plan.caps) == limits.partitions
     for part, cap in enumerate(plan.caps):
-        members = [grant for grant in plan.grants if grant.partition == part]
-        assert max((grant.n_rows for grant in members), default=0) == cap
-        assert sum((grant.loss for grant in members), NO_LOSS).fits(limits.capacity)
+        members = [allotment for allotment in plan.allotments if allotment.partition == part]
+        assert max((allotment.n_rows for allotment in members), default=0) == cap
+        assert sum((allotment.loss for allotment in members), NO_LOSS).fits(limits.capacity)
         assert limits.partition_rows is None or cap <= limits.partition_rows
     assert plan.total_rows <= limits.n_max
     assert plan.bound <= plan.total_rows
@@ -125,8 +125,8 @@ def test_windows_at_the_edge_of_their_capacity_are_solved_to_the_optimum(partiti
         capacity = max(1, max(loads) + int(draw.integers(-1, 2)))
         limits = Limits(Loss(capacity), int(draw.integers(20, 70)), partitions)
         plan, best = allocate_partitions(demands, limits), least_rows(demands, limits)
-        assert (plan.total_rows if isinstance(plan, Plan) else None) == best
-        if isinstance(plan, Plan):
+        assert (plan.total_rows if isinstance(plan, WindowPlan) else None) == best
+        if isinstance(plan, WindowPlan):
             check(plan, demands, limits)
         else:
             assert plan.rows_needed is None or plan.rows_needed > limits.n_max
@@ -153,7 +153,7 @@ def test_where_ptks_are_pinned_the_first_partition_may_be_the_smaller_one() -> N
         for i, (menu, pin) in enumerate(zip(menus, pins, strict=True))
     ]
     plan = allocate_partitions(demands, Limits(Loss(10), 100, 2))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     assert (plan.caps, plan.status) == ((4, 14), Status.OPTIMAL)
 
 
@@ -192,7 +192,7 @@ def test_more_budget_a_partition_or_another_choice_never_costs_rows(
         allocate_partitions(longer, limits),
         allocate_partitions(demands, replace(limits, partitions=2)),
     ):
-        assert isinstance(variant, Plan)
+        assert isinstance(variant, WindowPlan)
         assert variant.total_rows <= plan.total_rows
 
 
@@ -212,8 +212,8 @@ def test_amounts_far_beyond_floats_decide_as_small_ones_do(demands: list[Demand]
     fewer = least_rows(
         demands, replace(limits, capacity=Loss(limits.capacity.epsilon_nano - 1, limits.capacity.delta_atto))
     )
-    assert (same.total_rows if isinstance(same, Plan) else None) == expected
-    assert (short.total_rows if isinstance(short, Plan) else None) == fewer
+    assert (same.total_rows if isinstance(same, WindowPlan) else None) == expected
+    assert (short.total_rows if isinstance(short, WindowPlan) else None) == fewer
 
 
 @settings(max_examples=60, deadline=None)
@@ -247,8 +247,8 @@ def test_the_first_feasible_number_of_partitions_never_opens_fewer_rows(
     demands: list[Demand], limits: Limits
 ) -> None:
     first, plan = first_feasible(demands, limits), allocate_partitions(demands, limits)
-    if isinstance(first, Plan):
-        assert isinstance(plan, Plan)
+    if isinstance(first, WindowPlan):
+        assert isinstance(plan, WindowPlan)
         assert plan.total_rows <= first.total_rows
 
 
@@ -294,7 +294,7 @@ def by_a_generic_solver(demands: list[Demand], partitions: int) -> float:
 def test_a_generic_solver_finds_the_same_rows(count: int, partitions: int) -> None:
     demands = curves(count, seed=count)
     plan = allocate_partitions(demands, Limits(Loss(10**9), 10**7, partitions), rounds=5, bound_rounds=50)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     # the solver's tolerances: 1e-6 in a constraint, 1e-4 in the optimum
     assert plan.total_rows == pytest.approx(by_a_generic_solver(demands, partitions), rel=2e-4)
 
@@ -302,7 +302,7 @@ def test_a_generic_solver_finds_the_same_rows(count: int, partitions: int) -> No
 def test_fifty_ptks_in_two_partitions_are_proven_optimal() -> None:
     demands = curves(50, seed=1)
     plan = allocate_partitions(demands, Limits(Loss(10**9), 10**9, 2))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     check(plan, demands, Limits(Loss(10**9), 10**9, 2))
     assert plan.status is Status.OPTIMAL
 
@@ -310,21 +310,21 @@ def test_fifty_ptks_in_two_partitions_are_proven_optimal() -> None:
 def test_a_hundred_ptks_in_six_partitions_get_a_plan_near_the_bound_and_the_same_one_each_time() -> None:
     demands, limits = curves(100, seed=2), Limits(Loss(10**9), 10**9, 6)
     plan = allocate_partitions(demands, limits, bound_rounds=60)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     check(plan, demands, limits)
     assert plan.total_rows <= 1.1 * plan.bound
     assert [*plan.caps] == sorted(plan.caps, reverse=True)
     assert allocate_partitions(demands, limits, bound_rounds=60) == plan
     first = first_feasible(demands, limits)
-    assert isinstance(first, Plan)
+    assert isinstance(first, WindowPlan)
     assert first.total_rows > 2 * plan.total_rows
 
 
 def test_more_rounds_find_better_plans() -> None:
     demands, limits = curves(30, seed=1), Limits(Loss(10**9), 10**9, 5)
     first, longer = allocate_partitions(demands, limits), allocate_partitions(demands, limits, rounds=6)
-    assert isinstance(first, Plan)
-    assert isinstance(longer, Plan)
+    assert isinstance(first, WindowPlan)
+    assert isinstance(longer, WindowPlan)
     check(longer, demands, limits)
     assert longer.total_rows < first.total_rows
 
@@ -332,7 +332,7 @@ def test_more_rounds_find_better_plans() -> None:
 def test_time_that_is_up_ends_the_search_with_the_plan_there_is() -> None:
     demands, limits = curves(60, seed=3), Limits(Loss(10**9), 10**9, 5)
     plan = allocate_partitions(demands, limits, rounds=10**6, stop=lambda: True)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     check(plan, demands, limits)
 
 
@@ -343,7 +343,7 @@ def test_equal_halves_of_a_capacity_without_slack_are_found() -> None:
     demands = [Demand(f"t.p{i}", (Choice(Loss(amount), 5),)) for i, amount in enumerate(amounts)]
     half = Loss(sum(amounts) // 2)
     plan = allocate_partitions(demands, Limits(half, 10, 2))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     check(plan, demands, Limits(half, 10, 2))
     short = allocate_partitions(demands, Limits(half - Loss(1), 10, 2))
     assert isinstance(short, Infeasible)
@@ -357,7 +357,7 @@ def test_a_search_that_had_to_leave_something_out_claims_no_proof() -> None:
     demands = [Demand(f"t.p{i}", (Choice(Loss(amount), 5),)) for i, amount in enumerate(amounts)]
     half = Loss((sum(amounts) + 1) // 2)
     plan = allocate_partitions(demands, Limits(half, 10, 2))
-    if isinstance(plan, Plan):
+    if isinstance(plan, WindowPlan):
         check(plan, demands, Limits(half, 10, 2))
     else:
         assert not plan.proven
@@ -367,8 +367,11 @@ def test_a_scalar_other_than_epsilon_decides_where_the_caller_gives_one() -> Non
     menu = (Choice(Loss(5), 10, amount=70), Choice(Loss(9), 20, amount=30))
     demands = [Demand("t.a", menu), Demand("t.b", menu)]
     plan = allocate_partitions(demands, Limits(Loss(1), 100, 1, amount=100))
-    assert isinstance(plan, Plan)
-    assert [(grant.loss, grant.n_rows) for grant in plan.grants] == [(Loss(9), 20), (Loss(9), 20)]
+    assert isinstance(plan, WindowPlan)
+    assert [(allotment.loss, allotment.n_rows) for allotment in plan.allotments] == [
+        (Loss(9), 20),
+        (Loss(9), 20),
+    ]
     assert isinstance(allocate_partitions(demands, Limits(Loss(1), 100, 1, amount=59)), Infeasible)
 
 
@@ -473,12 +476,12 @@ def test_what_is_no_allocation_is_refused(demands: list[Demand], limits: Limits)
 
 
 def test_nobody_needs_nothing() -> None:
-    assert allocate_partitions([], Limits(Loss(1), 1, 3)) == Plan((), (0, 0, 0), Status.OPTIMAL, 0)
+    assert allocate_partitions([], Limits(Loss(1), 1, 3)) == WindowPlan((), (0, 0, 0), Status.OPTIMAL, 0)
 
 
 def test_a_partition_for_each_is_used_where_that_opens_the_fewest_rows() -> None:
     demands = [one(f"t.{i}", 6, rows) for i, rows in enumerate((40, 30, 20, 10))]
     plan = allocate_partitions(demands, Limits(Loss(10), 100, 9))
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     assert (plan.caps, plan.partitions_used) == ((40, 30, 20, 10, 0, 0, 0, 0, 0), 4)
     assert all(a >= b for a, b in pairwise(plan.caps))

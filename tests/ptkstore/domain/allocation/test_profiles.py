@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks.allocator_instances import PROFILES, limits, profiled_demands
-from ptkstore.domain.allocation import Plan, Status, allocate_partitions
+from ptkstore.domain.allocation import Status, WindowPlan, allocate_partitions
 
 
 def test_the_same_seed_draws_the_same_ptks_and_more_rows_spare_epsilon() -> None:
@@ -31,6 +31,6 @@ def test_the_file_holds_menus_of_thirteen_ptks_and_nothing_else() -> None:
 @pytest.mark.parametrize(("n_ptks", "partitions", "gap"), [(50, 2, 1.0), (50, 8, 1.05), (200, 8, 1.05)])
 def test_plans_are_near_the_bound(n_ptks: int, partitions: int, gap: float) -> None:
     plan = allocate_partitions(profiled_demands(n_ptks, 0), limits(partitions), bound_rounds=100)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, WindowPlan)
     assert (plan.status is Status.OPTIMAL) == (partitions == 2)
     assert plan.bound <= plan.total_rows <= gap * plan.bound

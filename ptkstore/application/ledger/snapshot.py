@@ -17,7 +17,7 @@ OF_TEAM_CODE = "EpsilonDelta"
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class LedgerSnapshot:
     """A stream's blocks and journal at one moment."""
 
     stream: Stream
@@ -31,25 +31,25 @@ class Books:
         return tuple(line for line in self.lines if isinstance(line, Entry))
 
 
-def books_of(stream: str, uow: CatalogView) -> Books:
+def snapshot_of(stream: str, uow: CatalogView) -> LedgerSnapshot:
     """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
     known = uow.streams.get(stream)
     blocks, _ = uow.ledger.created(stream)
-    return Books(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
+    return LedgerSnapshot(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 
 
-def assurances_on(books: Books, uow: CatalogView) -> dict[str, Assured]:
+def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assured]:
     """Why the loss of each PTK in the journal is believed: the least of what it is, was last published as, and spent.
 
     A PTK of a stream whose policy accepts nothing else is of the library, also if it is gone and published nothing.
     """
-    ids = sorted({entry.ptk_id for entry in books.entries})
-    if books.stream.policy.minimum_assurance is Assurance.LIBRARY:
+    ids = sorted({entry.ptk_id for entry in snapshot.entries})
+    if snapshot.stream.policy.minimum_assurance is Assurance.LIBRARY:
         return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
     found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
-    for spec in uow.ptks.find(stream=books.stream.name):
+    for spec in uow.ptks.find(stream=snapshot.stream.name):
         found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
-    for entry in books.entries:
+    for entry in snapshot.entries:
         if entry.kind is EntryKind.SPEND and _is_of_team_code(entry):
             found[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
     for ptk_id in ids:
