@@ -26,7 +26,7 @@ from benchmarks import ledger_jobs  # noqa: E402
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.adapters.sql import SqlCatalog  # noqa: E402
 from ptkstore.application.ledger.charging import charge_of  # noqa: E402
-from ptkstore.application.ledger.group_commit import Asked, GroupCommit  # noqa: E402
+from ptkstore.application.ledger.group_commit import GroupCommit, Wishes  # noqa: E402
 from ptkstore.domain.accounting.accountants import SATURATED, Accountant, Charge, caps_of  # noqa: E402
 from ptkstore.domain.accounting.losses import Loss  # noqa: E402
 from ptkstore.domain.accounting.sharing import COMMON  # noqa: E402
@@ -51,7 +51,7 @@ def request(key: str, blocks: BlockRange = BLOCKS) -> BudgetRequest:
     return BudgetRequest(STREAM, key, "bench.ptk", blocks, LOSS, CHARGE)
 
 
-def _asked(wishes: list[tuple[BudgetRequest, dict[str, object]]], _: UnitOfWork) -> Asked[list[Any]]:
+def _asked(wishes: list[tuple[BudgetRequest, dict[str, object]]], _: UnitOfWork) -> Wishes[list[Any]]:
     return wishes, list
 
 

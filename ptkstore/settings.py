@@ -181,8 +181,8 @@ class Settings(BaseSettings):
     def places(self) -> tuple[str, ...]:
         """Where this machine's files of the store lie: what runs team code must show none of it."""
         urls = (str(self.root), str(self.keys), self.raw, self.lake, self.catalog_url)
-        found = (os.path.abspath(path) for path in map(_local_path, urls) if path)
-        return tuple(dict.fromkeys(place for path in found for place in (path, os.path.realpath(path))))
+        paths = (os.path.abspath(path) for path in map(_local_path, urls) if path)
+        return tuple(dict.fromkeys(place for path in paths for place in (path, os.path.realpath(path))))
 
     @property
     def lease(self) -> timedelta:
@@ -225,7 +225,7 @@ def load_settings(home: Path | str | None = None) -> Settings:
         raise InvalidRequest(f"settings that cannot be used: {names}") from None
 
 
-def shown(settings: Settings) -> tuple[Shown, ...]:
+def shown_settings(settings: Settings) -> tuple[Shown, ...]:
     """All settings with their sources, secrets masked."""
     rows = []
     for name, field in Settings.model_fields.items():

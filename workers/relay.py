@@ -118,12 +118,12 @@ class Hinter:
     def __init__(
         self,
         relay: Relay,
-        liveness: LivenessReporter,
+        alive: LivenessReporter,
         stop: threading.Event,
         well: Callable[[], bool] = lambda: True,
     ) -> None:
         """`well` tells whether everything beside it goes on."""
-        self._relay, self._liveness, self._stop, self._well = relay, liveness, stop, well
+        self._relay, self._liveness, self._stop, self._well = relay, alive, stop, well
         self.failed = False
         self._thread = EssentialThread(self._run, "hints")
 

@@ -143,15 +143,15 @@ def _names(value: Any) -> Iterator[str]:
 
 def routes_of(app: FastAPI) -> list[APIRoute]:
     """All routes that the application answers, those of its routers included."""
-    found: list[APIRoute] = []
+    routes: list[APIRoute] = []
     waiting = list(app.routes)
     while waiting:
         route = waiting.pop()
         if isinstance(route, APIRoute):
-            found.append(route)
+            routes.append(route)
         else:
             waiting += getattr(getattr(route, "original_router", None), "routes", ())
-    return found
+    return routes
 
 
 def _check_rules(app: FastAPI) -> None:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ptkstore.application.operations.liveness import Life, ProcessRole, read_life
+from ptkstore.application.operations.liveness import Liveness, ProcessRole, read_liveness
 from ptkstore.application.operations.read_numbers import StoreNumbers, read_numbers
 from ptkstore.ports.operations import Numbers
 
@@ -75,7 +75,7 @@ class _Catalog(Collector):
     def __init__(self, service: Service, online: OnlineRows) -> None:
         self._service, self._online = service, online
         self._lock = threading.Lock()
-        self._known: tuple[Metric, ...] = ()
+        self._metrics: tuple[Metric, ...] = ()
         self._read_at = float("-inf")
 
     def describe(self) -> list[Metric]:
@@ -89,12 +89,12 @@ class _Catalog(Collector):
                 read, clock = self._service.read, self._service.clock
                 self._known = (
                     *_of_store(read_numbers(begin=read, clock=clock)),
-                    *_of_life(read_life(begin=read, clock=clock), clock.now()),
+                    *_of_liveness(read_liveness(begin=read, clock=clock), clock.now()),
                     _of_online(self._online.lost()),
                 )
                 self._read_at = time.monotonic()
-            known = self._known
-        yield from known
+            metrics = self._metrics
+        yield from metrics
 
 
 def _of_store(read: StoreNumbers) -> Iterator[Metric]:

@@ -130,11 +130,11 @@ def _names_behind(url: str, kind: str) -> list[str]:
     """Names of streams and PTKs that the token in `PTK_TOKEN` may see; others are not asked for."""
     from ptkstore.sdk.remote.transport import Transport, path_of
 
-    asked = {"stream": ("streams", "name"), "ptk": ("ptks", "ptk_id")}.get(kind)
-    if asked is None:
+    listing = {"stream": ("streams", "name"), "ptk": ("ptks", "ptk_id")}.get(kind)
+    if listing is None:
         return []
     transport = Transport(url, os.environ.get("PTK_TOKEN", ""))
-    return sorted(transport.pages(path_of(asked[0]), lambda one: str(one[asked[1]])))
+    return sorted(transport.pages(path_of(listing[0]), lambda one: str(one[listing[1]])))
 
 
 @contextmanager

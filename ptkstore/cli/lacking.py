@@ -15,7 +15,7 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (told := missing_package(error)) is None:
+        if (message := missing_package(error)) is None:
             raise
-        sys.stderr.write(f"ptk: {told}\n")
+        sys.stderr.write(f"ptk: {message}\n")
         raise SystemExit(1) from None

@@ -64,16 +64,16 @@ def load(name: str) -> Command:
     """The command of this name, or the group, with all it imports."""
     entry = next(entries[name] for entries in COMMANDS.values() if name in entries)
     alone = typer.Typer(callback=lambda: None, add_completion=False, rich_markup_mode=None)
-    found = _found(entry)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name, cls=PlainGroup)
+    target = _imported(entry)
+    if isinstance(target, typer.Typer):
+        alone.add_typer(target, name=name, cls=PlainGroup)
     else:
-        alone.command(name, context_settings=dict(entry.settings))(found)
+        alone.command(name, context_settings=dict(entry.settings))(target)
     group = typer.main.get_command(alone)
     assert isinstance(group, TyperGroup)
     return group.commands[name]
 
 
-def _found(entry: Entry) -> Any:
+def _imported(entry: Entry) -> Any:
     module, _, name = entry.place.partition(":")
     return getattr(import_module(f"ptkstore.cli.{module}"), name)

@@ -23,5 +23,5 @@ def registered(store: Store, ptk_id: str) -> PtkSpec:
     except Deregistered:
         raise
     except UnknownName:
-        known = [spec.ptk_id for spec in store.service.ptks()]
-        raise UnknownName("PTK", ptk_id, near(ptk_id, known, otherwise="see: ptk list")) from None
+        ptk_ids = [spec.ptk_id for spec in store.service.ptks()]
+        raise UnknownName("PTK", ptk_id, near(ptk_id, ptk_ids, otherwise="see: ptk list")) from None

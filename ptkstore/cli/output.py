@@ -143,12 +143,12 @@ def _check_is_meant(home: Path | None) -> None:
 def spoken(span: timedelta) -> str:
     """A duration in words, such as `1 day 6 hours`; the largest two units are enough."""
     seconds = int(span.total_seconds())
-    told = []
+    units = []
     for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
         count, seconds = divmod(seconds, size)
         if count:
-            told.append(counted(count, unit))
-    return " ".join(told[:2]) or "0 seconds"
+            units.append(counted(count, unit))
+    return " ".join(units[:2]) or "0 seconds"
 
 
 def one_line(value: object) -> str:

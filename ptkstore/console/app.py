@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.console.glossary import meaning
-from ptkstore.console.pages import Pages, shown_time, told
+from ptkstore.console.pages import Pages, problem_of, shown_time
 from ptkstore.console.sessions import LIFE_SECONDS, Session, Sessions
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.audit import DONE, subject_of
@@ -211,7 +211,7 @@ class Console:
     async def _failed(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PtkStoreError)
         request.state.code = error.code
-        status, detail = told(error)
+        status, detail = problem_of(error)
         if isinstance(error, TooManyRequests):
             status, detail = 429, "You ask for many pages at once. Wait a moment."
         return self._html("error.html", {"status": status, "detail": detail}, status)

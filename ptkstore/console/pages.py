@@ -111,8 +111,8 @@ class Pages:
         spec = self._service.ptk(ptk_id)
         versions, estimates = None, {}
         if self._may(who, Action.STATE_READ, Named(ptk_id=ptk_id)):
-            found = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
-            versions = [version_document(one) for one in reversed(found)]
+            latest = self._service.versions(ptk_id)[-VERSIONS_SHOWN:]
+            versions = [version_document(one) for one in reversed(latest)]
             estimates = {
                 row["version"]: row for row in map(evaluation_row, self._service.evaluations(ptk_id))
             }
@@ -129,15 +129,15 @@ class Pages:
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
         """How far the subscriptions of the team, or all, have heard, and what they missed."""
-        found = self._subscriptions(who)
-        shown = found[:SUBSCRIPTIONS_SHOWN]
+        subscriptions = self._subscriptions(who)
+        shown = subscriptions[:SUBSCRIPTIONS_SHOWN]
         missed = self._service.dead_letters_of([one["id"] for one in shown])
         letters = sorted(
             (letter for some in missed.values() for letter in some), key=lambda one: one.at, reverse=True
         )
         return {
             "subscriptions": shown,
-            "n_subscriptions": len(found),
+            "n_subscriptions": len(subscriptions),
             "letters": [
                 {
                     "subscription": one.subscription_id,
@@ -153,11 +153,11 @@ class Pages:
     def _exposure(self, name: str) -> dict[str, Any] | None:
         """What is exposed of a stream, in sentences; None while a store is away."""
         try:
-            found = self._service.exposure(name)
+            exposure = self._service.exposure(name)
         except Unavailable:
             return None
-        verdict, *told = sentences_on(found)
-        return {"stream": name, "holds": found.holds, "verdict": verdict, "told": told}
+        verdict, *sentences = sentences_on(exposure)
+        return {"stream": name, "holds": exposure.holds, "verdict": verdict, "told": sentences}
 
     def _streams(self, who: Principal) -> list[Any]:
         seen = self._identity.visible_streams(who)
@@ -180,8 +180,8 @@ class Pages:
         """The newest words left for the team, or for all."""
         if not self._may(who, Action.NOTICE_LIST, None):
             return []
-        found = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
-        return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in found]
+        notices = self._service.notices(readable_team(who, None), limit=NOTICES_SHOWN, newest=True)
+        return [{**notice_document(one), "ptk": None if one.stream else one.ptk_id} for one in notices]
 
     def _lines(self, specs: Sequence[PtkSpec]) -> list[dict[str, Any]]:
         placed = self._service.newest_versions()
@@ -259,7 +259,7 @@ def _by_loss(part: tuple[str, list[dict[str, Any]]]) -> tuple[bool, str]:
     return not any(row["spent_epsilon"] or row["reserved_epsilon"] for row in part[1]), part[0]
 
 
-def told(error: PtkStoreError) -> tuple[int, str]:
+def problem_of(error: PtkStoreError) -> tuple[int, str]:
     """Status and words of a page that cannot be shown; it repeats nothing that was sent."""
     match error:
         case UnknownName():

@@ -325,6 +325,6 @@ def split_text(text: str) -> tuple[str, str] | None:
 
 def opens(token: Token | None, secret: str, now: datetime) -> bool:
     """Whether the secret is the token's and the token holds; takes the same time if there is no such token."""
-    known = digest_of("") if token is None else token.digest
-    same = hmac.compare_digest(known, digest_of(secret))
+    expected = digest_of("") if token is None else token.digest
+    same = hmac.compare_digest(expected, digest_of(secret))
     return same and token is not None and token.holds(now)

@@ -29,9 +29,9 @@ class _Numbered(Protocol):
     def number(self) -> int: ...
 
 
-def near(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def near(name: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
     """A question for the names that `name` may have been meant to be, or `otherwise`."""
-    names = list(islice(known, _MOST))
+    names = list(islice(candidates, _MOST))
     within = [one for one in names if one.endswith((f".{name}", f"__{name}"))]
     close = list(dict.fromkeys([*within, *_alike(name, names)]))
     return f"did you mean {' or '.join(map(repr, close[:3]))}?" if close else otherwise
@@ -78,8 +78,8 @@ def names_of(
 
     def versions_near(name: str) -> list[str]:
         ptk_id = name.partition(" ")[0]
-        if ptk_id not in (known := ptk_ids(name)):
-            return known
+        if ptk_id not in (ids := ptk_ids(name)):
+            return ids
         return [f"{ptk_id} v{one.number}" for one in versions(ptk_id)[-_NEWEST:]]
 
     return {

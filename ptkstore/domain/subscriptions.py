@@ -140,18 +140,18 @@ def message_id(subscription_id: str, number: int) -> str:
     return f"msg_{subscription_id}_{number:08d}"
 
 
-def retry_wait(message: str, attempt: int, asked: timedelta | None = None) -> timedelta:
+def retry_wait(message: str, attempt: int, requested: timedelta | None = None) -> timedelta:
     """The wait after a failed attempt: doubling from `FIRST_RETRY` to `LONGEST_RETRY`, with jitter.
 
     The jitter is a function of message and attempt: subscriptions differ, and nothing has to be drawn. What the
-    endpoint `asked` for makes the wait longer, up to `LONGEST_RETRY` and its jitter, and never shorter.
+    endpoint asked for (`requested`) makes the wait longer, up to `LONGEST_RETRY` and its jitter, and never shorter.
     """
     digest = hashlib.sha256(f"{message}/{attempt}".encode()).digest()
     part = int.from_bytes(digest[:8], "big") / 2**64
     usual = backoff(attempt, first=FIRST_RETRY, most=LONGEST_RETRY) * (1 + JITTER * (2 * part - 1))
-    if asked is None:
+    if requested is None:
         return usual
-    return max(usual, min(asked, LONGEST_RETRY) * (1 + JITTER * part))
+    return max(usual, min(requested, LONGEST_RETRY) * (1 + JITTER * part))
 
 
 def event_of(

@@ -16,9 +16,9 @@ def check_texts(what: str, value: object) -> None:
     """`InvalidRequest` if a text in JSON values, or a name of theirs, holds what cannot be stored or shown."""
     match value:
         case str():
-            if found := _ODD.search(value):
+            if match := _ODD.search(value):
                 raise InvalidRequest(
-                    f"{what}: a text holds the character U+{ord(found[0]):04X}, which cannot be stored or shown"
+                    f"{what}: a text holds the character U+{ord(match[0]):04X}, which cannot be stored or shown"
                 )
         case Mapping():
             for name, item in value.items():

@@ -70,7 +70,7 @@ class Subscriptions(SubscriptionsView, Protocol):
         """It was delivered after all."""
         ...
 
-    def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:
+    def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""
         ...
 

@@ -43,7 +43,7 @@ class RequestSeen:
     team: str | None = None
     token_id: str | None = None
     timed: bool = True
-    told: bool = True
+    traced: bool = True
 
 
 @dataclass(slots=True)

@@ -138,10 +138,10 @@ class Featurizer(AppliedStates):
         return ptk
 
     def _replace(self, place: int, ptk: Ptk) -> bool:
-        known = self.ptks_
-        if known[place].version >= ptk.version:
+        ptks = self.ptks_
+        if ptks[place].version >= ptk.version:
             return False
-        self.ptks_ = (*known[:place], ptk, *known[place + 1 :])
+        self.ptks_ = (*ptks[:place], ptk, *ptks[place + 1 :])
         return True
 
     def _follow(self) -> None:
@@ -170,15 +170,15 @@ def _following(
     featurizer: weakref.ref[Featurizer], store: Store, place: int, ptk_id: str, stop: threading.Event
 ) -> None:
     """Wait for versions, and load them, as long as anybody has the featurizer."""
-    known = 0
+    newest = 0
     while not stop.is_set():
         one = featurizer()
         if one is None:
             return
-        known = max(known, one.ptks_[place].version)
+        newest = max(newest, one.ptks_[place].version)
         del one
         try:
-            if store.wait_for_version(ptk_id, known, WAIT_SECONDS) is None:
+            if store.wait_for_version(ptk_id, newest, WAIT_SECONDS) is None:
                 continue
             newer = store.ptk(ptk_id)
             _ = newer.estimator
@@ -189,4 +189,4 @@ def _following(
         if one is not None and not stop.is_set():
             with _replacing, suppress(IndexError):
                 one._replace(place, newer)
-            known = max(known, newer.version)
+            newest = max(newest, newer.version)

@@ -35,11 +35,11 @@ def suggesting(client: type[_Client]) -> type[_Client]:
 
 def _suggesting(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def asked(self: Any, *args: Any, **more: Any) -> Any:
+    def with_suggestion(self: Any, *args: Any, **more: Any) -> Any:
         try:
             return method(self, *args, **more)
         except UnknownName as error:
             suggest(error, names_in(self._service))
             raise
 
-    return asked
+    return with_suggestion

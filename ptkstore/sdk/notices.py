@@ -33,8 +33,8 @@ class NoticeMethods:
         """
         if team is not None:
             checked_name("team", team)
-        found = self._service.notices(team, since=None if since is None else utc(since))
-        return [notice_document(one) for one in found]
+        notices = self._service.notices(team, since=None if since is None else utc(since))
+        return [notice_document(one) for one in notices]
 
     def trainings(self, ptk_id: str) -> list[Document]:
         """What became of a PTK's trainings, by window: `outcome`, `version`, or the `code` that says why there is none.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ptkstore.application.delivery.read_deliveries import SubscriptionProgress
+    from ptkstore.application.delivery.read_deliveries import DeliveryState
     from ptkstore.application.ingest.ingest_records import IngestReply
     from ptkstore.application.ledger.export_ledger import Export
     from ptkstore.application.ledger.verification import LedgerCheck
@@ -273,11 +273,11 @@ class StoreService(Protocol):
         """Send to it again."""
         ...
 
-    def subscriptions(self, ptk_id: str | None = None) -> tuple[SubscriptionProgress, ...]:
+    def subscriptions(self, ptk_id: str | None = None) -> tuple[DeliveryState, ...]:
         """Those of one PTK, or all that the caller may see."""
         ...
 
-    def deliveries(self, subscription_id: str) -> SubscriptionProgress:
+    def deliveries(self, subscription_id: str) -> DeliveryState:
         """One subscription with its dead letters."""
         ...
 

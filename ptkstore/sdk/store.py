@@ -71,9 +71,9 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
             raise InvalidRequest("a token is for a remote store; a home directory is opened without one")
         return open_home(target)
     except ModuleNotFoundError as error:
-        if (told := missing_package(error)) is None:
+        if (message := missing_package(error)) is None:
             raise
-        raise ModuleNotFoundError(told, name=error.name) from None
+        raise ModuleNotFoundError(message, name=error.name) from None
 
 
 def open_home(home: str | Path | None) -> HomeStore:
@@ -143,9 +143,9 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
 
         spec, bundle = described_as_imported(train_dp, eval, facts)
         if team is None or bundle is not None:
-            known = self._service.stream(stream)
-            team = team or known.team
-            if bundle is not None and assurance_of(spec).at_least(known.policy.minimum_assurance):
+            owner = self._service.stream(stream)
+            team = team or owner.team
+            if bundle is not None and assurance_of(spec).at_least(owner.policy.minimum_assurance):
                 self._service.put_bundle(bundle, team=team)  # else the store refuses it, and need not have it
         return self._service.register_ptk(
             team=team,
@@ -178,13 +178,13 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         PtkRejected
             The change does not fit beside the other PTKs; the message says what would. The PTK stays as it was.
         """
-        known = self._service.ptk(ptk_id)
+        current = self._service.ptk(ptk_id)
         params = {name: value for name, value in config.items() if name not in CONFIG_KEYS}
         beside = {name: value for name, value in config.items() if name in CONFIG_KEYS}
         self._service.update_ptk(
             ptk_id,
-            estimator={"family": known.family, "params": {**known.estimator["params"], **params}},
-            config={**known.config, **beside},
+            estimator={"family": current.family, "params": {**current.estimator["params"], **params}},
+            config={**current.config, **beside},
         )
 
     def update_ptk_performance_target(
@@ -251,8 +251,8 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
             raise InvalidRequest("a version is a whole number")
         if version < 1:
             raise UnknownName("published version of PTK", ptk_id)
-        found = (one for one in self.evaluations(ptk_id) if one["version"] == version)
-        return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(found, None))
+        estimates = (one for one in self.evaluations(ptk_id) if one["version"] == version)
+        return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(estimates, None))
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> list[dict[str, Any]]:
         """The registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ptkstore.application.delivery.read_deliveries import SubscriptionProgress
+from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 from ptkstore.errors import InvalidRequest
@@ -117,7 +117,7 @@ def overlap_of(hours: float) -> timedelta:
     return timedelta(hours=hours)
 
 
-def subscription_document(followed: SubscriptionProgress) -> Document:
+def subscription_document(followed: DeliveryState) -> Document:
     """A subscription in a list."""
     one, health = followed.subscription, followed.subscription.health
     return {
@@ -138,7 +138,7 @@ def subscription_document(followed: SubscriptionProgress) -> Document:
     }
 
 
-def deliveries_document(followed: SubscriptionProgress) -> Document:
+def deliveries_document(followed: DeliveryState) -> Document:
     """A subscription with its dead letters."""
     return {
         **subscription_document(followed),
@@ -155,7 +155,7 @@ def deliveries_document(followed: SubscriptionProgress) -> Document:
     }
 
 
-def followed_of(document: Mapping[str, Any]) -> SubscriptionProgress:
+def followed_of(document: Mapping[str, Any]) -> DeliveryState:
     """What a document says; in a list, dead letters are counted only."""
     health = Health(
         document["failures"],
@@ -183,7 +183,7 @@ def followed_of(document: Mapping[str, Any]) -> SubscriptionProgress:
         )
         for one in document.get("dead_letters", ())
     )
-    return SubscriptionProgress(subscription, document["heard_of_version"], document["missed"], letters)
+    return DeliveryState(subscription, document["heard_of_version"], document["missed"], letters)
 
 
 def _text(time: datetime | None) -> str | None:

@@ -146,12 +146,12 @@ class Identity:
         self,
         team: str,
         key: str,
-        asked: object,
+        requested: object,
         act: Callable[[], tuple[int, str]],
         *,
         repeatable: bool = True,
     ) -> tuple[Answer, bool]:
         """See `application.identity.answer_once`."""
         return answer_once.answer_once(
-            team, key, asked, act, repeatable=repeatable, begin=self._begin, clock=self._clock
+            team, key, requested, act, repeatable=repeatable, begin=self._begin, clock=self._clock
         )

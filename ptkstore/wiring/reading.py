@@ -202,7 +202,7 @@ class Reading(Adapters):
         team: str | None = None,
         after: str = "",
         limit: int | None = None,
-    ) -> tuple[application.delivery.read_deliveries.Followed, ...]:
+    ) -> tuple[application.delivery.read_deliveries.DeliveryState, ...]:
         """See `application.delivery.read_deliveries`."""
         return application.delivery.read_deliveries.subscriptions_of(
             ptk_id, team, after=after, limit=limit, begin=self.read
@@ -210,16 +210,16 @@ class Reading(Adapters):
 
     def deliveries(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None
-    ) -> application.delivery.read_deliveries.Followed:
+    ) -> application.delivery.read_deliveries.DeliveryState:
         """See `application.delivery.read_deliveries`."""
         return application.delivery.read_deliveries.deliveries_of(
             subscription_id, after=after, limit=limit, begin=self.read
         )
 
-    def letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
+    def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these subscriptions that has any, by version."""
         with self.read() as uow:
-            return uow.subscriptions.letters_of(subscription_ids)
+            return uow.subscriptions.dead_letters_of(subscription_ids)
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
         """Wait for a version after this one to be online, by looks at the catalog."""

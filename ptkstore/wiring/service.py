@@ -124,7 +124,9 @@ class Service(Reading, Subscribing, PtkChanging):
                 keys=self.keys,
                 raw=self.raw,
                 eraser=self.eraser,
-                ticks=application.paid_runs.release_ticks.Ticks(self.clock, self.settings.tick, time.sleep),
+                ticks=application.paid_runs.release_ticks.ReleaseTicks(
+                    self.clock, self.settings.tick, time.sleep
+                ),
             )
 
     def export_ledger(

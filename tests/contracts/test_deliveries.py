@@ -167,7 +167,7 @@ class DeliveriesContract:
             assert uow.subscriptions.ask_for("sub", NOW, number=2) == 1
             assert uow.subscriptions.ask_for("sub", NOW + SECOND, since=letters[1].at) == 3
             assert uow.subscriptions.ask_for("sub", NOW, number=9) == 0
-            uow.subscriptions.mark_told("sub", [1, 2])
+            uow.subscriptions.mark_reported("sub", [1, 2])
             uow.subscriptions.remove_dead_letter("sub", 4)
             uow.commit()
         with catalog.begin() as uow:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.application.ledger.group_commit import Asked, GroupCommit
+from ptkstore.application.ledger.group_commit import GroupCommit, Wishes
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.streams.blocks import BlockRange
@@ -43,7 +43,7 @@ class Counted:
                 raise Unavailable("the catalog is gone")
 
 
-def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Asked[Granted | Denied]]:
+def wish(one: BudgetRequest) -> Callable[[UnitOfWork], Wishes[Granted | Denied]]:
     return lambda _: ([(one, {})], lambda answers: answers[0])
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.webhooks.courier import PER_HOST
-from ptkstore.application.operations.liveness import ProcessRole, read_life
+from ptkstore.application.operations.liveness import ProcessRole, read_liveness
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.wiring import Service
@@ -49,7 +49,7 @@ relay.main()
 
 
 def relays_alive(service: Service) -> int:
-    return read_life(begin=service.read, clock=service.clock)[ProcessRole.RELAY].alive
+    return read_liveness(begin=service.read, clock=service.clock)[ProcessRole.RELAY].alive
 
 
 @pytest.fixture

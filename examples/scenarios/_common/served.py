@@ -22,7 +22,7 @@ from _common.allocated import CAPACITY, Window
 from _common.profiled import CLUSTER_GRID, GRID
 from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
 from ptkstore.application.planning.formula_plans import with_facts
-from ptkstore.application.planning.window_plans import PlannedTraining, as_told, plan_window
+from ptkstore.application.planning.window_plans import PlannedTraining, as_released, plan_window
 from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected
@@ -95,7 +95,7 @@ def _following(store: Store) -> dict[str, PlannedTraining]:
     with store.service.begin() as uow:
         policy = uow.streams.get(STREAM).policy
         specs = with_facts(uow, uow.ptks.find(stream=STREAM), policy)
-    plan = plan_window([as_told(spec, policy) for spec in specs], policy)
+    plan = plan_window([as_released(spec, policy) for spec in specs], policy)
     return {} if isinstance(plan, Infeasible) else {one.offer.ptk_id: one for one in plan}
 
 

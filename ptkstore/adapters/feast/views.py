@@ -26,7 +26,7 @@ from ptkstore.adapters.feast.names import (
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
 from ptkstore.adapters.feast.values import feast_type
 from ptkstore.domain.accounting.assurances import Assured, assured_of
-from ptkstore.domain.versions.provenance import UNTOLD
+from ptkstore.domain.versions.provenance import UNKNOWN_TAG
 from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def ptk_view(table: ViewTable, state: PublishedState, history: History) -> Featu
 
 def assured_by_tags(tags: Mapping[str, str] | None) -> Assured:
     """What the tags of a view tell of its assurance; nothing known of views of before that."""
-    found = {name.removeprefix("dp."): value for name, value in (tags or {}).items() if value != UNTOLD}
+    found = {name.removeprefix("dp."): value for name, value in (tags or {}).items() if value != UNKNOWN_TAG}
     return assured_of(found)
 
 

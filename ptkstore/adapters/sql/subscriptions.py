@@ -129,7 +129,7 @@ class SqlSubscriptions:
             found.update((name, int(count)) for name, count in self._connection.execute(query))
         return found
 
-    def mark_told(self, subscription_id: str, numbers: Sequence[int]) -> None:
+    def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""
         self._connection.execute(
             update(t.dead_letters)

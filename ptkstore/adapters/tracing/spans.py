@@ -105,7 +105,7 @@ class OtlpTraces:
             with carrying(ids.traceparent):
                 yield seen
         finally:
-            if seen.told:
+            if seen.traced:
                 ended = self._now()
                 self._make(
                     ids,
@@ -161,14 +161,14 @@ class OtlpTraces:
     def _make_job(self, ids: _Ids, seen: JobSeen, reached: list[datetime], begun: datetime) -> None:
         job = seen.job
 
-        def told(at: datetime) -> datetime:
+        def coarse(at: datetime) -> datetime:
             return at if job.kind in _TIMED else next_tick(at, self._tick)
 
         self._make(
             ids,
             f"job {job.kind}",
             SpanKind.CONSUMER,
-            (told(begun), told(self._now())),
+            (coarse(begun), coarse(self._now())),
             {
                 "ptk.job": job.id,
                 "ptk.job.kind": job.kind.value,
@@ -179,7 +179,7 @@ class OtlpTraces:
                 "ptk.code": seen.code,
             },
             failed=seen.code is not None,
-            steps=[(step, told(at)) for step, at in zip(seen.steps, reached, strict=True)],
+            steps=[(step, coarse(at)) for step, at in zip(seen.steps, reached, strict=True)],
         )
 
     def _make(

@@ -34,8 +34,8 @@ class Place:
         refusal = wanted[0][1]
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                for places, told in wanted:
-                    refusal = told
+                for places, error in wanted:
+                    refusal = error
                     await places.acquire()
                     self._held.append(places.release)
         except TimeoutError:

@@ -41,7 +41,7 @@ class Rates:
             return
         now = self._clock()
         with self._lock:
-            found = []
+            drained = []
             for name, rate in zip((principal.token_id, f"/{principal.team}"), self._rates, strict=True):
                 most = max(rate * BURST_SECONDS, 1.0)
                 left, at = self._buckets.get(name, (most, now))
@@ -51,8 +51,8 @@ class Rates:
                         f"a {'team' if name.startswith('/') else 'token'} may send {rate:g} requests a second here",
                         retry_after=ceil((1 - left) / rate),
                     )
-                found.append((name, left - 1))
-            for name, left in found:
+                drained.append((name, left - 1))
+            for name, left in drained:
                 self._buckets[name] = (left, now)
             if len(self._buckets) > _KEPT_MAX:
                 self._forget(now)

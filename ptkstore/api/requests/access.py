@@ -118,8 +118,8 @@ class AccessRule:
         identity: Identity = state.identity
         names = _checked(request.path_params)
         subject = next((subject_of(key.removesuffix("_id"), value) for key, value in names.items()), "store")
-        known = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
-        named = None if self.by_body else Named(**known)
+        target = {k: v for k, v in names.items() if k in ("stream", "ptk_id", "subscription_id")}
+        named = None if self.by_body else Named(**target)
         text = token_text(request)
         with refused_on_record(request, self.action, subject, state.refused):
             try:
@@ -202,7 +202,7 @@ class PendingRequest:
 def pending(rule: AccessRule) -> Any:
     """The dependency of a route that admits in its own thread."""
 
-    async def asked(request: Request) -> PendingRequest:
+    async def unadmitted(request: Request) -> PendingRequest:
         return PendingRequest(rule, request)
 
-    return Annotated[PendingRequest, Depends(asked)]
+    return Annotated[PendingRequest, Depends(unadmitted)]

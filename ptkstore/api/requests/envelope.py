@@ -26,7 +26,7 @@ SAFE_HEADERS = {
 }
 STRICT_TRANSPORT = "max-age=31536000"
 UNROUTED = "(none)"
-UNTOLD = frozenset({"/healthz", "/readyz", "/metrics"})  # asked all the time, and nothing follows from them
+UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})  # asked all the time, and nothing follows from them
 _SLASH = re.compile(rb"%2[fF]")
 
 
@@ -87,7 +87,7 @@ class Envelope:
             self._metrics.saw(seen.method, route, status, time.monotonic() - begun)
             seen.route, seen.status, seen.code = route, status, state.get("code")
             seen.team, seen.token_id = state.get("team"), state.get("token_id")
-            seen.timed, seen.told = route not in UNTIMED, route not in UNTOLD
+            seen.timed, seen.traced = route not in UNTIMED, route not in UNTRACED
             self._log.answered(
                 request=request_id,
                 method=seen.method,

@@ -52,7 +52,7 @@ class LazyRoute(APIRoute):
         rule: AccessRule | None = getattr(self.endpoint, "rule", None)
         large = getattr(self.endpoint, "large", False)
 
-        async def known(request: Request) -> Response:
+        async def read_late(request: Request) -> Response:
             lazy = _LazyRequest(request.scope, request.receive)
             if rule is None or not large or not _is_long(request):
                 return await handle(lazy)
@@ -67,7 +67,7 @@ class LazyRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             try:
-                return await known(request)
+                return await read_late(request)
             except RequestValidationError as error:
                 if rule is not None and not getattr(request.state, "endpoint_reached", False):
                     # The endpoint, which asks who it is, was not reached.

@@ -84,7 +84,7 @@ class Resource:
         roles = ", ".join(role for role in RULES[action].roles)
 
         def declare(endpoint: _Endpoint) -> _Endpoint:
-            told = (endpoint.__doc__ or "").strip()
+            doc = (endpoint.__doc__ or "").strip()
             rule = AccessRule(action, path)
             first = [Depends(rule, scope="function")] if iscoroutinefunction(endpoint) else []
             self.router.add_api_route(
@@ -95,8 +95,8 @@ class Resource:
                 methods=[method],
                 status_code=status,
                 operation_id=endpoint.__name__,
-                summary=told.partition("\n")[0].rstrip("."),
-                description=f"{told}\n\nRoles: {_ordered(roles)}.",
+                summary=doc.partition("\n")[0].rstrip("."),
+                description=f"{doc}\n\nRoles: {_ordered(roles)}.",
                 responses=responses,
                 dependencies=[*first, Depends(_SHOWN)],
                 **more,
@@ -165,9 +165,9 @@ def _read(model: TypeAdapter[Any], document: Any) -> Any:
 
 def rules_of(route: APIRoute) -> list[AccessRule]:
     """The rules that a request passes before it reaches the endpoint of a route."""
-    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, AccessRule)]
+    rules = [one.call for one in route.dependant.dependencies if isinstance(one.call, AccessRule)]
     inside = getattr(route.endpoint, "rule", None)
-    return [*found, inside] if isinstance(inside, AccessRule) else found
+    return [*rules, inside] if isinstance(inside, AccessRule) else rules
 
 
 def _ordered(roles: str) -> str:

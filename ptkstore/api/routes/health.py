@@ -18,7 +18,7 @@ from ptkstore.api.online_check import OnlineRows
 from ptkstore.api.requests.access import refused_on_record, token_text
 from ptkstore.api.requests.routers import refusals
 from ptkstore.application.identity.authorize import Named
-from ptkstore.application.operations.liveness import ProcessRole, read_life
+from ptkstore.application.operations.liveness import ProcessRole, read_liveness
 from ptkstore.domain.identity import Action
 from ptkstore.errors import InvariantBroken, PtkStoreError, Unavailable, UnknownName
 from ptkstore.wire.health import Health, Readiness
@@ -90,16 +90,16 @@ class Parts:
                 states[name] = str(why)
             except (PtkStoreError, OSError) as error:
                 states[name] = "failing"
-                told = error if isinstance(error, Unavailable | InvariantBroken) else Unavailable
-                codes[name] = told.code
+                failure = error if isinstance(error, Unavailable | InvariantBroken) else Unavailable
+                codes[name] = failure.code
             else:
                 states[name] = "ok"
         self._asking = "catalog", self._clock()
         # requests are served: only lookups of these PTKs fail, and which they are is not for everybody
         states["online"] = "lost" if self.online.lost() else "ok"
         with suppress(PtkStoreError):  # the catalog has said so already
-            life = read_life(begin=self._service.read, clock=self._service.clock)
-            states |= {role.value: "ok" if one.alive else "silent" for role, one in life.items()}
+            liveness = read_liveness(begin=self._service.read, clock=self._service.clock)
+            states |= {role.value: "ok" if one.alive else "silent" for role, one in liveness.items()}
             # of one that never ran nobody expects a sign
             ended = [role.value for role, one in liveness.items() if one.last is not None and not one.alive]
             codes |= dict.fromkeys(ended, Unavailable.code)

@@ -30,10 +30,10 @@ def show_budget(
     Pages are counted in blocks; a block of several lines is there with all of them.
     """
     after = None if cursor is None else number_in(cursor)
-    found = caller.service.budget(stream, after=after, limit=limit + 1)
-    numbers = sorted({block.number for block in found})
+    budgets = caller.service.budget(stream, after=after, limit=limit + 1)
+    numbers = sorted({block.number for block in budgets})
     more = len(numbers) > limit
-    shown = found if not more else [block for block in found if block.number < numbers[-1]]
+    shown = budgets if not more else [block for block in budgets if block.number < numbers[-1]]
     minimum, asserted = caller.service.assurance_on(stream)
     return {
         "stream": stream,

@@ -43,15 +43,15 @@ def look_up(body: LookupIn, caller: WhoAsks) -> Response:
 
 def _ptks_in(body: LookupIn) -> list[Named]:
     """The PTKs whose views are asked, and those that `ptk_state` is asked about."""
-    found: set[str] = set()
+    ptk_ids: set[str] = set()
     for reference in body.features:
         view = reference.partition(":")[0].partition("@")[0]
         if view == STATE_VIEW:
-            found.update(str(entity.get(STATE_KEY, "")) for entity in body.entities)
+            ptk_ids.update(str(entity.get(STATE_KEY, "")) for entity in body.entities)
             continue
         team, name, *_ = [*_SEPARATOR.split(view), ""]
-        found.add(f"{team}.{name}")
-    return [Named(ptk_id=_checked(ptk_id)) for ptk_id in sorted(found)]
+        ptk_ids.add(f"{team}.{name}")
+    return [Named(ptk_id=_checked(ptk_id)) for ptk_id in sorted(ptk_ids)]
 
 
 def _checked(ptk_id: str) -> str:

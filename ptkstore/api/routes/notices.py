@@ -34,10 +34,10 @@ def list_notices(
     """
     whose = readable_team(caller.principal, team)
     skip = number_in(cursor)
-    found = caller.service.notices(
+    notices = caller.service.notices(
         whose, since=None if since is None else utc(since), skip=skip, limit=limit + 1
     )
     return {
-        "items": [wire_notice(one) for one in found[:limit]],
-        "next_cursor": cursor_at(str(skip + limit)) if len(found) > limit else None,
+        "items": [wire_notice(one) for one in notices[:limit]],
+        "next_cursor": cursor_at(str(skip + limit)) if len(notices) > limit else None,
     }

@@ -97,8 +97,8 @@ def admit_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks) -> dict[st
     team code is not run.
     """
     team, wanted = caller.principal.team, _wanted(body)
-    found = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
-    return admission_document(found)
+    admission = caller.service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=body.deregister)
+    return admission_document(admission)
 
 
 @resource.route(
@@ -159,10 +159,10 @@ def list_trainings(
 
     By window. Where there is no version a fixed code says why: never a message, a count or a duration.
     """
-    found = caller.service.trainings(ptk_id, start=number_in(cursor), limit=limit + 1)
+    trainings = caller.service.trainings(ptk_id, start=number_in(cursor), limit=limit + 1)
     return {
-        "items": [training_document(one) for one in found[:limit]],
-        "next_cursor": cursor_at(str(found[limit].window)) if len(found) > limit else None,
+        "items": [training_document(one) for one in trainings[:limit]],
+        "next_cursor": cursor_at(str(trainings[limit].window)) if len(trainings) > limit else None,
     }
 
 

@@ -119,8 +119,8 @@ def list_windows(
     stream: StreamName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """List the windows of a stream that ever closed, by number, and what became of each."""
-    found = caller.service.windows(stream)
-    return page_of(found, lambda one: f"{one.id.index:018d}", window_document, cursor, limit)
+    windows = caller.service.windows(stream)
+    return page_of(windows, lambda one: f"{one.id.index:018d}", window_document, cursor, limit)
 
 
 @resource.route("GET", "/streams/{stream}/recommendation", Action.STREAM_RECOMMEND, response_model=Advice)

@@ -69,11 +69,11 @@ def list_subscriptions(
     """List the subscriptions of the caller's team; an administrator sees all."""
     who = caller.principal
     team = None if who.administers else who.team
-    found = caller.service.subscriptions(ptk_id, team=team, after=name_in(cursor), limit=limit + 1)
-    shown = found[:limit]
+    subscriptions = caller.service.subscriptions(ptk_id, team=team, after=name_in(cursor), limit=limit + 1)
+    shown = subscriptions[:limit]
     return {
         "items": [subscription_document(one) for one in shown],
-        "next_cursor": cursor_at(shown[-1].subscription.id) if len(found) > limit else None,
+        "next_cursor": cursor_at(shown[-1].subscription.id) if len(subscriptions) > limit else None,
     }
 
 
@@ -150,10 +150,10 @@ def unsubscribe(subscription_id: SubscriptionId, caller: WhoAsks) -> None:
 
 
 def _deliveries(caller: Caller, subscription_id: str, after: int = 0, limit: int = 100) -> dict[str, Any]:
-    found = caller.service.deliveries(subscription_id, after=after, limit=limit + 1)
-    letters = found.dead_letters[:limit]
-    more = len(found.dead_letters) > limit
+    progress = caller.service.deliveries(subscription_id, after=after, limit=limit + 1)
+    letters = progress.dead_letters[:limit]
+    more = len(progress.dead_letters) > limit
     return {
-        **deliveries_document(replace(found, dead_letters=letters)),
+        **deliveries_document(replace(progress, dead_letters=letters)),
         "next_cursor": cursor_at(str(letters[-1].number)) if more else None,
     }

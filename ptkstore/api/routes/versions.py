@@ -37,11 +37,11 @@ def list_versions(
     ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """List the published versions of a PTK."""
-    found = caller.service.versions(ptk_id, after=number_in(cursor), limit=limit + 1)
-    shown = found[:limit]
+    versions = caller.service.versions(ptk_id, after=number_in(cursor), limit=limit + 1)
+    shown = versions[:limit]
     return {
         "items": [version_document(version) for version in shown],
-        "next_cursor": cursor_at(str(shown[-1].number)) if len(found) > limit else None,
+        "next_cursor": cursor_at(str(shown[-1].number)) if len(versions) > limit else None,
     }
 
 
@@ -64,11 +64,11 @@ def trace_window(
     manifests say, and nothing of the window's rows.
     """
     after = None if cursor is None else _key_in(cursor)
-    found = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
-    shown = found[:limit]
+    page = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
+    shown = page[:limit]
     return {
         "items": [descendant_document(one) for one in shown],
-        "next_cursor": (cursor_at(f"{shown[-1].ptk_id}/{shown[-1].version}") if len(found) > limit else None),
+        "next_cursor": (cursor_at(f"{shown[-1].ptk_id}/{shown[-1].version}") if len(page) > limit else None),
     }
 
 
@@ -77,8 +77,8 @@ def list_evaluations(
     ptk_id: PtkName, caller: WhoAsks, cursor: Cursor = None, limit: Limit = 100
 ) -> dict[str, Any]:
     """List the paid estimates of the losses of a PTK's versions."""
-    found = caller.service.evaluations(ptk_id)
-    return page_of(found, lambda one: f"{one.number:08d}", evaluation_document, cursor, limit)
+    evaluations = caller.service.evaluations(ptk_id)
+    return page_of(evaluations, lambda one: f"{one.number:08d}", evaluation_document, cursor, limit)
 
 
 @resource.route(
@@ -95,11 +95,11 @@ def list_evaluations(
     },
 )
 def show_manifest(
-    ptk_id: PtkName, number: Number, request: Request, caller: WhoAsks, known: IfNoneMatch = None
+    ptk_id: PtkName, number: Number, request: Request, caller: WhoAsks, if_none_match: IfNoneMatch = None
 ) -> Response:
     """Read the manifest of a published version."""
     state = _state(request, ptk_id, number)
-    return _immutable(state.manifest, state.sha256, "application/json", known)
+    return _immutable(state.manifest, state.sha256, "application/json", if_none_match)
 
 
 @resource.route(
@@ -121,14 +121,14 @@ def download_file(
     name: Annotated[str, Path(max_length=200, description="as the manifest names it")],
     request: Request,
     caller: WhoAsks,
-    known: IfNoneMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Download a file of a published version, verified."""
     content = _state(request, ptk_id, number).files.get(name)
     if content is None:
         raise UnknownName("file of this version", "?")
     sha256 = name.removesuffix(".parquet").rpartition("-")[2]  # the name carries it, and it was verified
-    return _immutable(content, sha256, "application/vnd.apache.parquet", known)
+    return _immutable(content, sha256, "application/vnd.apache.parquet", if_none_match)
 
 
 @resource.route(
@@ -191,9 +191,9 @@ def _state(request: Request, ptk_id: str, number: int) -> CachedVersion:
     return version_cache.get(ptk_id, number)
 
 
-def _immutable(content: bytes, sha256: str, media_type: str, known: str | None) -> Response:
+def _immutable(content: bytes, sha256: str, media_type: str, if_none_match: str | None) -> Response:
     tag = f'"{sha256}"'
     headers = {"ETag": tag, "Cache-Control": _FOR_EVER}
-    if known is not None and tag in known:
+    if if_none_match is not None and tag in if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=media_type, headers=headers)

@@ -44,7 +44,7 @@ class Bounds:
 
     page_bytes: int
     all_bytes: int
-    told: str
+    too_large: str
 
 
 def checked_metadata(body: bytes) -> pyarrow.parquet.FileMetaData:
@@ -139,7 +139,7 @@ class _Walk:
             )
         self.unpacked += unpacked
         if self.unpacked > self._bounds.all_bytes:
-            raise TooLarge(self._bounds.told)
+            raise TooLarge(self._bounds.too_large)
         return _values(header, unpacked)
 
 

@@ -46,7 +46,7 @@ class CompactReader:
         self._structs_left -= 1
         if self._structs_left < 0 or not deeper:
             raise Malformed("a message has too many parts")
-        found: Struct = {}
+        read: Struct = {}
         number = 0
         while head := self._byte():
             kind = head & 0x0F
@@ -54,10 +54,10 @@ class CompactReader:
             # others cut it to 16 bits, and would read another field than this does
             if not 0 < number < _FIELDS:
                 raise Malformed("a message has a field with no number")
-            if number in found:
+            if number in read:
                 raise Malformed("a message has a field twice")
-            found[number] = (kind, self._value(kind, deeper - 1))
-        return found
+            read[number] = (kind, self._value(kind, deeper - 1))
+        return read
 
     def _value(self, kind: int, deeper: int) -> Any:
         """One field's value; whether a boolean holds stands in its kind."""
@@ -130,5 +130,5 @@ def inner(fields: Struct, number: int) -> Struct:
     kind, value = fields.get(number, (0, None))
     if kind != STRUCT:
         raise Malformed("a message lacks a part")
-    found: Struct = value
-    return found
+    struct: Struct = value
+    return struct

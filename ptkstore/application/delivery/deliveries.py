@@ -80,16 +80,16 @@ def outgoing(jobs: Sequence[Job], uow: CatalogView, manifests: ManifestAddresses
     names = [str(job.subscription_id) for job in jobs]
     subscriptions, letters = uow.subscriptions.many(names), uow.subscriptions.dead_letters_of(names)
     roles, events = _Roles(uow), _Events(uow, manifests)
-    found = []
+    sendable = []
     for job, name in zip(jobs, names, strict=True):
         subscription = subscriptions.get(name)
         if subscription is None:
             continue
         try:
-            found.append(_outgoing(job, subscription, letters.get(name, ()), roles, events))
+            sendable.append(_outgoing(job, subscription, letters.get(name, ()), roles, events))
         except _BROKEN:  # this one fails like any attempt, and holds up no other
-            found.append(Outgoing(job, subscription, job.position + 1, outcome=NotDelivered(FAILED)))
-    return found
+            sendable.append(Outgoing(job, subscription, job.position + 1, outcome=NotDelivered(FAILED)))
+    return sendable
 
 
 def write(one: Outgoing, keys: KeyStore, streams: EventStreams, clock: Clock) -> Message | Tried:
@@ -157,10 +157,10 @@ def _outgoing(
     events: _Events,
 ) -> Outgoing:
     redelivers = job.kind is JobKind.REDELIVER
-    asked = [letter.number for letter in letters if letter.asked_at is not None]
-    if redelivers and not asked:
+    requested = [letter.number for letter in letters if letter.asked_at is not None]
+    if redelivers and not requested:
         return Outgoing(job, subscription, 0, outcome=Delivered())
-    number = asked[0] if redelivers else job.position + 1
+    number = requested[0] if redelivers else job.position + 1
     if not roles.may_hear(subscription):
         return Outgoing(job, subscription, number, outcome=NotDelivered(NO_ROLE))
     missed = [] if redelivers else [one for one in letters if not one.told and one.number < number]
@@ -191,12 +191,12 @@ def _after(job: Job, one: Outgoing, tried: Tried, flipped: int, uow: UnitOfWork,
             wait = retry_wait(one.id, job.attempt, tried.retry_after)
             return replace(job, state=JobState.READY, due_at=now + wait)
         uow.subscriptions.add_dead_letter(DeadLetter(one.subscription.id, one.number, tried.code, now))
-        _tell_owners(uow, one.subscription, "dead-letter", now, version=one.number)
+        _notify_owners(uow, one.subscription, "dead-letter", now, version=one.number)
     else:
         if one.was_dead:
             uow.subscriptions.remove_dead_letter(one.subscription.id, one.number)
         if one.missed:
-            uow.subscriptions.mark_told(one.subscription.id, one.missed)
+            uow.subscriptions.mark_reported(one.subscription.id, one.missed)
     if one.redelivers:
         left = uow.subscriptions.dead_letters(one.subscription.id)
         more = any(letter.asked_at is not None for letter in left)
@@ -217,7 +217,7 @@ def stop_delivering(subscription_id: str, outcome: Ended, uow: UnitOfWork) -> No
 def _disable(subscription: Subscription, uow: UnitOfWork, now: datetime) -> None:
     """End what else delivers to it, and tell whoever is concerned."""
     stop_delivering(subscription.id, Ended.DISABLED, uow)
-    _tell_owners(uow, subscription, "subscription-disabled", now)
+    _notify_owners(uow, subscription, "subscription-disabled", now)
     uow.audit.append(
         AuditEntry(
             at=now,
@@ -231,7 +231,7 @@ def _disable(subscription: Subscription, uow: UnitOfWork, now: datetime) -> None
     )
 
 
-def _tell_owners(
+def _notify_owners(
     uow: UnitOfWork, subscription: Subscription, code: str, now: datetime, *, version: int | None = None
 ) -> None:
     """Leave word for the PTK's team and the subscriber's."""

@@ -9,7 +9,7 @@ from ptkstore.ports.catalog import Read
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionProgress:
+class DeliveryState:
     """A subscription, the last version it was told of or that became a dead letter, and how many are dead letters.
 
     The dead letters themselves, all or those of a page, are there only where one subscription is asked for.
@@ -28,18 +28,18 @@ def subscriptions_of(
     after: str = "",
     limit: int | None = None,
     begin: Read,
-) -> tuple[SubscriptionProgress, ...]:
+) -> tuple[DeliveryState, ...]:
     """All subscriptions, or those of a PTK, or of a team, by id: all after an id, or so many."""
     with begin() as uow:
-        found = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)
-        names = [one.id for one in found]
+        subscriptions = uow.subscriptions.of(ptk_id, team=team, after=after, limit=limit)
+        names = [one.id for one in subscriptions]
         missed, positions = uow.subscriptions.missed(names), uow.deliveries.positions(names)
-        return tuple(SubscriptionProgress(one, positions[one.id], missed.get(one.id, 0)) for one in found)
+        return tuple(DeliveryState(one, positions[one.id], missed.get(one.id, 0)) for one in subscriptions)
 
 
 def deliveries_of(
     subscription_id: str, *, after: int = 0, limit: int | None = None, begin: Read
-) -> SubscriptionProgress:
+) -> DeliveryState:
     """One subscription, with its dead letters after a version: all, or so many.
 
     Raises
@@ -52,4 +52,4 @@ def deliveries_of(
         position = uow.deliveries.positions([subscription_id])[subscription_id]
         missed = uow.subscriptions.missed([subscription_id]).get(subscription_id, 0)
         letters = uow.subscriptions.dead_letters(subscription_id, after=after, limit=limit)
-        return SubscriptionProgress(subscription, position, missed, letters)
+        return DeliveryState(subscription, position, missed, letters)

@@ -31,7 +31,7 @@ def notices_of(
         return uow.notices(team, since=since, skip=skip, limit=limit, newest=newest)
 
 
-def readable_team(principal: Principal, asked: str | None) -> str | None:
+def readable_team(principal: Principal, requested_team: str | None) -> str | None:
     """Whose notices a principal reads: its own team's, an administrator's choice; None stands for all.
 
     Raises
@@ -40,7 +40,7 @@ def readable_team(principal: Principal, asked: str | None) -> str | None:
         Another team was asked for, whether there is one of that name or not.
     """
     if principal.administers:
-        return asked
-    if asked not in (None, principal.team):
+        return requested_team
+    if requested_team not in (None, principal.team):
         raise NotAllowed("the notices to another team are for administrators")
     return principal.team

@@ -84,8 +84,8 @@ def enable_subscription(
             flipped = uow.jobs.get(job_id(JobKind.FLIP, subscription.ptk_id)).position
             state = JobState.READY if flipped > job.position else JobState.IDLE
             uow.jobs.save(replace(job, state=state, outcome=None, due_at=now, attempt=0))
-            asked = any(one.asked_at is not None for one in uow.subscriptions.dead_letters(subscription_id))
-            state = JobState.READY if asked else JobState.IDLE
+            waits = any(one.asked_at is not None for one in uow.subscriptions.dead_letters(subscription_id))
+            state = JobState.READY if waits else JobState.IDLE
             uow.jobs.save(replace(again, state=state, outcome=None, due_at=now, attempt=0))
         if redelivering:
             _ask(uow, subscription, now)

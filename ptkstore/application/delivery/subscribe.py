@@ -123,7 +123,7 @@ def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock, streams: Ev
     Unavailable
         A subscriber reads a stream that cannot be written to now; nobody will be told.
     """
-    told, forgotten = 0, _forgotten(ptk_id, begin, streams)
+    notified, forgotten = 0, _forgotten(ptk_id, begin, streams)
     with begin() as uow:
         uow.ptks.get(ptk_id)
         newest = uow.jobs.lock(job_id(JobKind.FLIP, ptk_id)).position
@@ -134,9 +134,9 @@ def notify_new_ptk_state(ptk_id: str, *, begin: Begin, clock: Clock, streams: Ev
                     continue  # published or subscribed just now: it has its turn anyway
                 uow.jobs.save(replace(job, position=newest - 1))
                 uow.jobs.wake(job.id, clock.now())
-                told += 1
+                notified += 1
         uow.commit()
-    return told
+    return notified
 
 
 def _forgotten(ptk_id: str, begin: Begin, streams: EventStreams) -> frozenset[tuple[str, int]]:

@@ -22,7 +22,7 @@ _KEY_MAX = 200
 def answer_once(
     team: str,
     key: str,
-    asked: object,
+    requested: object,
     act: Callable[[], tuple[int, str]],
     *,
     repeatable: bool = True,
@@ -31,7 +31,7 @@ def answer_once(
 ) -> tuple[Answer, bool]:
     """Run `act` unless this team asked the same under this key before; returns the answer and whether it is old.
 
-    `asked` is what is asked for, as JSON. `act` returns status and content to be stored, so without secrets. Where it
+    `requested` is the request as JSON. `act` returns status and content to be stored, so without secrets. Where it
     ends without an answer, its request is free to be sent again under this key: at once if it failed, ten minutes
     later if its process died. One that is not `repeatable`, because it makes something new each time, never runs again
     where it may have been done: the key then answers `OutcomeUnknown` as long as it is kept.
@@ -48,25 +48,25 @@ def answer_once(
     if not 1 <= len(key) <= _KEY_MAX or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"an idempotency key has 1 to {_KEY_MAX} printable ASCII characters")
     now = clock.now()
-    digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()
+    digest = hashlib.sha256(canonical_json(requested).encode()).hexdigest()
     mine = Answer(team, key, digest, now)
     expired, stale = now - KEPT_FOR, now - AT_WORK_FOR
     try:
         with begin() as uow:
-            known = uow.answers.claim(
+            stored = uow.answers.claim(
                 mine, stale_before=stale if repeatable else expired, expired_before=expired
             )
             uow.commit()
     except OutcomeUnknown as error:  # of the claim: nothing was done yet
         raise Unavailable("the idempotency key cannot be taken now") from error
-    if known is not None:
-        if known.asked != digest:
+    if stored is not None:
+        if stored.asked != digest:
             raise Conflict("this idempotency key was used for another request; take a new one")
-        if known.status == LOST or (known.status == AT_WORK and known.at < stale):
+        if stored.status == LOST or (stored.status == AT_WORK and stored.at < stale):
             raise _lost()
-        if known.status == AT_WORK:
+        if stored.status == AT_WORK:
             raise StillAtWork("the first request with this idempotency key is still at work; try again later")
-        return known, True
+        return stored, True
     try:
         status, content = act()
     except PtkStoreError as error:

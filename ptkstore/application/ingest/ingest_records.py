@@ -67,7 +67,7 @@ def ingest_records(
     token = secrets.token_hex(16)
     with begin() as uow:
         stream = uow.streams.get(stream_name)
-        if _is_known(uow, stream_name, batch_id, part):
+        if _is_stored(uow, stream_name, batch_id, part):
             return IngestReply(batch_id, 0, {}, repeated=True)
     rows, exact = event_tables.conform(table, stream.schema)
     indices = event_tables.window_indices(rows, stream.schema, stream.policy)
@@ -94,7 +94,7 @@ def ingest_records(
             ) from error
         with begin() as uow:
             uow.streams.lock(stream_name)
-            if _is_known(uow, stream_name, batch_id, part):
+            if _is_stored(uow, stream_name, batch_id, part):
                 return IngestReply(batch_id, 0, {}, repeated=True)
             progress = uow.streams.progress(stream_name)
             if progress.closed_before == closed_before:
@@ -156,7 +156,7 @@ def taken_up_to(batch_id: str, row: int, error: PtkStoreError) -> InvalidRequest
     )
 
 
-def _is_known(uow: CatalogView, stream: str, batch_id: str, part: Part | None) -> bool:
+def _is_stored(uow: CatalogView, stream: str, batch_id: str, part: Part | None) -> bool:
     """Whether it is stored, as `Conflict` tells of what would lose or double rows: another cut or order of a batch."""
     stored = uow.streams.stored_part(stream, batch_id)
     number, count = part or WHOLE

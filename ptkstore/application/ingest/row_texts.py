@@ -147,12 +147,12 @@ def _refuses(read: Callable[[Any], object], part: Any) -> bool:
 def _is_readable(line: bytes, name: str, kind: ColumnType) -> bool:
     """Whether a line is of JSON that holds a value of this type under this name, or none."""
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return True  # the fault is none of one column
-    if not isinstance(found, dict) or name not in found:
+    if not isinstance(parsed, dict) or name not in parsed:
         return True
-    alone = json.dumps({name: found[name]}).encode()
+    alone = json.dumps({name: parsed[name]}).encode()
     size = len(alone) + 1
 
     def read(text: bytes) -> None:

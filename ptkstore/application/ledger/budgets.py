@@ -38,7 +38,8 @@ def budget_of(
         if policy.minimum_assurance is Assurance.LIBRARY:
             return tuple(replace(one, shares=LossShares(library=one.spent)) for one in blocks)
         snapshot = snapshot_of(stream, uow)
-        known = assurances_on(snapshot, uow)
+        assurances = assurances_on(snapshot, uow)
     numbers = {one.number for one in blocks}
-    shares = shares_of([one for one in snapshot.blocks if one.number in numbers], snapshot.entries, known)
+    counted = [one for one in snapshot.blocks if one.number in numbers]
+    shares = shares_of(counted, snapshot.entries, assurances)
     return tuple(replace(one, shares=shares.get((one.number, one.line))) for one in blocks)

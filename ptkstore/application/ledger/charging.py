@@ -56,14 +56,14 @@ def reserve_all(
     histories = uow.ledger.histories([request.key for request, _ in requests])
     answers = [outcome_of(request, histories[request.key]) for request, _ in requests]
     new: dict[str, tuple[BudgetRequest, Event]] = {}
-    for (request, event), known in zip(requests, answers, strict=True):
-        if known is None and new.setdefault(request.key, (request, event))[0] != request:
+    for (request, event), stored in zip(requests, answers, strict=True):
+        if stored is None and new.setdefault(request.key, (request, event))[0] != request:
             raise Conflict(f"key {request.key!r} was used for another request")
     decisions = decide_all(uow.ledger.filters(stream), [request for request, _ in new.values()])
     decided = {decision.key: decision for decision in decisions}
     steps = [(new[d.key][0], EntryKind.RESERVE, new[d.key][1]) for d in decisions if isinstance(d, Granted)]
     uow.ledger.extend(stream, steps)
-    return [known or decided[request.key] for (request, _), known in zip(requests, answers, strict=True)]
+    return [stored or decided[request.key] for (request, _), stored in zip(requests, answers, strict=True)]
 
 
 def spend(uow: UnitOfWork, reservation: Entry, event: Event, policy: Policy) -> Entry:

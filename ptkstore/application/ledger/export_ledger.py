@@ -74,15 +74,16 @@ def export_ledger(
         windows = uow.windows.of(stream)
         specs = uow.ptks.find(stream=stream)
         in_row = uow.streams.policy_in_row(stream)
-        known = assurances_on(snapshot, uow)
+        assurances = assurances_on(snapshot, uow)
     exposure = exposure_of(stream, begin=begin, clock=clock, private=private)
     policy = snapshot.stream.policy
     chosen = _windows_in(policy, windows, since, until)
     blocks = _blocks_in(policy, snapshot.blocks, chosen)
-    faults = faults_of(snapshot.blocks, snapshot.lines, in_row) + faults_of_memory(
-        stream, private.keys, journal
-    )
-    figures = {} if faults else _figures(policy, odometers_on(snapshot, blocks, known), specs, len(chosen))
+    faults = faults_of(snapshot.blocks, snapshot.lines, in_row)
+    faults += faults_of_memory(stream, private.keys, journal)
+    figures: Mapping[str, Any] = {}
+    if not faults:
+        figures = _figures(policy, odometers_on(snapshot, blocks, assurances), specs, len(chosen))
     report = {
         "stream": {"name": snapshot.stream.name, "team": snapshot.stream.team},
         "made_at": clock.now().isoformat(),
@@ -176,12 +177,12 @@ def _guarantee(policy: Policy, windows: int) -> dict[str, Any]:
 
 def _exposure(exposure: Exposure) -> dict[str, Any]:
     """What of the whole stream is kept when the report is made."""
-    verdict, *told = sentences_on(exposure)
+    verdict, *sentences = sentences_on(exposure)
     return {
         "closing": exposure.closing.value,
         "holds": exposure.holds,
         "verdict": verdict,
-        "means": told,
+        "means": sentences,
         "rows_since": exposure.since.isoformat(),
         "retention_allows_since": exposure.allowed_since.isoformat(),
         "event_time_reached": exposure.reached.isoformat(),
@@ -260,7 +261,7 @@ def _loss_of(entry: Entry) -> dict[str, Any]:
 def _figures(
     policy: Policy, odometers: Odometers, specs: Sequence[PtkSpec], windows: int
 ) -> Mapping[str, Any]:
-    known = {spec.ptk_id: spec for spec in specs}
+    spec_of = {spec.ptk_id: spec for spec in specs}
     return {
         "spent": {
             "stream": _spent(odometers.stream),
@@ -269,8 +270,8 @@ def _figures(
         },
         "blocks": [_block(row, policy) for row in odometers.blocks],
         "assured": odometers.assured.document(),
-        "ptks": [{**_ptk(known.get(one.name)), **_party("ptk", one)} for one in odometers.ptks],
-        "registered": [{"ptk": ptk_id, **_ptk(spec)} for ptk_id, spec in known.items()],
+        "ptks": [{**_ptk(spec_of.get(one.name)), **_party("ptk", one)} for one in odometers.ptks],
+        "registered": [{"ptk": ptk_id, **_ptk(spec)} for ptk_id, spec in spec_of.items()],
         "teams": [_party("team", one) for one in odometers.teams],
     }
 

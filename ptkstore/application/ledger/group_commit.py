@@ -17,7 +17,7 @@ from ptkstore.ports.catalog import Begin, UnitOfWork
 
 _T = TypeVar("_T")
 
-Asked = tuple[Sequence[tuple[BudgetRequest, Event]], Callable[[list[Granted | Denied]], _T]]
+Wishes = tuple[Sequence[tuple[BudgetRequest, Event]], Callable[[list[Granted | Denied]], _T]]
 """What a step wants reserved, and what it does with the answers."""
 
 LINGER_SECONDS = 0.001
@@ -28,7 +28,7 @@ LINGER_SECONDS = 0.001
 class _Ticket:
     """What one caller waits for."""
 
-    step: Callable[[UnitOfWork], Asked[Any]]
+    step: Callable[[UnitOfWork], Wishes[Any]]
     called: threading.Event = field(default_factory=threading.Event)
     served: bool = False
     """Whether it was answered or refused; a ticket that is called and not served is to serve the others."""
@@ -78,7 +78,7 @@ class GroupCommit:
         """
         return self.reserve(stream, lambda uow: ((), lambda _: step(uow)))
 
-    def reserve(self, stream: str, step: Callable[[UnitOfWork], Asked[_T]]) -> _T:
+    def reserve(self, stream: str, step: Callable[[UnitOfWork], Wishes[_T]]) -> _T:
         """Like `together`, for a step that says what it wants reserved and goes on with the answers.
 
         Requests of all who wait are read, decided and written at once, in the order in which they came.
@@ -154,18 +154,18 @@ class GroupCommit:
             ticket.answer, ticket.served = answer, True
 
 
-def _in_this_context(step: Callable[[UnitOfWork], Asked[_T]]) -> Callable[[UnitOfWork], Asked[_T]]:
+def _in_this_context(step: Callable[[UnitOfWork], Wishes[_T]]) -> Callable[[UnitOfWork], Wishes[_T]]:
     context = copy_context()
 
-    def taken(uow: UnitOfWork) -> Asked[_T]:
+    def in_context(uow: UnitOfWork) -> Wishes[_T]:
         wishes, go_on = context.run(step, uow)
         return wishes, lambda answers: context.run(go_on, answers)
 
-    return taken
+    return in_context
 
 
-def _taken(uow: UnitOfWork, stream: str, steps: Sequence[Callable[[UnitOfWork], Asked[Any]]]) -> list[Any]:
-    asked = [step(uow) for step in steps]
-    requests = [request for wishes, _ in asked for request in wishes]
+def _taken(uow: UnitOfWork, stream: str, steps: Sequence[Callable[[UnitOfWork], Wishes[Any]]]) -> list[Any]:
+    begun = [step(uow) for step in steps]
+    requests = [request for wishes, _ in begun for request in wishes]
     answers = iter(reserve_all(uow, stream, requests) if requests else ())
-    return [go_on(list(islice(answers, len(wishes)))) for wishes, go_on in asked]
+    return [go_on(list(islice(answers, len(wishes)))) for wishes, go_on in begun]

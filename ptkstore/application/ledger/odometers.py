@@ -22,23 +22,23 @@ def read_odometers(stream: str, *, begin: Read) -> Odometers:
     """All odometers of a stream, over all of its blocks."""
     with begin() as uow:
         snapshot = snapshot_of(stream, uow)
-        known = assurances_on(snapshot, uow)
-    return odometers_on(snapshot, snapshot.blocks, known)
+        assured = assurances_on(snapshot, uow)
+    return odometers_on(snapshot, snapshot.blocks, assured)
 
 
 def odometers_on(
-    snapshot: LedgerSnapshot, blocks: Sequence[BlockRecord], known: Mapping[str, Assured]
+    snapshot: LedgerSnapshot, blocks: Sequence[BlockRecord], assured: Mapping[str, Assured]
 ) -> Odometers:
-    """The odometers of some of the blocks, with what is `known` of each PTK."""
+    """The odometers of some of the blocks, with the assurance of each PTK."""
     doubt = blocks_below(snapshot.progress.retired_before, snapshot.stream.policy)
     entries = snapshot.entries
-    found = odometers_of(
+    odometers = odometers_of(
         blocks,
         entries,
         tight_epsilon,
         lambda number: doubt is not None and doubt.lo <= number < doubt.hi,
     )
-    return found.with_assurance(known, shares_of(blocks, entries, known))
+    return odometers.with_assurance(assured, shares_of(blocks, entries, assured))
 
 
 def tight_epsilon(releases: Releases, delta: float) -> float:

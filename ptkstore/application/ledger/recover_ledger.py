@@ -66,22 +66,22 @@ def recover_ledger(
         A window was opened meanwhile, by whoever uses another copy of the catalog: stop it and recover again.
     """
     with keys.recovering():
-        found = _recover(begin, clock, keys, journal, lake)
+        recovered = _recover(begin, clock, keys, journal, lake)
         keys.accept_ledger(journal.ledger_id)
-    return found
+    return recovered
 
 
 def _recover(
     begin: Begin, clock: Clock, keys: KeyStore, journal: JournalView, lake: Lake
 ) -> tuple[Recovered, ...]:
     with begin() as uow:
-        known = uow.streams.all()
-    streams = [stream for stream in known if not _has_another_policy(stream, keys, journal)]
-    found = _recover_all(streams, begin, clock, keys, journal, lake)
-    stopped = [stream for stream in known if stream not in streams]
+        all_streams = uow.streams.all()
+    streams = [stream for stream in all_streams if not _has_another_policy(stream, keys, journal)]
+    recovered = _recover_all(streams, begin, clock, keys, journal, lake)
+    stopped = [stream for stream in all_streams if stream not in streams]
     _notify_of_policies(stopped, begin, clock)
-    found += [_stopped(stream) for stream in stopped]
-    return tuple(sorted(found, key=lambda one: one.stream))
+    recovered += [_stopped(stream) for stream in stopped]
+    return tuple(sorted(recovered, key=lambda one: one.stream))
 
 
 def _recover_all(
@@ -95,12 +95,12 @@ def _recover_all(
             if doubt is not None:
                 keys.accept(name, journal, None)
         return list(map(_in_step, streams))
-    found = []
+    recovered = []
     with begin() as uow:
         for stream in streams:
             uow.streams.lock(stream.name)
             doubt = doubts[stream.name]
-            found.append(_retire(uow, stream, doubt, clock))
+            recovered.append(_retire(uow, stream, doubt, clock))
         adopted = _adopt(uow, [stream.name for stream in streams], lake, clock)
         uow.renew_ledger_id()
         uow.commit()
@@ -110,9 +110,9 @@ def _recover_all(
         replace(
             one,
             versions_adopted=sum(a.versions for a in adopted if a.stream == one.stream),
-            ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.known),
+            ptks_to_register=tuple(a.ptk_id for a in adopted if a.stream == one.stream and not a.is_kept),
         )
-        for one in found
+        for one in recovered
     ]
 
 
@@ -176,34 +176,34 @@ class _Adopted:
     ptk_id: str
     stream: str
     versions: int
-    known: bool
+    is_kept: bool
 
 
 def _adopt(uow: UnitOfWork, streams: Sequence[str], lake: Lake, clock: Clock) -> list[_Adopted]:
     """Take over the versions that the lake holds beyond the catalog's, for these streams."""
-    found = []
+    adopted = []
     for ptk_id in lake.ptk_ids():
         latest = uow.versions.latest(ptk_id)
         number = first = latest.number + 1 if latest else 1
-        known = _known_stream(uow, ptk_id)
-        stream = known
+        registered_on = _registered_stream(uow, ptk_id)
+        stream = registered_on
         while (manifest := _manifest(lake, ptk_id, number)) is not None:
-            stream = known or trained_on(manifest)
+            stream = registered_on or trained_on(manifest)
             if stream not in streams:  # of another catalog, or of a stream that is yet to be created again
                 break
             _take_over(uow, stream, ptk_id, number, manifest, clock)
             number += 1
         if stream is None or number == first:
             continue
-        found.append(_Adopted(ptk_id, stream, number - first, known is not None))
-        if known is None:
+        adopted.append(_Adopted(ptk_id, stream, number - first, registered_on is not None))
+        if registered_on is None:
             uow.notify_owner(Notice(clock.now(), team_of(ptk_id), "register-again", ptk_id=ptk_id))
         else:
             uow.jobs.wake(job_id(JobKind.PLACE, ptk_id), clock.now())
-    return found
+    return adopted
 
 
-def _known_stream(uow: CatalogView, ptk_id: str) -> str | None:
+def _registered_stream(uow: CatalogView, ptk_id: str) -> str | None:
     try:
         return uow.ptks.stream_of(ptk_id)
     except UnknownName:

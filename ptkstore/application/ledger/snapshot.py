@@ -33,9 +33,9 @@ class LedgerSnapshot:
 
 def snapshot_of(stream: str, uow: CatalogView) -> LedgerSnapshot:
     """Blocks and journal; in a transaction that reads one moment, nobody writes in between."""
-    known = uow.streams.get(stream)
+    record = uow.streams.get(stream)
     blocks, _ = uow.ledger.created(stream)
-    return LedgerSnapshot(known, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
+    return LedgerSnapshot(record, uow.streams.progress(stream), blocks, uow.ledger.chain(stream))
 
 
 def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assured]:
@@ -46,20 +46,20 @@ def assurances_on(snapshot: LedgerSnapshot, uow: CatalogView) -> dict[str, Assur
     ids = sorted({entry.ptk_id for entry in snapshot.entries})
     if snapshot.stream.policy.minimum_assurance is Assurance.LIBRARY:
         return {ptk_id: Assured(Assurance.LIBRARY) for ptk_id in ids}
-    found: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
+    assurances: dict[str, list[Assured]] = {ptk_id: [] for ptk_id in ids}
     for spec in uow.ptks.find(stream=snapshot.stream.name):
-        found.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
+        assurances.setdefault(spec.ptk_id, []).append(assured(spec.assurance, spec.ptk_id))
     for entry in snapshot.entries:
         if entry.kind is EntryKind.SPEND and _is_of_team_code(entry):
-            found[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
+            assurances[entry.ptk_id] = [assured(Assurance.ASSERTED, entry.ptk_id)]
     for ptk_id in ids:
         latest = uow.versions.latest(ptk_id)
         if latest is not None:
-            found[ptk_id].append(assured_in(latest.content, ptk_id))
-    return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in found.items()}
+            assurances[ptk_id].append(assured_in(latest.content, ptk_id))
+    return {ptk_id: least(some) if some else UNKNOWN for ptk_id, some in assurances.items()}
 
 
-def _is_of_own_code(entry: Entry) -> bool:
+def _is_of_team_code(entry: Entry) -> bool:
     """Whether a training's loss was a team's word: of no mechanism of the library, also if its PTK is one today.
 
     The key says so, as the journal's chain holds it. The kind in the job's row could have been changed.

@@ -141,7 +141,7 @@ class _Needs:
 
     def _catalog(self) -> _Needed:
         with self._begin() as uow:
-            found = {bundle_of(spec.estimator) for spec in uow.ptks.find()}
+            registered = {bundle_of(spec.estimator) for spec in uow.ptks.find()}
             for version in uow.versions.all():
                 key = (version.ptk_id, version.number)
                 if key not in self._of_versions:
@@ -152,19 +152,19 @@ class _Needs:
                 for job in uow.jobs.find(state=JobState.OPENED)
                 if job.kind is JobKind.TRAIN
             }
-        return _Needed(_known({*found, *self._of_versions.values()}), frozenset(training))
+        return _Needed(_without_none({*registered, *self._of_versions.values()}), frozenset(training))
 
     def _lake_alone(self, paths: Iterable[str], lake: Lake) -> frozenset[str] | None:
-        found: set[str | None] = set()
+        published: set[str | None] = set()
         for match in filter(None, map(_MANIFEST.fullmatch, paths)):
             if (match[1], int(match[2])) not in self._of_versions:
                 try:
                     config = (lake.manifest(match[1], int(match[2])) or {}).get("config")
-                    found.add(bundle_of(config) if isinstance(config, Mapping) else None)
+                    published.add(bundle_of(config) if isinstance(config, Mapping) else None)
                 except (CorruptObject, InvalidRequest):
                     return None
-        return _known(found)
+        return _without_none(published)
 
 
-def _known(found: Iterable[str | None]) -> frozenset[str]:
-    return frozenset(one for one in found if one is not None)
+def _without_none(digests: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(one for one in digests if one is not None)

@@ -64,11 +64,11 @@ def collect_garbage(
     older_than: timedelta, *, begin: Read, lake: Lake, raw: RawZone, bundles: Bundles
 ) -> tuple[Garbage, ...]:
     """Delete what nobody can reach; what was found, and what stays. Repeatable."""
-    found = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
-    code = [one.path for one in found if one.reason == _CODE]
+    garbage = find_garbage(older_than, begin=begin, lake=lake, raw=raw)
+    code = [one.path for one in garbage if one.reason == _CODE]
     if code:
         bundle_garbage.remove(code, older_than.total_seconds(), begin, lake, bundles)
-    for one in found:
+    for one in garbage:
         if one.kept or one.reason == _CODE:
             continue
         if one.place == "lake":
@@ -77,7 +77,7 @@ def collect_garbage(
                 lake.remove(one.path)
         else:
             raw.remove(one.path)
-    return found
+    return garbage
 
 
 def _of_lake(paths: Sequence[str], begin: Read, lake: Lake) -> Iterator[Garbage]:
@@ -107,12 +107,12 @@ def _of_lake(paths: Sequence[str], begin: Read, lake: Lake) -> Iterator[Garbage]
 
 def _of_raw(paths: Sequence[str], begin: Read) -> Iterator[Garbage]:
     with begin() as uow:
-        known = {stream.name for stream in uow.streams.all()}
+        stream_names = {stream.name for stream in uow.streams.all()}
     tokens: dict[WindowId, frozenset[str]] = {}
     expired: dict[str, frozenset[int]] = {}
     for path in paths:
         match = _OF_WINDOW.fullmatch(path)
-        if match is None or match[1] not in known:
+        if match is None or match[1] not in stream_names:
             yield Garbage("raw", path, "unknown-file", kept=True)
             continue
         window = WindowId(match[1], int(match[2]))

@@ -211,12 +211,12 @@ class _Walk(Generic[R]):
         held = uow.jobs.held(self._job)
         if held.lease_until is None:  # this very claim gave it back, and nobody heard
             return None
-        found = self._priced(uow, stream, spec, held)
-        if isinstance(found, Ended):
+        priced = self._priced(uow, stream, spec, held)
+        if isinstance(priced, Ended):
             release_unopened(uow, held.reservation)
-            self._finish(uow, held, found)
+            self._finish(uow, held, priced)
             return None
-        return found
+        return priced
 
     def _priced(
         self, uow: UnitOfWork, stream: Stream, spec: PtkSpec | None, held: Job

@@ -72,8 +72,8 @@ def spec_of(
     _check_team_code(ptk_id, estimator, config)
     for column in columns:
         if schema.type_of(column) is None:
-            known = ", ".join(name for name, _ in schema.columns)
-            raise InvalidRequest(f"PTK {ptk_id} reads column {column!r}; stream {stream!r} has {known}")
+            names = ", ".join(name for name, _ in schema.columns)
+            raise InvalidRequest(f"PTK {ptk_id} reads column {column!r}; stream {stream!r} has {names}")
     try:
         trainer.partial_statistics(empty_table(schema))
     except PtklibError as error:
@@ -118,11 +118,11 @@ def spec_of(
 
 def _check_team_code(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """`InvalidRequest` where team code would have to run for more than a training."""
-    asked = sorted(set(config) & {"epsilons", "evaluate", "profile"})
-    if bundle_of(estimator) is not None and asked:
+    unsupported = sorted(set(config) & {"epsilons", "evaluate", "profile"})
+    if bundle_of(estimator) is not None and unsupported:
         raise InvalidRequest(
             f"PTK {ptk_id}: team code is trained with the epsilon that it declares; the service neither profiles nor "
-            f"evaluates it, so its config cannot have {', '.join(asked)}"
+            f"evaluates it, so its config cannot have {', '.join(unsupported)}"
         )
 
 

@@ -93,10 +93,10 @@ def _menu(
     from ptklib.profiling import formula_profile  # loads every family that has a formula
 
     def menu(facts: Facts | None) -> Menu:
-        found: Menu = formula_profile(
+        choices: Menu = formula_profile(
             estimator, target=target, epsilons=grid_of(span), rows=rows, facts=facts
         ).menu()
-        return found
+        return choices
 
     try:
         estimator = estimator_from_spec(json.loads(estimator_json))

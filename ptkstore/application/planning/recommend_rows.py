@@ -14,7 +14,7 @@ from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import (
     Offer,
     Room,
-    as_told,
+    as_released,
     by_budget,
     offers_of,
     plan_budget,
@@ -58,8 +58,8 @@ class StreamAdvice:
     def n_rows(self) -> int | None:
         """N, or None where some line has no plan."""
         rows = [line.n_rows for line in self.lines.values()]
-        known = [n for n in rows if n is not None]
-        return max(known, default=0) if len(known) == len(rows) else None
+        known_rows = [n for n in rows if n is not None]
+        return max(known_rows, default=0) if len(known_rows) == len(rows) else None
 
     @property
     def window(self) -> timedelta | None:
@@ -87,7 +87,7 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -
     check_partitions(partitions)
     with begin() as uow:
         policy = uow.streams.get(stream).policy
-        specs = [as_told(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]
+        specs = [as_released(spec, policy) for spec in with_facts(uow, uow.ptks.find(stream=stream), policy)]
     budgets = by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy)
     several = Counter(line for line, _ in budgets)
     advised: dict[str, Recommendation] = {}
@@ -131,12 +131,12 @@ class _Budget:
         if n_ptks > len(self._members) or share != 1:
             room = replace(room, coordinates=_promising(room, offers))
         plan = partial(plan_budget, self._line, members, offers, self._policy)
-        found = plan(room, partial(allocate_partitions, bound_rounds=BOUND_ROUNDS))
-        if isinstance(found, Infeasible):
-            return found
+        best = plan(room, partial(allocate_partitions, bound_rounds=BOUND_ROUNDS))
+        if isinstance(best, Infeasible):
+            return best
         first = plan(room, first_feasible)
         rows = None if isinstance(first, Infeasible) else first.n_rows
-        return Need(found.n_rows, len(found.caps), min(found.bound, found.n_rows), rows)
+        return Need(best.n_rows, len(best.caps), min(best.bound, best.n_rows), rows)
 
     def _mix(self, count: int) -> tuple[list[PtkSpec], list[tuple[Offer, ...]]]:
         """So many PTKs of the present kinds, in their turn."""

@@ -12,15 +12,7 @@ from ptkstore.application.planning.window_plans import Offer, as_promised, offer
 from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.accounting.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.allocation import (
-    Choice,
-    Demand,
-    Infeasible,
-    Reason,
-    WindowPlan,
-    allocate_partitions,
-    remedies,
-)
+from ptkstore.domain.allocation import Choice, Demand, Infeasible, Reason, allocate_partitions, remedies
 from ptkstore.domain.ptks.ptks import Pin, PtkSpec, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
@@ -34,15 +26,15 @@ def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: I
     members = _rivals(spec, others, policy)
     menus = [menu for menu in (offers_of(as_promised(one, policy), policy) for one in members) if menu]
     mine = offers_of(spec, policy)
-    asked = f"{spec.ptk_id} asks for {spec.loss} per window"
+    wish = f"{spec.ptk_id} asks for {spec.loss} per window"
     if (span := epsilons_of(spec.config)) is not None:
-        asked = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
+        wish = f"{spec.ptk_id} asks for an epsilon of {span[0]:g} to {span[1]:g} per window"
     pin = pin_of(spec.config, policy)
     if not mine:
-        return f"{asked}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
+        return f"{wish}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
     where = "" if pin.partition is None else f" in partition {pin.partition}, to which it is pinned,"
     beside = f" beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}" if members else ""
-    return f"{asked} and does not fit{where}{beside}. {_way_out(spec, mine, menus, policy, refusal)}"
+    return f"{wish} and does not fit{where}{beside}. {_way_out(spec, mine, menus, policy, refusal)}"
 
 
 def _way_out(
@@ -63,15 +55,15 @@ def _way_out(
 def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:
     """What a target needs that no epsilon of its range reaches, and the tightest one that is reached."""
     rows = min(partition_rows(policy), policy.n_max)
-    told = f"the {rows} rows it can get"
+    rows_text = f"the {rows} rows it can get"
     if pin.n_rows is not None:
-        rows, told = pin.n_rows, f"the {pin.n_rows} rows it is pinned to"
+        rows, rows_text = pin.n_rows, f"the {pin.n_rows} rows it is pinned to"
     needed = formula_menu(spec, span, ANY_ROWS)
     least = f": {needed[-1][1]} at the largest epsilon" if needed else ""
     reached = least_target(spec, span, rows)
     looser = "" if reached is None or reached > 0.99 else f", {_rounded_up(reached)} or more"
     later = "; versions of such a one may tell that less is enough" if spec.facts is None else ""
-    return f"its target needs more than {told}{least}. Take a looser target{looser}{later}"
+    return f"its target needs more than {rows_text}{least}. Take a looser target{looser}{later}"
 
 
 def _rounded_up(target: float) -> str:
@@ -112,20 +104,20 @@ def _curved_room(
     if delta and plain.epsilon_nano:
         fitting.append(f"{plain} with pure noise")
     less = f"ask for at most {' or '.join(fitting)}" if fitting else "no noise of its kind fits"
-    told = f"Under {policy.accountant.value}, {less}"
-    asked = min(mine, key=_by_loss).charge
+    reason = f"Under {policy.accountant.value}, {less}"
+    cheapest = min(mine, key=_by_loss).charge
 
     def with_capacity(epsilon_nano: int) -> bool:
         there = caps_of(policy.accountant, Loss(epsilon_nano, capacity.delta_atto))
-        together = (*taken, asked)
+        together = (*taken, cheapest)
         sums = [sum(amounts) for amounts in zip(*(one.amounts for one in together), strict=True)]
         return admits(there, sums, sum(one.delta_atto for one in together))
 
     enough = _least(with_capacity, capacity.epsilon_nano, _MOST)
     several = set(policy.sharing.lines(policy.capacity)) != {COMMON}  # only one of them would grow
     if enough is None or several:
-        return told
-    return f"{told}. It would fit with a capacity of {Loss(enough, capacity.delta_atto)}"
+        return reason
+    return f"{reason}. It would fit with a capacity of {Loss(enough, capacity.delta_atto)}"
 
 
 def _least(fits: Callable[[int], bool], low: int, high: int) -> int | None:
@@ -156,19 +148,19 @@ def _basic_room(
     limits = room_of(policy, line).limits(capacity.delta_atto, capacity.epsilon_nano)
     demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m), m[0].partition) for m in menus]
     current = allocate_partitions(demands, limits)
-    if not isinstance(current, WindowPlan):
+    if isinstance(current, Infeasible):
         return "Nothing is left"
     pin = mine[0].partition
     new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine), pin)
     helps = remedies(demands, current, new, limits)
     left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
-    told = f"Ask for at most {left}" if left.epsilon_nano else "Nothing is left"
+    advice = f"Ask for at most {left}" if left.epsilon_nano else "Nothing is left"
     larger = []
     if helps.capacity is not None:
         larger.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)}")
     if helps.n_max is not None and helps.n_max > policy.n_max:
         larger.append(f"with an n_max of {helps.n_max}")
-    return f"{told}. It would fit {' or '.join(larger)}" if larger else told
+    return f"{advice}. It would fit {' or '.join(larger)}" if larger else advice
 
 
 def _by_epsilon(loss: Loss) -> int:

@@ -68,13 +68,13 @@ def _left(members: Sequence[PtkSpec], line: str, capacity: Loss, policy: Policy)
     plan = plan_budget(line, members, menus, policy, room)
     if isinstance(plan, Infeasible):
         return NO_LOSS
-    found = {_left_in(taken, capacity, policy.accountant) for taken in _taken(members, plan.planned, policy)}
+    losses = {_left_in(taken, capacity, policy.accountant) for taken in _taken(members, plan.planned, policy)}
     if not members:
-        return max(found, key=_size)
+        return max(losses, key=_size)
     newcomer = replace(members[0], ptk_id="", config={})
-    for loss in sorted(found - {NO_LOSS}, key=_size, reverse=True):
-        asked = Charge.pure(policy.accountant, loss)
-        offer = Offer("", loss, asked, {}, min(partition_rows(policy), policy.n_max))
+    for loss in sorted(losses - {NO_LOSS}, key=_size, reverse=True):
+        charge = Charge.pure(policy.accountant, loss)
+        offer = Offer("", loss, charge, {}, min(partition_rows(policy), policy.n_max))
         together = plan_budget(line, [*members, newcomer], [*menus, (offer,)], policy, room)
         if not isinstance(together, Infeasible):
             return loss
@@ -115,9 +115,9 @@ def _left_in(taken: Taken, capacity: Loss, accountant: Accountant) -> Loss:
     caps = caps_of(accountant, capacity)
 
     def fits(loss: Loss) -> bool:
-        asked = Charge.pure(accountant, loss)
+        charge = Charge.pure(accountant, loss)
         for there in taken:
-            charges = (*there, asked)
+            charges = (*there, charge)
             sums = [sum(amounts) for amounts in zip(*(one.amounts for one in charges), strict=True)]
             if not admits(caps, sums, sum(one.delta_atto for one in charges)):
                 return False

@@ -137,8 +137,8 @@ def plan_with(
 
     Who asks may know facts of an older version of its own: they tell whether its target can be reached.
     """
-    asked = (as_promised(spec, policy) if ways_of(spec, policy) else spec for spec in asking)
-    return plan_window((*(as_promised(other, policy) for other in others), *asked), policy)
+    newcomers = (as_promised(spec, policy) if ways_of(spec, policy) else spec for spec in asking)
+    return plan_window((*(as_promised(other, policy) for other in others), *newcomers), policy)
 
 
 def _by_id(spec: PtkSpec) -> str:
@@ -198,8 +198,8 @@ def ways_of(spec: PtkSpec, policy: Policy) -> list[tuple[Loss, int]]:
     most, declared = min(rows, policy.n_max), (spec.loss, rows)
     if spec.profile is not None or spec.menu:
         wanted = [(epsilon, n * policy.max_rows_per_unit if n else rows) for epsilon, n in spec.menu]
-        found = [(epsilon, n if kept is None else rows) for epsilon, n in wanted if n <= most]
-        return [*_charged(spec, found), declared]
+        ways = [(epsilon, n if kept is None else rows) for epsilon, n in wanted if n <= most]
+        return [*_charged(spec, ways), declared]
     if (span := epsilons_of(spec.config)) is not None:
         menu = formula_menu(spec, span, most)
         if menu is None:
@@ -212,7 +212,7 @@ def _charged(spec: PtkSpec, menu: Sequence[tuple[float, int]]) -> list[tuple[Los
     return [(Loss.charge(epsilon, spec.loss.delta), n) for epsilon, n in menu]
 
 
-def as_told(spec: PtkSpec, policy: Policy) -> PtkSpec:
+def as_released(spec: PtkSpec, policy: Policy) -> PtkSpec:
     """The PTK with its facts, as long as they leave it a way to its target."""
     return spec if spec.facts is not None and ways_of(spec, policy) else as_promised(spec, policy)
 
@@ -240,8 +240,8 @@ def on_all_rows(spec: PtkSpec) -> PtkSpec:
         return replace(spec, facts=None, menu=tuple((epsilon, 0) for epsilon in epsilons))
     if spec.profile is None:
         return spec
-    known = dict(spec.menu)
-    return replace(spec, menu=tuple((epsilon, known.get(epsilon, 0)) for epsilon in spec.profile.epsilons))
+    rows_of = dict(spec.menu)
+    return replace(spec, menu=tuple((epsilon, rows_of.get(epsilon, 0)) for epsilon in spec.profile.epsilons))
 
 
 def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[PtkSpec]]]:
@@ -250,15 +250,15 @@ def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[
     for spec in specs:
         groups = groups_where(policy, spec.config.get("where"))
         lines.setdefault(policy.sharing.line_of(spec.ptk_id), []).append((groups, spec))
-    found: list[tuple[str, list[PtkSpec]]] = []
+    budgets: list[tuple[str, list[PtkSpec]]] = []
     for line, members in lines.items():
         end = -1
         for groups, spec in sorted(members, key=lambda member: (member[0].start, member[0].stop)):
             if groups.start >= end:
-                found.append((line, []))
-            found[-1][1].append(spec)
+                budgets.append((line, []))
+            budgets[-1][1].append(spec)
             end = max(end, groups.stop)
-    return found
+    return budgets
 
 
 def _group_by_group(
@@ -276,10 +276,10 @@ def _group_by_group(
     bound = 0
     for group in sorted({group for groups in where for group in groups}):
         here = [menu for menu, groups in zip(cheapest, where, strict=True) if group in groups]
-        found = _best(line, here, room, {ptk_id: one.partition for ptk_id, one in planned.items()}, solve)
-        if isinstance(found, Infeasible):
-            return found
-        planned.update({one.offer.ptk_id: one for one in found.planned})
+        best = _best(line, here, room, {ptk_id: one.partition for ptk_id, one in planned.items()}, solve)
+        if isinstance(best, Infeasible):
+            return best
+        planned.update({one.offer.ptk_id: one for one in best.planned})
         bound = max(bound, max(menu[0].n_rows for menu in here))
     return BudgetPlan(tuple(planned.values()), bound)
 
@@ -303,10 +303,7 @@ def _best(
             why = plan  # the last coordinate is epsilon itself: the reason that people understand
         elif best is None or plan.total_rows < best.n_rows:
             allotments = zip(offers, plan.allotments, strict=True)
-            planned = (
-                PlannedTraining(_offered(menu, allotment), line, allotment.partition)
-                for menu, allotment in allotments
-            )
+            planned = (PlannedTraining(_offered(menu, one), line, one.partition) for menu, one in allotments)
             best = BudgetPlan(tuple(planned), plan.bound)
     return why if best is None else best
 

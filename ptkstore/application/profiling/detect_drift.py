@@ -52,5 +52,5 @@ class _Testing(ProfileSetRun[bool]):
     ) -> Outcome:
         self.save(uow, replace(self.record, drifted_at=self.job.window.index if result else None), at)
         if result:
-            self.tell_of_profile(uow, "profile-drifted", at)
+            self.notify_of_profile(uow, "profile-drifted", at)
         return Outcome.DONE

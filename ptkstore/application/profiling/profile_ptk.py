@@ -49,13 +49,13 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
     def keep(
         self, uow: UnitOfWork, spent: Spent, spec: PtkSpec | None, result: tuple[Point, ...], at: datetime
     ) -> Outcome:
-        self.save(uow, self.record.told(result, self.ask), at)
+        self.save(uow, self.record.with_answers(result, self.ask), at)
         return Outcome.DONE
 
     def save(self, uow: UnitOfWork, record: ProfileRecord, at: datetime) -> None:
         super().save(uow, record, at)
         if record.settled:
-            self.tell_of_profile(uow, _code(record), at)
+            self.notify_of_profile(uow, _code(record), at)
 
 
 def _code(record: ProfileRecord) -> str:

@@ -23,7 +23,7 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class _SharedProfile:
+class _Shared:
     """The PTKs that share a profile, and the newest one under its key."""
 
     specs: tuple[PtkSpec, ...]
@@ -48,10 +48,10 @@ def request_profiles(uow: UnitOfWork, stream: Stream, window: WindowId, now: dat
         try:
             _request(uow, stream, window, one, now)
         except PtklibError:  # raised before anything is reserved
-            tell_owners(uow, one.specs, "profile-refused", now, window.index)
+            notify_owners(uow, one.specs, "profile-refused", now, window.index)
 
 
-def tell_owners(
+def notify_owners(
     uow: UnitOfWork,
     specs: Sequence[PtkSpec],
     code: str,
@@ -70,30 +70,28 @@ def sharing(uow: CatalogView, stream: str, key: str) -> tuple[PtkSpec, ...]:
     return tuple(spec for spec in specs if spec.profile is not None and spec.profile.key == key)
 
 
-def _shared_profiles(uow: CatalogView, stream: Stream, window: WindowId) -> list[_SharedProfile]:
+def _shared_profiles(uow: CatalogView, stream: Stream, window: WindowId) -> list[_Shared]:
     by_key: dict[str, list[PtkSpec]] = {}
     for spec in uow.ptks.find(stream=stream.name):
         if spec.profile is not None:
             by_key.setdefault(spec.profile.key, []).append(spec)
-    known = uow.profiles.of(by_key)
-    found = []
+    records = uow.profiles.of(by_key)
+    profiles = []
     for key, specs in by_key.items():
-        newest = known[key][-1] if known[key] else None
+        newest = records[key][-1] if records[key] else None
         asks = [_ask(spec) for spec in specs]
         step = next_step(
             newest, asks, window.index, running=newest is not None and _is_live(uow, newest.job_id)
         )
-        found.append(_SharedProfile(tuple(specs), newest, step))
-    return found
+        profiles.append(_Shared(tuple(specs), newest, step))
+    return profiles
 
 
 def _is_live(uow: CatalogView, last: str) -> bool:
     return uow.jobs.get(last).state in (JobState.READY, JobState.OPENED)
 
 
-def _request(
-    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _SharedProfile, now: datetime
-) -> None:
+def _request(uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Shared, now: datetime) -> None:
     if asking.step in (Step.START, Step.GO_ON):
         _request_profile(uow, stream, window, asking, now)
     elif asking.step is Step.GIVE_UP and asking.newest is not None:
@@ -103,7 +101,7 @@ def _request(
 
 
 def _request_profile(
-    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _SharedProfile, now: datetime
+    uow: UnitOfWork, stream: Stream, window: WindowId, asking: _Shared, now: datetime
 ) -> None:
     spec, ask, newest = asking.payer, _ask(asking.payer), asking.newest
     goes_on = newest if asking.step is Step.GO_ON else None
@@ -114,7 +112,7 @@ def _request_profile(
         return
     job = _reserved(uow, stream, window, spec, JobKind.PROFILE, attempt, now)
     if job is None:
-        tell_owners(uow, asking.specs, "profile-budget-denied", now, window.index)
+        notify_owners(uow, asking.specs, "profile-budget-denied", now, window.index)
     elif goes_on is not None:
         uow.profiles.save(replace(goes_on, job_id=job.id))
     else:
@@ -124,14 +122,14 @@ def _request_profile(
 
 def _give_up(uow: UnitOfWork, record: ProfileRecord, specs: Sequence[PtkSpec], now: datetime) -> None:
     uow.profiles.save(record.given_up())
-    tell_owners(uow, specs, "profile-needs-more", now)
+    notify_owners(uow, specs, "profile-needs-more", now)
 
 
 def _request_test(
     uow: UnitOfWork,
     stream: Stream,
     window: WindowId,
-    asking: _SharedProfile,
+    asking: _Shared,
     profile: ProfileRecord,
     now: datetime,
 ) -> None:
@@ -153,8 +151,8 @@ def _placed(uow: CatalogView, spec: PtkSpec, profile: ProfileRecord, rows_per_un
         return 0
     content: Mapping[str, Any] = uow.versions.get(spec.ptk_id, number).content
     enough = [n for epsilon, n in profile.menu if epsilon <= content["guarantee"]["epsilon"]]
-    as_told = bool(enough) and content["planned"]["n"] >= min(enough) * rows_per_unit
-    return number if as_told and same_model(content["config"], spec.estimator) else 0
+    as_released = bool(enough) and content["planned"]["n"] >= min(enough) * rows_per_unit
+    return number if as_released and same_model(content["config"], spec.estimator) else 0
 
 
 def _reserved(

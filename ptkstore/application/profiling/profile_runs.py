@@ -42,7 +42,7 @@ class ProfileSetRun(PaidRun[R]):
     def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | Watch | None:
         """What `ask` and `record` cost now; None if it cannot be had."""
 
-    def price(self, uow: UnitOfWork, asked: Asked) -> Price | Ended:
+    def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
         """What is asked now, if the reservation pays for it."""
         ask, record = claimed.spec.profile, uow.profiles.of_job(self.job.id)
         if ask is None or record is None or ask.key != record.key:
@@ -72,11 +72,11 @@ class ProfileSetRun(PaidRun[R]):
 
     def tell(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         """Leave word about the run for the owners of all PTKs that share the profile."""
-        tell_owners(uow, self._sharing(uow), code, now, self.job.window_index, self.job.kind)
+        notify_owners(uow, self._sharing(uow), code, now, self.job.window_index, self.job.kind)
 
-    def tell_of_profile(self, uow: UnitOfWork, code: str, now: datetime) -> None:
+    def notify_of_profile(self, uow: UnitOfWork, code: str, now: datetime) -> None:
         """Leave word about the profile itself for the same owners."""
-        tell_owners(uow, self._sharing(uow), code, now)
+        notify_owners(uow, self._sharing(uow), code, now)
 
     def _sharing(self, uow: UnitOfWork) -> tuple[PtkSpec, ...]:
         record = uow.profiles.of_job(self.job.id)

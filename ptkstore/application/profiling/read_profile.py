@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.profile_plans import MOST_ROWS, profiler_of, profiling_obstacle
-from ptkstore.application.planning.window_plans import as_told, ways_of
+from ptkstore.application.planning.window_plans import as_released, ways_of
 from ptkstore.domain.ptks.profiles import (
     Paid,
     Point,
@@ -60,7 +60,7 @@ def read_profile(ptk_id: str, *, begin: Read) -> ProfileView:
         closed = uow.streams.progress(spec.stream).closed_before
         records = uow.profiles.of([spec.profile.key])[spec.profile.key] if spec.profile is not None else ()
     if spec.profile is None:
-        spec = as_told(spec, policy)
+        spec = as_released(spec, policy)
         menu = tuple((loss.epsilon, n) for loss, n in ways_of(spec, policy))
         facts_of = 0 if spec.facts is None else spec.facts.version
         return ProfileView("formula" if by_formula(spec) else "declared", menu, facts_of)

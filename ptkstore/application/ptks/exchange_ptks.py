@@ -17,8 +17,8 @@ from ptkstore.application.ptks.registration import (
     check_columns_are_stored,
     check_is_free,
     check_room,
+    has_refusal_notice,
     is_same,
-    is_told,
     notify_of_refusal,
     remove,
     replace,
@@ -61,7 +61,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    known: Mapping[str, PtkSpec]
+    registered: Mapping[str, PtkSpec]
     changed: tuple[PtkSpec, ...]
     gone: tuple[PtkSpec, ...]
     refusals: Mapping[str, PtkStoreError]
@@ -69,7 +69,7 @@ class _Decision:
     @property
     def after(self) -> tuple[PtkSpec, ...]:
         """The stream's PTKs once all that is not refused is done."""
-        there = dict(self.known)
+        there = dict(self.registered)
         for spec in self.gone:
             del there[spec.ptk_id]
         there |= {spec.ptk_id: spec for spec in self.changed if spec.ptk_id not in self.refusals}
@@ -98,7 +98,7 @@ def admit_ptks(
     with begin() as uow:
         owner = uow.streams.get(stream)
         decision = _decided(uow, owner, team, wanted, leaving, features)
-        new = [spec.ptk_id for spec in decision.changed if spec.ptk_id not in decision.known]
+        new = [spec.ptk_id for spec in decision.changed if spec.ptk_id not in decision.registered]
         back = _returning(uow, new)
     room = room_left(team, decision.after, owner.policy)
     if decision.refusals:
@@ -138,7 +138,7 @@ def exchange_ptks(
     _raise_first(decision, lambda ptk_id: _tell(ptk_id, owner, begin=by.begin, read=read, clock=by.clock))
     admitted: dict[str, bytes | None] = {}
     for spec in decision.changed:
-        before = decision.known.get(spec.ptk_id)
+        before = decision.registered.get(spec.ptk_id)
         if before is not None and before.estimator == spec.estimator:
             admitted[spec.ptk_id] = uploaded_bundle(spec.ptk_id, spec.estimator, by.bundles)
         else:
@@ -156,7 +156,7 @@ def exchange_ptks(
         for spec in decision.gone:
             remove(uow, spec, by.clock)
         for spec in decision.changed:
-            enter = replace if spec.ptk_id in decision.known else add
+            enter = replace if spec.ptk_id in decision.registered else add
             enter(uow, spec, owner, by.clock)
         uow.commit()
     for ptk_id, bundle in admitted.items():
@@ -169,13 +169,13 @@ _MOST_ONE_BY_ONE = 20
 
 def _returning(uow: CatalogView, ptk_ids: Iterable[str]) -> dict[str, int]:
     """The newest version, 0 for none, of those of these PTKs whose name was used before."""
-    found = {}
+    last_numbers = {}
     for ptk_id in ptk_ids:
         with suppress(UnknownName):
             uow.ptks.stream_of(ptk_id)
             latest = uow.versions.latest(ptk_id)
-            found[ptk_id] = 0 if latest is None else latest.number
-    return found
+            last_numbers[ptk_id] = 0 if latest is None else latest.number
+    return last_numbers
 
 
 def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _decided(
     leaving: Sequence[str],
     features: FeatureStore,
 ) -> _Decision:
-    known = {spec.ptk_id: spec for spec in uow.ptks.find(stream=owner.name)}
+    registered = {spec.ptk_id: spec for spec in uow.ptks.find(stream=owner.name)}
     ids = [ptk_id_of(team, one.name) for one in wanted]
     if len({*ids, *leaving}) < len(ids) + len(leaving):
         raise InvalidRequest("a PTK is named twice")
@@ -203,17 +203,17 @@ def _decided(
     refusals: dict[str, PtkStoreError] = {}
     for ptk_id, one in zip(ids, wanted, strict=True):
         try:
-            specs.append(_described(uow, owner, ptk_id, one, known.get(ptk_id), features))
+            specs.append(_described(uow, owner, ptk_id, one, registered.get(ptk_id), features))
         except (InvalidRequest, Refused, Conflict) as error:
             refusals[ptk_id] = error
-    changed = tuple(s for s in specs if s.ptk_id not in known or not is_same(s, known[s.ptk_id]))
+    changed = tuple(s for s in specs if s.ptk_id not in registered or not is_same(s, registered[s.ptk_id]))
     going = {*leaving, *(spec.ptk_id for spec in changed)}
-    staying = [spec for spec in known.values() if spec.ptk_id not in going]
+    staying = [spec for spec in registered.values() if spec.ptk_id not in going]
     refusals |= _without_room(changed, staying, owner.policy)
     return _Decision(
-        known,
+        registered,
         changed,
-        tuple(known[ptk_id] for ptk_id in leaving if ptk_id in known),
+        tuple(registered[ptk_id] for ptk_id in leaving if ptk_id in registered),
         {ptk_id: refusals[ptk_id] for ptk_id in ids if ptk_id in refusals},
     )
 
@@ -276,7 +276,7 @@ def _without_room(
 
 def _fit_one_by_one(decision: _Decision, policy: Policy) -> bool:
     """Whether each change finds room beside all that is there before it, what goes included."""
-    there = dict(decision.known)
+    there = dict(decision.registered)
     if not any(spec.ptk_id in there for spec in decision.changed):
         return not decision.gone or _fit(decision.changed, list(there.values()), policy)
     if len(decision.changed) > _MOST_ONE_BY_ONE:
@@ -312,7 +312,7 @@ def _one_of_each_budget(changed: Sequence[PtkSpec], policy: Policy) -> Iterable[
 def _tell(ptk_id: str, owner: Stream, *, begin: Begin, read: Read, clock: Clock) -> None:
     """Leave word of a refusal; who is refused again holds up no writer."""
     with read() as uow:
-        if is_told(uow, ptk_id, owner):
+        if has_refusal_notice(uow, ptk_id, owner):
             return
     with begin() as uow:
         owner = uow.streams.lock(owner.name)  # of two who are refused at once, one leaves word

@@ -94,31 +94,31 @@ def update_ptk(
         There is no room for it beside the others. It stays as it was.
     """
     with by.begin() as uow:
-        known = uow.ptks.get(ptk_id)
+        current = uow.ptks.get(ptk_id)
     if estimator is None:
         bundle = None
-    elif estimator == known.estimator:
+    elif estimator == current.estimator:
         # by now it may have been changed, and its code be gone
         bundle = uploaded_bundle(ptk_id, estimator, by.bundles)
     else:
-        bundle = by.admit_code(ptk_id, estimator, known.stream)
+        bundle = by.admit_code(ptk_id, estimator, current.stream)
     with by.begin() as uow:
-        known = uow.ptks.get(ptk_id)
-        owner = uow.streams.lock(known.stream)
-        known = uow.ptks.get(ptk_id)
+        current = uow.ptks.get(ptk_id)
+        owner = uow.streams.lock(current.stream)
+        current = uow.ptks.get(ptk_id)
         spec = spec_of(
             ptk_id,
             owner,
-            estimator=known.estimator if estimator is None else estimator,
-            target=known.target if target is None else target,
-            every=known.every,
-            config=known.config if config is None else config,
-            description=known.description if description is None else description,
+            estimator=current.estimator if estimator is None else estimator,
+            target=current.target if target is None else target,
+            every=current.every,
+            config=current.config if config is None else config,
+            description=current.description if description is None else description,
         )
-        if columns_of(spec) != columns_of(known):  # else its names stay, whatever is asked of new ones
+        if columns_of(spec) != columns_of(current):  # else its names stay, whatever is asked of new ones
             by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)
-        others = tuple(p for p in uow.ptks.find(stream=known.stream) if p.ptk_id != ptk_id)
+        others = tuple(p for p in uow.ptks.find(stream=current.stream) if p.ptk_id != ptk_id)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         _check_policy(uow, spec, others, owner, by.clock)
         replace(uow, spec, owner, by.clock)

@@ -68,15 +68,15 @@ def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None
 
 def notify_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock) -> None:
     """Leave word for the stream's owner, once, that a PTK was refused; nothing else may be changed yet."""
-    if not is_told(uow, ptk_id, owner):
+    if not has_refusal_notice(uow, ptk_id, owner):
         uow.notify_owner(Notice(clock.now(), owner.team, PtkRejected.code, owner.name, ptk_id))
         uow.commit()
 
 
-def is_told(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
+def has_refusal_notice(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
     """Whether the stream's owner was told by now that a PTK was refused."""
-    known = uow.notices_about(owner.team, ptk_id, stream=owner.name)
-    return any(one.code == PtkRejected.code for one in known)
+    notices = uow.notices_about(owner.team, ptk_id, stream=owner.name)
+    return any(one.code == PtkRejected.code for one in notices)
 
 
 def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:

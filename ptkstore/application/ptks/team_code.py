@@ -117,8 +117,8 @@ def examine_team_code(
         declared.declared_loss()
     except PtklibError as error:
         raise InvalidRequest(str(error)) from error
-    found = sandbox.examine(estimator, bundle, runs, team)
-    return found if found.described is None else _compared(declared, found)
+    examined = sandbox.examine(estimator, bundle, runs, team)
+    return examined if examined.described is None else _compared(declared, examined)
 
 
 def admit_team_code(
@@ -157,7 +157,7 @@ def admit_team_code(
     team, _ = split_ptk_id(ptk_id)
     examined = examine_team_code(estimator, bundle, sandbox=sandbox, team=team)
     if examined.failures:
-        raise PtkRejected(f"{ptk_id}: its code failed {told(examined)}")
+        raise PtkRejected(f"{ptk_id}: its code failed {findings_text(examined)}")
     return bundle
 
 
@@ -229,7 +229,7 @@ def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) ->
         )
 
 
-def told(examined: Examined) -> str:
+def findings_text(examined: Examined) -> str:
     """The failures of an examination in words for the code's owner."""
     failures = [f"{one.check}: {one.reason}" for one in examined.failures[:_SHOWN]]
     more = len(examined.failures) - len(failures)
@@ -237,9 +237,9 @@ def told(examined: Examined) -> str:
     return "; ".join(failures) + (f"; and {more} more checks" if more else "") + printed
 
 
-def _compared(declared: Any, found: Examined) -> Examined:
+def _compared(declared: Any, examined: Examined) -> Examined:
     loss = declared.declared_loss()
-    said: Mapping[str, Any] = found.described or {}
+    said: Mapping[str, Any] = examined.described or {}
     wanted = {
         "columns": list(declared.required_columns()),
         "tables": {name: schema.to_json() for name, schema in declared.table_schemas().items()},
@@ -254,5 +254,5 @@ def _compared(declared: Any, found: Examined) -> Examined:
             differing.append(name)
     if differing:
         why = f"the code says something else than its declaration of {', '.join(differing)}"
-        return replace(found, findings=(*found.findings, Finding("is-as-declared", "failed", why)))
-    return replace(found, findings=(*found.findings, Finding("is-as-declared", "passed")))
+        return replace(examined, findings=(*examined.findings, Finding("is-as-declared", "failed", why)))
+    return replace(examined, findings=(*examined.findings, Finding("is-as-declared", "passed")))

@@ -47,17 +47,17 @@ def _keep(stream: Stream, text: str, keys: KeyStore) -> None:
     try:
         keys.keep_policy(stream.name, text)
     except CatalogBehind:
-        known = keys.policy(stream.name)
-        told = () if known is None else policy_differences(policy_in(known), policy_in(text))
+        kept_text = keys.policy(stream.name)
+        differences = () if kept_text is None else policy_differences(policy_in(kept_text), policy_in(text))
         raise NameTaken(
             f"stream {stream.name!r} was used under another policy before the catalog was restored: "
-            f"{'; '.join(told)}. Create it with that policy again, or choose another name"
+            f"{'; '.join(differences)}. Create it with that policy again, or choose another name"
         ) from None
 
 
-def _text_of(policy: Policy, known: str | None) -> str:
+def _text_of(policy: Policy, kept_text: str | None) -> str:
     """The text of a policy: the one from before a catalog was restored, if that says the same."""
     text = policy_text(policy)
-    if known is None or policy_in(known) != policy_in(text):
+    if kept_text is None or policy_in(kept_text) != policy_in(text):
         return text
-    return known
+    return kept_text

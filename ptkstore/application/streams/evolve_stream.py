@@ -24,14 +24,14 @@ def add_column(
     with begin() as uow:
         stream = uow.streams.lock(stream_name)
         since = uow.streams.progress(stream_name).closed_before
-        known = {one.column: one.since for one in stream.schema.added}
-        if column in known:
+        added_since = {one.column: one.since for one in stream.schema.added}
+        if column in added_since:
             before = replace(
                 stream.schema,
                 columns=tuple(c for c in stream.schema.columns if c[0] != column),
                 added=tuple(one for one in stream.schema.added if one.column != column),
             )
-            again = before.with_column(column, kind, default, since=known[column])
+            again = before.with_column(column, kind, default, since=added_since[column])
             if set(again.added) == set(stream.schema.added) and again.type_of(
                 column
             ) is stream.schema.type_of(column):

@@ -17,7 +17,7 @@ from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ExposedWindow:
     """A closed window whose rows, and drafts trained on them, may exist until event time reaches `until`."""
 
     window: Window
@@ -40,7 +40,7 @@ class Exposure:
     reached: datetime
     since: datetime
     allowed_since: datetime
-    kept: tuple[Kept, ...]
+    kept: tuple[ExposedWindow, ...]
     open_since: datetime
     overdue: tuple[int, ...]
     remains: tuple[int, ...]
@@ -75,22 +75,22 @@ def exposure_of(stream_name: str, *, begin: Read, clock: Clock, private: Private
     gone = {window.id for window in windows if window.state is WindowState.EXPIRED}
     alive = [window for window in windows if window.state is not WindowState.EXPIRED]
     allowed = expired_before(policy, reached)
-    found = {*raw.windows(stream_name), *keys.windows(stream_name)}
+    existing = {*raw.windows(stream_name), *keys.windows(stream_name)}
     drafts = {*staging.drafts(), *keys.draft_ids()} - elected
-    found |= {of for of in map(window_of, drafts) if of is not None and of.stream == stream_name}
+    existing |= {of for of in map(window_of, drafts) if of is not None and of.stream == stream_name}
     oldest = min((window.id.index for window in alive), default=progress.closed_before)
     never_closed = range(progress.closed_before, allowed)  # the schedule has not come to them yet
     return Exposure(
         stream=stream_name,
         reached=reached,
         since=start_of(
-            policy, min(oldest, *(window.index for window in found & gone), progress.closed_before)
+            policy, min(oldest, *(window.index for window in existing & gone), progress.closed_before)
         ),
         allowed_since=start_of(policy, allowed),
-        kept=tuple(Kept(window, _until(policy, window.id.index)) for window in alive),
+        kept=tuple(ExposedWindow(window, _until(policy, window.id.index)) for window in alive),
         open_since=start_of(policy, progress.closed_before),
         overdue=(*(w.id.index for w in alive if w.id.index < allowed), *never_closed),
-        remains=tuple(sorted(window.index for window in found & gone)),
+        remains=tuple(sorted(window.index for window in existing & gone)),
         closing=policy.closing,
         past_by_clock=tuple(
             window.id.index for window in alive if window.id.index < expired_before(policy, clock.now())
@@ -105,7 +105,7 @@ def sentences_on(exposure: Exposure) -> tuple[str, ...]:
 
     A check that holds on a stream of an operator is no word about the calendar, so that is said in the same breath.
     """
-    return (_verdict(exposure), *_told(exposure))
+    return (_verdict(exposure), *_sentences(exposure))
 
 
 def _verdict(exposure: Exposure) -> str:
@@ -131,25 +131,25 @@ def _past(exposure: Exposure) -> str:
     return f"{kept}, because an operator closes this stream. "
 
 
-def _told(exposure: Exposure) -> list[str]:
+def _sentences(exposure: Exposure) -> list[str]:
     kept = tuple(kept.window.id.index for kept in exposure.kept)
     what = f"{windows_text(kept)} and " if kept else ""
-    told = [
+    sentences = [
         f"Exposed now: rows and drafts of events since {exposure.since.isoformat()}, in {what}the windows that are "
         f"still open, since {exposure.open_since.isoformat()}."
     ]
     if exposure.closing is Closing.CLOCK:
         return [
-            *told,
+            *sentences,
             f"The clock closes windows. Events before {exposure.allowed_since.isoformat()} must be gone by now.",
         ]
-    told.append(
+    sentences.append(
         "An operator closes windows, so rows never expire by the wall clock: they are kept until the operator closes "
         f"further than {exposure.reached.isoformat()}, whatever the retention."
     )
     if exposure.past_by_clock:
-        told.append(f"By the wall clock, {windows_text(exposure.past_by_clock)} would have expired.")
-    return told
+        sentences.append(f"By the wall clock, {windows_text(exposure.past_by_clock)} would have expired.")
+    return sentences
 
 
 def windows_text(numbers: Sequence[int]) -> str:

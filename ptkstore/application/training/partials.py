@@ -54,8 +54,8 @@ def ended_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
 def needless_partials_of(uow: CatalogView, training: Job) -> tuple[Job, ...]:
     """The partials of a training that has ended, however it did, but those at which somebody still works."""
     over = training.state is JobState.ENDED
-    found = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
-    return tuple(one for one in found if one.state is JobState.ENDED)
+    partials = _of(training, uow.jobs.find(ptk_id=training.ptk_id)) if over else ()
+    return tuple(one for one in partials if one.state is JobState.ENDED)
 
 
 def _of(training: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:

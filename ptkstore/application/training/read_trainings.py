@@ -44,9 +44,9 @@ def trainings_of(
         jobs = uow.jobs.trainings(ptk_id, start=start, limit=limit, newest=newest)
         made = uow.versions.of_jobs([job.id for job in jobs])
         failed = [job for job in jobs if job.state is JobState.ENDED and job.id not in made]
-        told = uow.notices_about(team_of(ptk_id), ptk_id, windows=[job.window.index for job in failed])
-    notices = {notice.window_index: notice for notice in told}
-    return tuple(_training(job, made.get(job.id), notices.get(job.window_index)) for job in jobs)
+        notices = uow.notices_about(team_of(ptk_id), ptk_id, windows=[job.window.index for job in failed])
+    notice_of = {notice.window_index: notice for notice in notices}
+    return tuple(_training(job, made.get(job.id), notice_of.get(job.window_index)) for job in jobs)
 
 
 def _training(job: Job, made: tuple[int, datetime] | None, word: Notice | None) -> Training:

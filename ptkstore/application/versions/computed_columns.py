@@ -49,7 +49,7 @@ _Described = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...]]
 def _described(who: str, estimator: Any, declared: Mapping[str, str]) -> list[_Described]:
     from ptklib.plain import plain_form
 
-    found: list[_Described] = []
+    described: list[_Described] = []
     for name, form in declared.items():
         try:
             plain = plain_form(estimator, form)
@@ -57,9 +57,9 @@ def _described(who: str, estimator: Any, declared: Mapping[str, str]) -> list[_D
             raise InvalidRequest(f"serve of PTK {who} cannot compute {name!r}: {error}") from error
         for column, _ in plain.columns:
             check_sent_name(column, f"computes {name!r} from {column!r}")
-        found.append((form, plain.columns, outputs_of(name, form, plain.outputs)))
+        described.append((form, plain.columns, outputs_of(name, form, plain.outputs)))
     check_computed_names(
-        [output for _, _, outputs in found for output in outputs],
-        list(dict.fromkeys(column for _, columns, _ in found for column, _ in columns)),
+        [output for _, _, outputs in described for output in outputs],
+        list(dict.fromkeys(column for _, columns, _ in described for column, _ in columns)),
     )
-    return found
+    return described

@@ -76,8 +76,8 @@ def diff_versions(ptk_id: str, one: int, other: int, *, begin: Read, lake: Lake)
     """
     with begin() as uow:
         versions = [uow.versions.get(ptk_id, number) for number in (one, other)]
-    found = [(version.content, files_of(version, lake)) for version in versions]
-    return difference(ptk_id, (one, other), found[0], found[1])
+    contents = [(version.content, files_of(version, lake)) for version in versions]
+    return difference(ptk_id, (one, other), contents[0], contents[1])
 
 
 State = tuple[Mapping[str, Any], Mapping[str, bytes]]
@@ -112,7 +112,7 @@ def _table_diff(
         return TableDiff(name, n_new, n_old, 0, _beyond(new, old), _beyond(old, new), ())
     places = [_places(table, keys[0]) for table in (before, after)]
     kept = [key for key in places[0] if key in places[1]]
-    rows = [pa.array([found[key] for key in kept], pa.int64()) for found in places]
+    rows = [pa.array([place[key] for key in kept], pa.int64()) for place in places]
     shared = [c for c in before.column_names if c in after.column_names and c not in keys[0]]
     columns = [_column_diff(c, before[c].take(rows[0]), after[c].take(rows[1])) for c in shared]
     return TableDiff(

@@ -19,11 +19,11 @@ def destroy_drafts(draft_ids: Iterable[str], keys: KeyStore, staging: Staging) -
 
     Keys go first, since nothing opens what is left without them, and one that stays keeps none of the others.
     """
-    found = tuple(draft_ids)
+    ids = tuple(draft_ids)
     with ExitStack() as last_first:
-        for one in found:
+        for one in ids:
             last_first.callback(staging.delete, one)
-        for one in found:
+        for one in ids:
             last_first.callback(keys.destroy_draft, one)
 
 

@@ -16,12 +16,12 @@ def publish_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureS
 
     A version that the catalog no longer has, or whose manifest cannot be read, is told as unknown. Repeatable.
     """
-    told = []
+    published = []
     for ptk_id, numbers in sorted(features.untold(ptk_ids).items()):
         made = {number: _provenance(ptk_id, number, read) for number in numbers}
         features.tell(ptk_id, made)
-        told.append(ptk_id)
-    return tuple(told)
+        published.append(ptk_id)
+    return tuple(published)
 
 
 def _provenance(ptk_id: str, number: int, read: Read) -> Provenance:

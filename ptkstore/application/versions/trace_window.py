@@ -53,23 +53,23 @@ def trace_window(
     """
     with begin() as uow:
         policy = uow.streams.get(stream).policy
-        asked = WindowId(stream, window)
-        _check_is_known(uow, asked, policy)
-        return tuple(islice(_descendants(uow, asked, policy, after or _FIRST), limit))
+        traced = WindowId(stream, window)
+        _check_exists(uow, traced, policy)
+        return tuple(islice(_descendants(uow, traced, policy, after or _FIRST), limit))
 
 
-def _check_is_known(uow: CatalogView, asked: WindowId, policy: Policy) -> None:
+def _check_exists(uow: CatalogView, traced: WindowId, policy: Policy) -> None:
     try:
-        uow.windows.get(asked)
+        uow.windows.get(traced)
     except UnknownName:
-        if next(_descendants(uow, asked, policy, _FIRST), None) is None:
+        if next(_descendants(uow, traced, policy, _FIRST), None) is None:
             raise
 
 
-def _descendants(uow: CatalogView, asked: WindowId, policy: Policy, after: Key) -> Iterator[Descendant]:
+def _descendants(uow: CatalogView, traced: WindowId, policy: Policy, after: Key) -> Iterator[Descendant]:
     placed = uow.jobs.placed()
-    search = _Search(uow, asked)
-    for ptk_id in uow.ptks.ids_on(asked.stream):
+    search = _Search(uow, traced)
+    for ptk_id in uow.ptks.ids_on(traced.stream):
         if ptk_id < after[0]:
             continue
         newest = placed[ptk_id] if ptk_id in placed else _read_from_the_lake(uow, ptk_id)
@@ -99,16 +99,16 @@ class _Search:
     once something asks for them.
     """
 
-    def __init__(self, uow: CatalogView, asked: WindowId) -> None:
-        self._uow, self._asked = uow, asked
+    def __init__(self, uow: CatalogView, traced: WindowId) -> None:
+        self._uow, self._asked = uow, traced
         self._candidates: dict[str, dict[int, Lineage]] = {}
         self._reaches: dict[Key, bool] = {}
 
     def candidates(self, ptk_id: str) -> dict[int, Lineage]:
         """The versions of a PTK that may hold the window, by number."""
         if ptk_id not in self._candidates:
-            found = self._uow.versions.lineage(ptk_id, self._asked)
-            self._candidates[ptk_id] = {one.number: one for one in found}
+            versions = self._uow.versions.lineage(ptk_id, self._asked)
+            self._candidates[ptk_id] = {one.number: one for one in versions}
         return self._candidates[ptk_id]
 
     def reaches(self, key: Key) -> bool:

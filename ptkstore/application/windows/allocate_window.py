@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ptkstore.application.ledger.group_commit import Asked, GroupCommit
+from ptkstore.application.ledger.group_commit import GroupCommit, Wishes
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import (
     PlannedTraining,
     as_promised,
-    as_told,
+    as_released,
     first_offers,
     on_all_rows,
     plan_window,
@@ -38,7 +38,7 @@ def allocate_window(job: Job, *, charges: GroupCommit, clock: Clock, steps: Step
     steps.reached("reserved", job.id)
 
 
-def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
+def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Wishes[None]:
     stream, window = uow.streams.lock(job.stream), job.window
     held = uow.jobs.held(job)
     prepared = uow.windows.get(window).state is WindowState.PREPARED
@@ -62,7 +62,7 @@ def _allocate(uow: UnitOfWork, job: Job, now: datetime) -> Asked[None]:
 def _plan(specs: tuple[PtkSpec, ...], policy: Policy) -> tuple[PlannedTraining, ...]:
     """With what versions told if that fits; else as the PTKs were let in, or on all rows, so that nobody is put out."""
     promised = tuple(as_promised(spec, policy) for spec in specs)
-    plan = plan_window(tuple(as_told(spec, policy) for spec in specs), policy)
+    plan = plan_window(tuple(as_released(spec, policy) for spec in specs), policy)
     if isinstance(plan, Infeasible):
         plan = plan_window(promised, policy)
     if isinstance(plan, Infeasible):

@@ -139,15 +139,15 @@ def _span(windows: list[WindowId]) -> tuple[int, int]:
 
 def _together(windows: list[WindowId], alone: Set[int]) -> list[range]:
     """Neighbours that expire by one job, in order, so many at most as a step closes; those `alone` by their own."""
-    found: list[range] = []
+    ranges: list[range] = []
     for index in (window.index for window in windows):
-        last = found[-1] if found else range(0)
+        last = ranges[-1] if ranges else range(0)
         joins = last.stop == index and 0 < len(last) < STEP and not {last.start, index} & alone
         if joins:
-            found[-1] = range(last.start, index + 1)
+            ranges[-1] = range(last.start, index + 1)
         else:
-            found.append(range(index, index + 1))
-    return found
+            ranges.append(range(index, index + 1))
+    return ranges
 
 
 def _expiry(stream: str, windows: range, now: datetime) -> Job:

@@ -62,12 +62,12 @@ def _end_runs(uow: UnitOfWork, window: WindowId, team: str, clock: Clock) -> Non
     now = clock.now()
     prepares = uow.jobs.of_window(window, JobKind.PREPARE)
     planned = any(job.outcome is Outcome.DONE for job in uow.jobs.of_window(window, JobKind.ALLOCATE))
-    told = planned or not prepares  # nobody wanted it when it closed
+    notified = planned or not prepares  # nobody wanted it when it closed
     for prepare in prepares:
         if prepare.state is not JobState.ENDED and prepare.failures:  # it failed, and was yet to be given up
-            tell_not_prepared(uow, window, team, now)
-        told = told or prepare.failures > 0
-    if not told:
+            notify_not_prepared(uow, window, team, now)
+        notified = notified or prepare.failures > 0
+    if not notified:
         notify_trainers(uow, window, "expired", now)
     for kind in WHILE_KEPT:
         for run in uow.jobs.of_window(window, kind):

@@ -107,7 +107,7 @@ def _gives_up(job: Job, begin: Begin, clock: Clock) -> bool:
         last = failures >= MAX_ATTEMPTS and uow.windows.get(job.window).state is WindowState.CLOSED
         if last:
             uow.jobs.save(replace(held, failures=failures).ended(Outcome.FAILED))
-            tell_not_prepared(uow, job.window, stream.team, clock.now())
+            notify_not_prepared(uow, job.window, stream.team, clock.now())
         else:  # not to be claimed before the wait that its caller will write down
             uow.jobs.save(replace(held, failures=failures, due_at=clock.now() + retry_wait(held.attempt)))
         uow.commit()

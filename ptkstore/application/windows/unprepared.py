@@ -15,7 +15,7 @@ def notify_not_prepared(uow: UnitOfWork, window: WindowId, team: str, now: datet
     One code stands for all causes: which it was may depend on how many rows there are. The worker's log has it.
     """
     uow.notify_owner(Notice(now, team, NOT_PREPARED, window.stream, window_index=window.index))
-    tell_trainers(uow, window, NOT_PREPARED, now)
+    notify_trainers(uow, window, NOT_PREPARED, now)
 
 
 def notify_trainers(uow: UnitOfWork, window: WindowId, code: str, now: datetime) -> None:

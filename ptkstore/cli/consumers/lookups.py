@@ -47,18 +47,18 @@ def lookup(
     """Look features up online through Feast."""
     entity = dict(_key(key) for key in keys or ())
     with reading(home) as store:
-        selection = _selection(features, store)
+        chosen = _selection(features, store)
         if not entity:
-            pairs = " ".join(f"{key}=VALUE" for key in selection.keys or _KEYS.get(selection.view, ("name",)))
+            pairs = " ".join(f"{key}=VALUE" for key in chosen.keys or _KEYS.get(chosen.view, ("name",)))
             raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
         try:
-            found = store.look_up(selection.references, [entity])
+            response = store.look_up(chosen.references, [entity])
         except InvalidRequest as error:
-            raise _explained(store, selection, entity, error) from None
-    (answer,) = found
+            raise _explained(store, chosen, entity, error) from None
+    (answer,) = response
     if as_json:
         print_json(answer)
-        _print_assurance(found, said)
+        _print_assurance(response, said)
         return
     print_rows(
         [{"feature": k, "value": v} for k, v in answer.items()],
@@ -66,7 +66,7 @@ def lookup(
         title="",
         nothing="no features",
     )
-    _print_assurance(found, console)
+    _print_assurance(response, console)
     if silent := [name for name, value in answer.items() if value is None]:
         asked_by = " ".join(f"{name}={value}" for name, value in entity.items())
         said.print(
@@ -78,15 +78,15 @@ def lookup(
         )
 
 
-def _print_assurance(found: Answers, where: Console) -> None:
+def _print_assurance(response: Answers, where: Console) -> None:
     """Say whether guarantees are proven; where values alone are wanted, only of those that are not."""
-    for view, one in found.assured.items():
+    for view, one in response.assured.items():
         if one.by or where is console:
             where.print(f"{view}: {one.sentence()}", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _FeatureSelection:
+class _Selection:
     """Features of one view; `spec` and `table` are known where it is the view of a PTK's table."""
 
     view: str
@@ -111,7 +111,7 @@ class _FeatureSelection:
         return () if self.spec is None else columns_of(self.spec, self.table)
 
 
-def _selection(text: str, store: Store) -> _FeatureSelection:
+def _selection(text: str, store: Store) -> _Selection:
     """What `text` asks for.
 
     Raises
@@ -132,11 +132,11 @@ def _selection(text: str, store: Store) -> _FeatureSelection:
             )
         name = base_view(spec.ptk_id)
     if spec is not None and name in (views := views_of(spec)):
-        selection = _FeatureSelection(name, at + version, wanted, spec, views[name])
-        return selection if wanted else replace(selection, names=selection.columns)
+        chosen = _Selection(name, at + version, wanted, spec, views[name])
+        return chosen if wanted else replace(chosen, names=chosen.columns)
     if not wanted:
         raise InvalidRequest(f"name the features, as {head}:feature,...")
-    return _FeatureSelection(name, at + version, wanted)
+    return _Selection(name, at + version, wanted)
 
 
 def _ptk_of(name: str, store: Store) -> PtkSpec:
@@ -150,36 +150,36 @@ def _ptk_of(name: str, store: Store) -> PtkSpec:
     except InvalidRequest:  # there is none, or can be none
         ptks = store.service.ptks()
     views = (view for spec in ptks for view in views_of(spec))
-    known = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
-    raise UnknownName("PTK or view", name, near(name, known, otherwise="see: ptk list"))
+    names = [STATE_VIEW, *views, *(one.ptk_id for one in ptks)]
+    raise UnknownName("PTK or view", name, near(name, names, otherwise="see: ptk list"))
 
 
 def _explained(
-    store: Store, selection: _FeatureSelection, entity: Mapping[str, Any], error: InvalidRequest
+    store: Store, chosen: _Selection, entity: Mapping[str, Any], error: InvalidRequest
 ) -> InvalidRequest:
     """What Feast refused, in words of the PTK that was asked; as it was where that is not known."""
-    if selection.spec is None:
+    if chosen.spec is None:
         return error
-    ptk_id, keys = selection.spec.ptk_id, selection.keys
+    ptk_id, keys = chosen.spec.ptk_id, chosen.keys
     if isinstance(error, UnknownName) and error.kind == "feature":
         feature = error.name.rpartition(":")[2]
-        has = f"{selection.view} has {', '.join(selection.columns)}"
-        return UnknownName("feature", error.name, near(feature, selection.columns, otherwise=has))
+        has = f"{chosen.view} has {', '.join(chosen.columns)}"
+        return UnknownName("feature", error.name, near(feature, chosen.columns, otherwise=has))
     if isinstance(error, UnknownName):
         numbers = [version.number for version in store.service.versions(ptk_id)]
         if not numbers:
-            hint = f"the first comes once a window of {selection.spec.stream} has closed and workers have trained on it"
+            hint = f"the first comes once a window of {chosen.spec.stream} has closed and workers have trained on it"
             return UnknownName("published version of PTK", ptk_id, hint)
-        if selection.version:
+        if chosen.version:
             hint = f"the newest is v{numbers[-1]}, and only the last ones stay online: ptk versions {ptk_id}"
-            return UnknownName("served version", f"{selection.view}{selection.version}", hint)
+            return UnknownName("served version", f"{chosen.view}{chosen.version}", hint)
         return UnknownName(
-            "feature view", selection.view, "it comes once workers have placed the newest version"
+            "feature view", chosen.view, "it comes once workers have placed the newest version"
         )
     if any(key not in entity for key in keys):
         others = ", ".join(name for name in entity if name not in keys)
         pairs = " ".join(f"{key}=VALUE" for key in keys)
-        return InvalidRequest(f"{selection.view} is looked up by {pairs}{others and f', not by {others}'}")
+        return InvalidRequest(f"{chosen.view} is looked up by {pairs}{others and f', not by {others}'}")
     return error
 
 

@@ -22,5 +22,5 @@ def notices(
 ) -> None:
     """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
     with reading(home) as store:
-        found = store.notices(team, None if since is None else since.isoformat() + "+00:00")
-    print_rows(found, as_json=as_json, title="Notices", nothing="no notices yet")
+        rows = store.notices(team, None if since is None else since.isoformat() + "+00:00")
+    print_rows(rows, as_json=as_json, title="Notices", nothing="no notices yet")

@@ -60,8 +60,8 @@ def subscribe(
 def list_subscriptions(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
     with reading(home) as store:
-        found = store.subscriptions()
-    rows = found if as_json else [{title: one[name] for name, title in _SHOWN.items()} for one in found]
+        items = store.subscriptions()
+    rows = items if as_json else [{title: one[name] for name, title in _SHOWN.items()} for one in items]
     print_rows(
         rows,
         as_json=as_json,
@@ -74,12 +74,12 @@ def list_subscriptions(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
 def deliveries(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
     with reading(home) as store:
-        found = store.deliveries(subscription_id)
+        item = store.deliveries(subscription_id)
     if as_json:
-        print_json(found)
+        print_json(item)
         return
-    letters = found.pop("dead_letters")
-    for name, value in found.items():
+    letters = item.pop("dead_letters")
+    for name, value in item.items():
         if value is not None:
             console.print(f"[bold]{name}[/]: {one_line(value)}", highlight=False)
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
@@ -111,11 +111,11 @@ def disable(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJs
     """Send nothing to a subscription until it is enabled again; versions wait for that."""
     with reading(home) as store:
         store.disable_subscription(subscription_id)
-        found = store.deliveries(subscription_id)
+        item = store.deliveries(subscription_id)
     if as_json:
-        print_json(found)
+        print_json(item)
     else:
-        console.print(f"{subscription_id} is sent nothing after version {found['heard_of_version']}")
+        console.print(f"{subscription_id} is sent nothing after version {item['heard_of_version']}")
 
 
 @answers
@@ -130,11 +130,11 @@ def enable(
     """Send to a disabled subscription again, from the version on where it stopped."""
     with reading(home) as store:
         store.enable_subscription(subscription_id, redeliver=redelivering)
-        found = store.deliveries(subscription_id)
+        item = store.deliveries(subscription_id)
     if as_json:
-        print_json(found)
+        print_json(item)
     else:
-        console.print(f"{subscription_id} is sent to again, after version {found['heard_of_version']}")
+        console.print(f"{subscription_id} is sent to again, after version {item['heard_of_version']}")
 
 
 @answers

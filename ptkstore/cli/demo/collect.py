@@ -72,15 +72,15 @@ def lookups(store: HomeStore, given: Input) -> tuple[Lookup, ...]:
             for _, view, key, values, names in asks
         ],
     )
-    found: list[Lookup] = []
+    results: list[Lookup] = []
     for (ptk_id, view, key, values, names), answer in zip(asks, answers, strict=True):
         rows = [
             Lookup(ptk_id, view, {key: value}, name, answer[name][i])
             for name in names
             for i, value in enumerate(values)
         ]
-        found += _with_truth(store, given, ptk_id, rows)
-    return tuple(found)
+        results += _with_truth(store, given, ptk_id, rows)
+    return tuple(results)
 
 
 def _ask_feast(repo: Path, asks: list[dict[str, Any]]) -> list[dict[str, list[Any]]]:

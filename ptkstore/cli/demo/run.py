@@ -179,7 +179,7 @@ def _one_day(
     step(f"day {number + 1} of {given.days}: window closed; training, publishing, notifying")
     store.close_windows(STREAM, start + DAY + LATENESS)
     _wait(
-        lambda: _told(store, ptk_ids, subscriptions, start),
+        lambda: _sent(store, ptk_ids, subscriptions, start),
         f"the states of {start.date()}",
         store.service.settings,
     )
@@ -194,7 +194,7 @@ def _settled(store: HomeStore) -> bool:
     )
 
 
-def _told(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
+def _sent(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
     policy, work = store.service.stream(STREAM).policy, _work(store)
     window = (start - policy.origin) // policy.window
@@ -202,8 +202,8 @@ def _told(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str
         training = work.jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
         if training is None or training.state is not JobState.ENDED:
             return False
-        told = work.jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position
-        if told < work.elected.get(ptk_id, 0):
+        notified = work.jobs[f"{JobKind.NOTIFY.value}/{subscriptions[ptk_id]}"].position
+        if notified < work.elected.get(ptk_id, 0):
             return False
     return True
 
@@ -225,8 +225,8 @@ def _receiver(
     """A subscriber of every PTK; what an interrupted run left subscribed is ended first."""
     folder = settings.root / "demo"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = folder / "subscriptions.json"
-    for subscription_id in json.loads(known.read_text()) if known.exists() else ():
+    file = folder / "subscriptions.json"
+    for subscription_id in json.loads(file.read_text()) if file.exists() else ():
         try:
             store.unsubscribe(subscription_id)
         except UnknownName:
@@ -236,12 +236,12 @@ def _receiver(
         for ptk_id in ptk_ids:
             subscribed = store.subscribe_to_ptk(ptk_id, receiver.endpoint(ptk_id))
             made[ptk_id] = subscribed.id
-            known.write_text(json.dumps(list(made.values())))
+            file.write_text(json.dumps(list(made.values())))
             receiver.trust(subscribed.secret)
         yield receiver, made
         for subscription_id in made.values():
             store.unsubscribe(subscription_id)
-        known.unlink()
+        file.unlink()
 
 
 def _deliveries(receiver: WebhookReceiver) -> Deliveries:

@@ -63,30 +63,30 @@ def load(path: str | Path) -> pa.Table:
     file = Path(path)
     try:
         names = pq.read_schema(file).names
-        found = _match(names)
-        _check(found, names, file)
-        table = pq.read_table(file, columns=list(found.values()), partitioning=None)
+        by_role = _match(names)
+        _check(by_role, names, file)
+        table = pq.read_table(file, columns=list(by_role.values()), partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise InvalidRequest(f"{file} cannot be read as a Parquet file ({type(error).__name__})") from None
-    columns = {role: table.column(name) for role, name in found.items()}
+    columns = {role: table.column(name) for role, name in by_role.items()}
     for role in _TIMES:
         if not pa.types.is_timestamp(columns[role].type):
             raise InvalidRequest(
-                f"column {found[role]!r} of {file} must hold timestamps, not {columns[role].type}"
+                f"column {by_role[role]!r} of {file} must hold timestamps, not {columns[role].type}"
             )
-    known = pc.is_valid(columns["pickup time"])
-    columns = {role: column.filter(known) for role, column in columns.items()}
-    numbers = {role: _floats(column, found[role]) for role, column in columns.items() if role not in _TIMES}
+    has_pickup = pc.is_valid(columns["pickup time"])
+    columns = {role: column.filter(has_pickup) for role, column in columns.items()}
+    numbers = {role: _floats(column, by_role[role]) for role, column in columns.items() if role not in _TIMES}
 
     pickup_us, dropoff_us = (_wall_clock(columns[role]) for role in _TIMES)
     duration = (dropoff_us - pickup_us) / 1e6
-    if set(_ZONES) <= found.keys():
+    if set(_ZONES) <= by_role.keys():
         pickup_zone, dropoff_zone = (_zone(numbers[role]) for role in _ZONES)
     else:
         pickup_zone = grid_cell(numbers["pickup longitude"], numbers["pickup latitude"])
         dropoff_zone = grid_cell(numbers["dropoff longitude"], numbers["dropoff latitude"])
     distance = (
-        numbers["distance"] if "distance" in found else straight_miles(*(numbers[role] for role in _POINTS))
+        numbers["distance"] if "distance" in by_role else straight_miles(*(numbers[role] for role in _POINTS))
     )
     return assemble(
         _wall_clock(columns["pickup time"]).astype(np.int64), pickup_zone, dropoff_zone, distance, duration
@@ -101,12 +101,12 @@ def grid_cell(longitude: Floats, latitude: Floats) -> Ints:
     eastwards, then northwards. A place outside the box is 265 and one without coordinates 264, as in TLC's
     table of zones.
     """
-    known = np.isfinite(longitude) & np.isfinite(latitude)
-    column = _step(np.where(known, longitude, GRID_LONGITUDE[0]), GRID_LONGITUDE)
-    row = _step(np.where(known, latitude, GRID_LATITUDE[0]), GRID_LATITUDE)
+    is_finite = np.isfinite(longitude) & np.isfinite(latitude)
+    column = _step(np.where(is_finite, longitude, GRID_LONGITUDE[0]), GRID_LONGITUDE)
+    row = _step(np.where(is_finite, latitude, GRID_LATITUDE[0]), GRID_LATITUDE)
     inside = (column >= 0) & (column < GRID_CELLS) & (row >= 0) & (row < GRID_CELLS)
     cell = np.where(inside, 1 + GRID_CELLS * row + column, OUTSIDE_ZONE)
-    return np.where(known, cell, UNKNOWN_ZONE).astype(np.int64)
+    return np.where(is_finite, cell, UNKNOWN_ZONE).astype(np.int64)
 
 
 def straight_miles(
@@ -130,11 +130,11 @@ def _match(names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _check(found: Mapping[str, str], names: Sequence[str], file: Path) -> None:
-    has_points = set(_POINTS) <= found.keys()
-    lacking = [role for role in _TIMES if role not in found]
+def _check(by_role: Mapping[str, str], names: Sequence[str], file: Path) -> None:
+    has_points = set(_POINTS) <= by_role.keys()
+    lacking = [role for role in _TIMES if role not in by_role]
     if not has_points:
-        lacking += [role for role in (*_ZONES, "distance") if role not in found]
+        lacking += [role for role in (*_ZONES, "distance") if role not in by_role]
     if lacking:
         wanted = "; ".join(f"{role}: {' or '.join(_NAMES[role])}" for role in lacking)
         raise InvalidRequest(

@@ -162,10 +162,10 @@ def _statistics(key: str, domain: range, epsilon: float) -> Any:
 
 def _exact(table: pa.Table, key: str, domain: range) -> tuple[Floats, Floats]:
     codes = table.column(key).to_numpy() - domain.start
-    known = (codes >= 0) & (codes < len(domain))
-    speeds = np.clip(table.column(_SPEED).to_numpy()[known], *_SPEED_BOUNDS)
-    counts = np.bincount(codes[known], minlength=len(domain)).astype(np.float64)
-    sums = np.bincount(codes[known], weights=speeds, minlength=len(domain))
+    in_domain = (codes >= 0) & (codes < len(domain))
+    speeds = np.clip(table.column(_SPEED).to_numpy()[in_domain], *_SPEED_BOUNDS)
+    counts = np.bincount(codes[in_domain], minlength=len(domain)).astype(np.float64)
+    sums = np.bincount(codes[in_domain], weights=speeds, minlength=len(domain))
     return counts, sums / np.maximum(counts, 1.0)
 
 

@@ -73,7 +73,7 @@ def budget(
             if by is By.BLOCK
             else odometer_rows(store.odometers(stream), by.value)
         )
-        told = contexts_of(store.service, stream)
+        contexts = contexts_of(store.service, stream)
         rests_on = budget_rests_on(*store.service.assurance_on(stream))
     nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing, number=loss_text)
@@ -86,8 +86,8 @@ def budget(
         console.print(SHARES, highlight=False, soft_wrap=True)
     if not as_json:
         console.print(escape(rests_on), highlight=False, soft_wrap=True)
-    if told:
-        (said if as_json else console).print(escape(told), highlight=False, soft_wrap=True)
+    if contexts:
+        (said if as_json else console).print(escape(contexts), highlight=False, soft_wrap=True)
 
 
 @ledger_app.command("verify")
@@ -216,30 +216,30 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check the signature of a report, without any store; exit code 1 if it fails, or tells of a wrong journal."""
-    found = check_report(_read(file), None if public_key is None else _key_text(public_key))
+    result = check_report(_read(file), None if public_key is None else _key_text(public_key))
     if as_json:
-        print_json({"fault": found.fault or None, "public_key": found.public_key or None, **found.summary})
-    elif found.fault:
-        console.print(f"[red]{escape(found.fault)}[/]")
+        print_json({"fault": result.fault or None, "public_key": result.public_key or None, **result.summary})
+    elif result.fault:
+        console.print(f"[red]{escape(result.fault)}[/]")
     else:
-        console.print(f"[green]the signature holds[/], by the key {escape(found.public_key)}")
+        console.print(f"[green]the signature holds[/], by the key {escape(result.public_key)}")
         if public_key is None:
             console.print("that key came with the file: compare it with your own copy, or give --public-key")
-        for name, value in found.summary.items():
+        for name, value in result.summary.items():
             console.print(escape(f"  {name}: {json.dumps(value)}"), highlight=False)
-    if found.fault or not found.summary["adds_up"]:
+    if result.fault or not result.summary["adds_up"]:
         raise typer.Exit(REFUSED)
 
 
-def _form_of(asked: Form | None, output: Path | None) -> Form:
+def _form_of(chosen: Form | None, output: Path | None) -> Form:
     """The form that was asked for, or that the file's ending says; JSON where no file is named."""
     endings = {f".{one}": one for one in Form}
     ending = None if output is None else endings.get(output.suffix.lower())
-    if asked is None and ending is None and output is not None:
+    if chosen is None and ending is None and output is not None:
         raise InvalidRequest(
             f"end the name of {output} in .json, .html or .pdf, or say which it is by --format"
         )
-    form = asked or ending or Form.JSON
+    form = chosen or ending or Form.JSON
     if form is not Form.JSON and output is None:
         raise InvalidRequest(
             f"name a file for the {form.value.upper()}: -o report.{form.value}; the signed JSON comes beside it"

@@ -24,14 +24,14 @@ def examine(
     Reads no row and spends no budget. Exit code 1 when the outputs contradict the declared loss.
     """
     with opened(home) as store:
-        found = store.test_privacy(ptk_id, runs)
-    contradicted = any(each.audit.verdict == "contradicted" for each in found)
+        audits = store.test_privacy(ptk_id, runs)
+    contradicted = any(each.audit.verdict == "contradicted" for each in audits)
     if as_json:
         print_json(
             {
                 "ptk": ptk_id,
                 "verdict": "contradicted" if contradicted else "consistent",
-                "audits": [each.to_json() for each in found],
+                "audits": [each.to_json() for each in audits],
             }
         )
     else:
@@ -44,10 +44,10 @@ def examine(
                     "verdict": each.audit.verdict,
                     "half the noise would show": "yes" if each.sees_half_the_noise else "no",
                 }
-                for each in found
+                for each in audits
             ],
             as_json=False,
-            title=f"Empirical epsilon of {ptk_id}, with {found[0].audit.confidence:.1%} confidence",
+            title=f"Empirical epsilon of {ptk_id}, with {audits[0].audit.confidence:.1%} confidence",
             nothing="",
         )
         console.print(

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def profile_json(view: ProfileView) -> dict[str, Any]:
     """The profile as plain JSON."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "method": view.method,
         "menu": [{"epsilon": epsilon, "rows": rows} for epsilon, rows in view.menu],
     }
     if view.method != "samples":
-        return {**told, "facts_of_version": view.facts_of} if view.method == "formula" else told
+        return {**document, "facts_of_version": view.facts_of} if view.method == "formula" else document
     return {
-        **told,
+        **document,
         "state": view.state,
         "renewals": max(0, view.number - 1),
         "asked_at_window": view.asked_at,
@@ -54,12 +54,12 @@ def profile_json(view: ProfileView) -> dict[str, Any]:
 
 def print_profile(view: ProfileView) -> None:
     """The profile for people: in one line, with tables of answers and of what they cost."""
-    told = profile_json(view)
+    shown = profile_json(view)
     console.print(f"[bold]profile[/]: {escape(_line(view))}", highlight=False, soft_wrap=True)
     if view.method == "samples":
-        print_rows(told["answers"], as_json=False, title="Profile", nothing="the profile has no answer yet")
-        if told["paid"]:
-            print_rows(told["paid"], as_json=False, title="Paid for the profile", nothing="")
+        print_rows(shown["answers"], as_json=False, title="Profile", nothing="the profile has no answer yet")
+        if shown["paid"]:
+            print_rows(shown["paid"], as_json=False, title="Paid for the profile", nothing="")
     if view.advice:
         console.print(f"[bold]advice[/]: {escape(view.advice)}", highlight=False, soft_wrap=True)
 
@@ -68,8 +68,8 @@ def _line(view: ProfileView) -> str:
     if view.method != "samples":
         if view.method == "declared":
             return "the declared loss, on all rows"
-        told = f", with what version {view.facts_of} tells of the data" if view.facts_of else ""
-        return f"by formula{told}{_menu(view)}"
+        facts = f", with what version {view.facts_of} tells of the data" if view.facts_of else ""
+        return f"by formula{facts}{_menu(view)}"
     if view.state is None:
         return "by samples: none yet; until then the declared loss, on all rows"
     age = f"{view.age} of {counted(view.max_age or 0, 'window')} old"

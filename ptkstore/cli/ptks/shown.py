@@ -56,7 +56,7 @@ def print_fields(about: str, fields: Mapping[str, Any]) -> None:
     if not console.is_terminal:
         for name, value in fields.items():
             console.print(
-                one_line(f"{about}.{name}: {_told(value)}" if about else f"{name}: {_told(value)}"),
+                one_line(f"{about}.{name}: {_text(value)}" if about else f"{name}: {_text(value)}"),
                 highlight=False,
                 soft_wrap=True,
             )
@@ -65,10 +65,10 @@ def print_fields(about: str, fields: Mapping[str, Any]) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(one_line(name), one_line(_told(value)))
+        table.add_row(one_line(name), one_line(_text(value)))
     console.print(table)
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     """A value as people read it: a text as it is, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

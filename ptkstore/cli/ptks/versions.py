@@ -33,20 +33,20 @@ def diff(
 ) -> None:
     """Show what differs between two published versions of a PTK."""
     with reading(home) as store:
-        found = store.diff(ptk_id, version_number(one), version_number(other))
+        difference = store.diff(ptk_id, version_number(one), version_number(other))
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(difference))
         return
     facts = [
         {
             "fact": "target" if name == "tau" else name,
-            f"v{found.versions[0]}": str(before),
-            f"v{found.versions[1]}": str(after),
+            f"v{difference.versions[0]}": str(before),
+            f"v{difference.versions[1]}": str(after),
         }
-        for name, (before, after) in found.facts.items()
+        for name, (before, after) in difference.facts.items()
     ]
     print_rows(facts, as_json=False, title=f"{ptk_id}: manifests", nothing="the manifests promise the same")
-    for table in found.tables:
+    for table in difference.tables:
         console.print(
             f"{one_line(table.table)}: {counted(table.n_added, 'row')} added, "
             f"{table.n_dropped} dropped, {table.n_kept} kept",

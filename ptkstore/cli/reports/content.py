@@ -99,29 +99,29 @@ def _worst(report: Mapping[str, Any]) -> Section:
         ),
     ]
     if (contexts := report["guarantee"].get("contexts")) is not None:
-        told = contexts_sentence(
+        explanation = contexts_sentence(
             contexts["names"],
             _loss(contexts["summed_capacity"]),
             _loss(spent["guarantee"]),
             contexts["no_collusion"],
             rests_on=contexts["assumes"],
         )
-        parts.append(Text(told))
+        parts.append(Text(explanation))
     return Section("Worst block and loss of a person", tuple(parts))
 
 
 def _means(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """What is lost and promised, by who loses it; a period of one window says the same of a user twice."""
-    told = list(zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True))
-    return told if len(report["period"]["windows"]) > 1 else told[:2]
+    sentences = list(zip(report["spent"]["means"], report["guarantee"]["promised"], strict=True))
+    return sentences if len(report["period"]["windows"]) > 1 else sentences[:2]
 
 
 def _exposure(report: Mapping[str, Any]) -> Section:
-    found = report.get("exposure")
-    if found is None:  # a report from before they had it
+    exposure = report.get("exposure")
+    if exposure is None:  # a report from before they had it
         return Section("What is exposed", (Text("This report does not say; look at: ptk stream show"),))
-    verdict = Text(found["verdict"], alarm=not found["holds"])
-    return Section("What is exposed", (verdict, *map(Text, found["means"])))
+    verdict = Text(exposure["verdict"], alarm=not exposure["holds"])
+    return Section("What is exposed", (verdict, *map(Text, exposure["means"])))
 
 
 def _promise(report: Mapping[str, Any]) -> Section:
@@ -139,11 +139,11 @@ def _promise(report: Mapping[str, Any]) -> Section:
         ("least assurance of a PTK", policy["minimum_assurance"]),
         ("accountant", policy["accountant"]),
     ]
-    told = (
+    sentences = (
         Text(f"Neighbours: {guarantee['neighbours']}."),
         Text(f"Losses compose by {guarantee['composition']}."),
     )
-    return Section("What is promised", (*told, Table(("policy", ""), tuple(facts))))
+    return Section("What is promised", (*sentences, Table(("policy", ""), tuple(facts))))
 
 
 def _kept(policy: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -177,9 +177,9 @@ def _parties(report: Mapping[str, Any]) -> Section:
 
 
 def _blocks(report: Mapping[str, Any]) -> Section:
-    found = sorted(report["blocks"], key=_by_loss, reverse=True)
-    told = report["guarantee"].get("shares")  # a report of before tells none
-    shares = told is not None and report["policy"]["minimum_assurance"] != "library"
+    blocks = sorted(report["blocks"], key=_by_loss, reverse=True)
+    shares_text = report["guarantee"].get("shares")  # a report of before tells none
+    shares = shares_text is not None and report["policy"]["minimum_assurance"] != "library"
     rows = tuple(
         (
             str(row["block"]),
@@ -191,9 +191,9 @@ def _blocks(report: Mapping[str, Any]) -> Section:
             _loss(row["reserved"]),
             _loss(row["capacity"]),
         )
-        for row in found[:BLOCKS_SHOWN]
+        for row in blocks[:BLOCKS_SHOWN]
     )
-    rest = len(found) - len(rows)
+    rest = len(blocks) - len(rows)
     left = (
         (Text(f"{rest} more have lost no more than the last of these; the signed file has all."),)
         if rest
@@ -201,7 +201,7 @@ def _blocks(report: Mapping[str, Any]) -> Section:
     )
     split = ("library", "asserted") if shares else ()
     table = Table(("block", "holds", "line", "state", "spent", *split, "reserved", "may lose"), rows)
-    meaning = (Text(f"{told}."),) if shares else ()
+    meaning = (Text(f"{shares_text}."),) if shares else ()
     return Section(
         "Blocks, the worst first", (table, *left, *meaning) if rows else (Text("No window has closed yet."),)
     )
@@ -219,8 +219,8 @@ def _journal(report: Mapping[str, Any]) -> Section:
         ("ledger", report["ledger_id"]),
         *ends,
     )
-    told = Text("The last digest of one report must be in the journal of the next.")
-    return Section("The journal", (Table(("chain", ""), facts), told))
+    advice = Text("The last digest of one report must be in the journal of the next.")
+    return Section("The journal", (Table(("chain", ""), facts), advice))
 
 
 def _check(report: Mapping[str, Any], signature: Mapping[str, str], digest: str) -> Section:
@@ -279,12 +279,12 @@ def _rounded(amount: Decimal) -> str:
 
 def _span(seconds: int) -> str:
     """All of a span in words, such as `1 day`."""
-    told = []
+    counts = []
     for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
         count, seconds = divmod(seconds, size)
         if count:
-            told.append(counted(count, unit))
-    return " ".join(told)
+            counts.append(counted(count, unit))
+    return " ".join(counts)
 
 
 def _place(row: Mapping[str, Any]) -> str:

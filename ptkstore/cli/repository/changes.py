@@ -143,12 +143,12 @@ def _confirm(names: Sequence[str]) -> None:
     """Ask on the terminal whether these PTKs are to go; `Refused` where nobody says yes."""
     if not names:
         return
-    told = f"--prune deregisters {', '.join(names)}; declaring a PTK again brings it back"
+    warning = f"--prune deregisters {', '.join(names)}; declaring a PTK again brings it back"
     if not sys.stdin.isatty():
         raise Refused(
-            f"{told}. Nobody can be asked without a terminal: say --yes to do it; nothing was changed"
+            f"{warning}. Nobody can be asked without a terminal: say --yes to do it; nothing was changed"
         )
-    if not typer.confirm(f"{told}. Deregister?", err=True):
+    if not typer.confirm(f"{warning}. Deregister?", err=True):
         raise Refused("nothing was changed, as the answer was no")
 
 
@@ -170,8 +170,8 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
             f"{_MARKS[change.action]} {one_line(change.ptk_id)}  {_reserved(change)}", highlight=False
         )
         for one in change.changes:
-            told = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
-            console.print(f"    {one_line(told)}", highlight=False, soft_wrap=True)
+            change_text = f"{one.field} {_value(one.before)} -> {_value(one.after)}"
+            console.print(f"    {one_line(change_text)}", highlight=False, soft_wrap=True)
         if change.returns is not None:
             console.print(f"    {_returning(change.returns)}", highlight=False, soft_wrap=True)
         if change.refused is not None:
@@ -187,12 +187,12 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
 def _summary(changes: Sequence[Change]) -> str:
     """How many PTKs a plan is about: `1 to update, 3 unchanged, 1 stays registered though undeclared`."""
     count = Counter(change.action for change in changes)
-    told = [f"{count[action]} {words}" for action, words in _COUNTED.items() if count[action]]
+    counts = [f"{count[action]} {words}" for action, words in _COUNTED.items() if count[action]]
     if stay := count["stay"]:
-        told.append(f"{stay} {'stays' if stay == 1 else 'stay'} registered though undeclared")
+        counts.append(f"{stay} {'stays' if stay == 1 else 'stay'} registered though undeclared")
     if refused := sum(not change.acceptable for change in changes):
-        told.append(f"{refused} of them refused or failed")
-    return ", ".join(told)
+        counts.append(f"{refused} of them refused or failed")
+    return ", ".join(counts)
 
 
 def _rooms(changes: Sequence[Change]) -> list[str]:
@@ -216,8 +216,8 @@ def _returning(version: int) -> str:
 
 def _value(value: Any) -> str:
     """A value as JSON tells it, cut where it is long."""
-    told = "none" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}..."
+    text = "none" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _whose(change: Change) -> str:

@@ -215,8 +215,8 @@ def init(
             f"{folder} cannot be written: {error.strerror or type(error).__name__}"
         ) from None
     if as_json:
-        told = {"folder": str(folder), "team": name, "stream": stream, "files": sorted(_FILES)}
-        print_json({**told, "next": _next(folder, name, stream)})
+        document = {"folder": str(folder), "team": name, "stream": stream, "files": sorted(_FILES)}
+        print_json({**document, "next": _next(folder, name, stream)})
     else:
         console.print(escape(f"{folder}: {', '.join(_FILES)}"), highlight=False)
         begin, *rest = _next(folder, name, stream)
@@ -241,8 +241,8 @@ def _next(folder: Path, team: str, stream: str) -> list[str]:
 
 
 def _name_of(folder: Path) -> str:
-    found = folder.resolve().name.lower().replace("-", "_")
+    name = folder.resolve().name.lower().replace("-", "_")
     try:
-        return checked_name("team", found)
+        return checked_name("team", name)
     except InvalidRequest:
         raise InvalidRequest("the directory's name cannot be a team's; give one by --team") from None

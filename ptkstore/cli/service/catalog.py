@@ -101,8 +101,8 @@ def _tell(state: SchemaState, *, as_json: bool) -> None:
             }
         )
         return
-    found = "there is no catalog yet" if state.found is None else f"the catalog has schema {state.found}"
-    console.print(f"{found}; this program needs {state.needed}")
+    state_text = "there is no catalog yet" if state.found is None else f"the catalog has schema {state.found}"
+    console.print(f"{state_text}; this program needs {state.needed}")
     for one in state.pending:
         console.print(f"  upgrade {one}")
     if state.pending:

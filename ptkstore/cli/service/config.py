@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptkstore.cli.output import AsJson, Home, answers, print_rows
-from ptkstore.settings import load_settings, shown
+from ptkstore.settings import load_settings, shown_settings
 
 
 @answers
@@ -11,6 +11,6 @@ def config(home: Home = None, as_json: AsJson = False) -> None:
     """Print the settings with their sources, secrets masked."""
     rows = [
         {"name": s.name, "value": s.value, "source": s.source, "meaning": s.description}
-        for s in shown(load_settings(home))
+        for s in shown_settings(load_settings(home))
     ]
     print_rows(rows, as_json=as_json, title="Settings", nothing="")

@@ -47,11 +47,11 @@ def garbage(
     Files that are marked as kept are not the service's own or cannot be read; they stay.
     """
     with opened(home) as store:
-        found = store.service.garbage(duration(older_than), delete=delete)
-    rows = [asdict(one) for one in found]
+        garbage_files = store.service.garbage(duration(older_than), delete=delete)
+    rows = [asdict(one) for one in garbage_files]
     print_rows(rows, as_json=as_json, title="Garbage", nothing="nothing that could go")
     if not as_json and rows:
-        count = sum(not one.kept for one in found)
+        count = sum(not one.kept for one in garbage_files)
         console.print(f"{counted(count, 'file')} {'deleted' if delete else 'would be deleted; add --delete'}")
 
 
@@ -77,8 +77,8 @@ def lineage(
         raise InvalidRequest(f"{name!r} is no PTK: write <team>.<name>, or a stream with --window")
     number = None if version is None else version_number(version)
     with reading(home) as store:
-        found = store.lineage(name, number)
-    rows = [ancestor_document(one) for one in found]
+        ancestors = store.lineage(name, number)
+    rows = [ancestor_document(one) for one in ancestors]
     if not as_json:
         rows = [_for_people(row) for row in rows]
     print_rows(rows, as_json=as_json, title=f"Lineage of {name}", nothing="nothing is published yet")
@@ -96,8 +96,8 @@ def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: b
             f"{stream!r} is no stream: a window is of a stream, which has a name without a dot"
         )
     with reading(home) as store:
-        found = store.lineage_of_window(stream, window)
-    rows = [descendant_document(one) for one in found]
+        descendants = store.lineage_of_window(stream, window)
+    rows = [descendant_document(one) for one in descendants]
     if not as_json:
         rows = [{**_for_people(row), "newest": "newest" if row["newest"] else ""} for row in rows]
     print_rows(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.output import Home, answers, console, said
-from ptkstore.settings import Settings, load_settings, shown
+from ptkstore.settings import Settings, load_settings, shown_settings
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 60.0
@@ -72,7 +72,7 @@ def _redis(settings: Settings) -> str:
     """Its address, a password in it masked."""
     if settings.redis_url is None:
         return RedisServer(settings.root).client_url
-    return next(one.value for one in shown(settings) if one.name == "PTK_REDIS_URL")
+    return next(one.value for one in shown_settings(settings) if one.name == "PTK_REDIS_URL")
 
 
 def _say(text: str, where: Console = console) -> None:

@@ -52,7 +52,7 @@ def recommend(
 
         save_rows(advice.lines, advice.policy.rows_per_window, figure)
     points = _points(advice)
-    refusals = {line: str(found.refusal) for line, found in advice.lines.items() if found.refusal}
+    refusals = {line: str(one.refusal) for line, one in advice.lines.items() if one.refusal}
     if as_json:
         print_json(
             {
@@ -89,8 +89,8 @@ def _points(advice: StreamAdvice) -> list[dict[str, Any]]:
             "partitions": point.partitions,
             "first_feasible_rows": point.first_feasible_rows,
         }
-        for line, found in advice.lines.items()
-        for against, points in (("ptks", found.by_ptks), ("budget", found.by_budget))
+        for line, one in advice.lines.items()
+        for against, points in (("ptks", one.by_ptks), ("budget", one.by_budget))
         for point in points
     ]
 

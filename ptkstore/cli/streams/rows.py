@@ -46,11 +46,11 @@ def ingest(
             if as_json:
                 continue
             if reply.repeated:
-                told = f"batch {reply.batch_id} was ingested before; nothing stored twice"
+                outcome = f"batch {reply.batch_id} was ingested before; nothing stored twice"
             else:
                 refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
-                told = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
-            console.print(escape(f"{file}: {told}"))
+                outcome = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
+            console.print(escape(f"{file}: {outcome}"))
     if as_json:
         rows = [asdict(reply) for reply in replies]
         print_json(rows[0] if len(rows) == 1 else rows)

@@ -109,7 +109,7 @@ def show(name: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     if detail["notices"]:
         print_rows(detail["notices"], as_json=False, title="Notices", nothing="")
     if exposure is not None:
-        console.print(_told(exposure), highlight=False, soft_wrap=True)
+        console.print(_exposure_text(exposure), highlight=False, soft_wrap=True)
     print_hidden([part for part in ("exposure", "windows", "notices") if detail[part] is None])
 
 
@@ -134,7 +134,7 @@ def _exposed(exposure: Exposure) -> dict[str, Any]:
     }
 
 
-def _told(exposure: Exposure) -> str:
+def _exposure_text(exposure: Exposure) -> str:
     """What an officer can read."""
     from ptkstore.application.streams.exposure import sentences_on
 

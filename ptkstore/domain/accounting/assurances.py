@@ -68,25 +68,25 @@ def assured(assurance: str | None, ptk_id: str) -> Assured:
     """What an assurance means for a PTK, whose team vouches for all that the library does not."""
     if assurance is None:
         return UNKNOWN
-    found = Assurance(assurance)
-    return Assured(found, "" if found is Assurance.LIBRARY else team_of(ptk_id))
+    level = Assurance(assurance)
+    return Assured(level, "" if level is Assurance.LIBRARY else team_of(ptk_id))
 
 
 def assured_in(manifest: Mapping[str, Any], ptk_id: str) -> Assured:
     """What the manifest of a version says."""
-    found = manifest.get("guarantee", {}).get("assurance")
-    return assured(None if found is None else str(found), ptk_id)
+    level = manifest.get("guarantee", {}).get("assurance")
+    return assured(None if level is None else str(level), ptk_id)
 
 
 def assured_of(document: Mapping[str, Any]) -> Assured:
     """What `Assured.document` wrote, or nothing known where it is left out."""
-    found = document.get("assurance")
-    return UNKNOWN if not found else Assured(Assurance(found), document.get("asserted_by") or "")
+    level = document.get("assurance")
+    return UNKNOWN if not level else Assured(Assurance(level), document.get("asserted_by") or "")
 
 
-def least(found: Iterable[Assured]) -> Assured:
+def least(candidates: Iterable[Assured]) -> Assured:
     """The weakest of some, with all teams whose word it is; unknown counts as weaker than any, none as proven."""
-    several = list(found)
+    several = list(candidates)
     if any(one.assurance is None for one in several):
         return UNKNOWN
     order = list(Assurance)

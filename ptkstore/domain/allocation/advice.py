@@ -100,13 +100,13 @@ def recommend(
     shown = _counts(present) if counts is None else counts
     by_ptks = tuple(_point(needs, count, Fraction(1), capacity) for count in shown)
     by_budget = tuple(_point(needs, present, share, capacity) for share in BUDGETS)
-    found = needs(present, Fraction(1))
-    if isinstance(found, Infeasible):
-        return Recommendation(None, None, 0, by_ptks, by_budget, found)
+    need = needs(present, Fraction(1))
+    if isinstance(need, Infeasible):
+        return Recommendation(None, None, 0, by_ptks, by_budget, need)
     return Recommendation(
-        found.n_rows,
-        least_window(found.n_rows, rows_per_window, window, train_share),
-        found.partitions,
+        need.n_rows,
+        least_window(need.n_rows, rows_per_window, window, train_share),
+        need.partitions,
         by_ptks,
         by_budget,
         None,
@@ -130,7 +130,7 @@ def _counts(present: int) -> list[int]:
 
 
 def _point(needs: Needs, n_ptks: int, share: Fraction, capacity: Loss) -> Point:
-    found, offered = needs(n_ptks, share), scaled(capacity, share)
-    if isinstance(found, Infeasible):
+    need, offered = needs(n_ptks, share), scaled(capacity, share)
+    if isinstance(need, Infeasible):
         return Point(n_ptks, offered, None, 0, None, None)
-    return Point(n_ptks, offered, found.n_rows, found.partitions, found.bound, found.first_feasible_rows)
+    return Point(n_ptks, offered, need.n_rows, need.partitions, need.bound, need.first_feasible_rows)

@@ -26,8 +26,8 @@ class _Grid:
     capacity: float
 
 
-def lower_bound(program: Program, known: Placement, rounds: int) -> int:
-    """Rows that every placement opens at least; at most `known.total`.
+def lower_bound(program: Program, incumbent: Placement, rounds: int) -> int:
+    """Rows that every placement opens at least; at most `incumbent.total`.
 
     Each PTK gets a price. A partition with cap c that holds the set S is worth the prices in S and costs c rows; the
     best one is a knapsack, relaxed here to its upper bound by Martello and Toth. All placements have K partitions, so
@@ -36,12 +36,12 @@ def lower_bound(program: Program, known: Placement, rounds: int) -> int:
     cap apart, with the other caps below it, and the least of these is the bound. Caps are grouped: a group costs its
     least cap and packs as generously as its largest. Prices climb by subgradient steps.
     """
-    prices = _first_prices(program, known)
+    prices = _first_prices(program, incumbent)
     for groups, steps in ((COARSE, rounds), (FINE, max(rounds // 4, 1))):
-        grid = _grid(program, known.total, groups)
+        grid = _grid(program, incumbent.total, groups)
         if not len(grid.rows):
-            return known.total
-        climb = _Climb(program, grid, known, prices)
+            return incumbent.total
+        climb = _Climb(program, grid, incumbent, prices)
         for _ in range(steps):
             if climb.step():
                 break
@@ -64,12 +64,12 @@ def _grid(program: Program, roof: int, groups: int) -> _Grid:
 class _Climb:
     """Prices, and for each interval of the largest cap the best bound they gave so far."""
 
-    def __init__(self, program: Program, grid: _Grid, known: Placement, prices: Floats) -> None:
-        self.grid, self.known = grid, known
+    def __init__(self, program: Program, grid: _Grid, incumbent: Placement, prices: Floats) -> None:
+        self.grid, self.incumbent = grid, incumbent
         self.others = program.partitions - 1
         self.prices = self.best_prices = prices
         self.slope = np.zeros(program.size)
-        tops = np.append(grid.rows[1:] - 1, known.total - 1)
+        tops = np.append(grid.rows[1:] - 1, incumbent.total - 1)
         self.bounds = np.where(tops >= program.floor, grid.rows, np.inf)
         self.reach, self.stale = 0.5, 0
         self.most = -np.inf
@@ -77,9 +77,9 @@ class _Climb:
     def value(self) -> int:
         """The bound, rounded up to whole rows with a margin for floats."""
         least = float(self.bounds.min())
-        if least >= self.known.total:
-            return self.known.total
-        return max(0, int(np.ceil(least - _SAFE * self.known.total)))
+        if least >= self.incumbent.total:
+            return self.incumbent.total
+        return max(0, int(np.ceil(least - _SAFE * self.incumbent.total)))
 
     def step(self) -> bool:
         """Move the prices once; whether there is nothing left to show."""
@@ -91,9 +91,9 @@ class _Climb:
         weakest = int(self.bounds.argmin())
         if float(bounds.min()) > self.most:
             self.most, self.best_prices = float(bounds.min()), self.prices
-        if self.bounds[weakest] >= self.known.total - 0.5:
+        if self.bounds[weakest] >= self.incumbent.total - 0.5:
             return True
-        gap = self.known.total - float(bounds[weakest])
+        gap = self.incumbent.total - float(bounds[weakest])
         cover = chosen[weakest].copy()
         if below[weakest] < 0:
             cover += self.others * chosen[int(net[: weakest + 1].argmin())]
@@ -108,11 +108,11 @@ class _Climb:
         return False
 
 
-def _first_prices(program: Program, known: Placement) -> Floats:
+def _first_prices(program: Program, incumbent: Placement) -> Floats:
     """What each PTK's share of its partition's capacity costs in rows, in the known placement."""
     prices = np.zeros(program.size)
-    for part, cap in enumerate(known.caps):
-        members = np.flatnonzero(known.parts == part)
+    for part, cap in enumerate(incumbent.caps):
+        members = np.flatnonzero(incumbent.parts == part)
         if len(members):
             weights = program.weights(cap)[members].astype(np.float64)
             prices[members] = cap * weights / max(weights.sum(), 1.0)

@@ -45,17 +45,17 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.caps = self.program.thresholds(self.below - 1)
-        self.known: dict[int, Ints] = {}
+        self.costs_of_cap: dict[int, Ints] = {}
         self.apart = bool((self.program.pins >= 0).any())
         self.deltas = self.program.deltas if self.program.delta_binds else None
 
     def costs(self, cap: int, barred: int) -> Ints:
         """What each PTK costs under the cap with this place; those pinned to the other partition more than fits."""
-        if cap not in self.known:
-            self.known[cap] = self.program.weights(int(self.caps[cap]))
+        if cap not in self.costs_of_cap:
+            self.costs_of_cap[cap] = self.program.weights(int(self.caps[cap]))
         if not self.apart:
-            return self.known[cap]
-        return np.where(self.program.pins == barred, self.program.capacity + 1, self.known[cap])
+            return self.costs_of_cap[cap]
+        return np.where(self.program.pins == barred, self.program.capacity + 1, self.costs_of_cap[cap])
 
     def fits(self, first: int, second: int) -> Ints | None:
         """The partition of each PTK for caps with these places, if there is one."""

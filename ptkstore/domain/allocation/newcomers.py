@@ -51,20 +51,20 @@ class Remedies:
 
     def __str__(self) -> str:
         """For people, where the scalar is epsilon; exact, so that what is named may be asked for."""
-        told = [
+        ways = [
             f"a PTK that needs at most {Loss(o.amount, o.delta_atto)} on {o.n_rows} rows"
             for o in self.openings
         ]
         if self.rows_factor is not None:
             percent = math.floor(100 * self.rows_factor)
-            told.append(f"this one with a target that needs {percent} % of its rows or fewer")
+            ways.append(f"this one with a target that needs {percent} % of its rows or fewer")
         if self.capacity is not None:
-            told.append(
+            ways.append(
                 f"this one with a capacity of epsilon {Decimal(self.capacity).scaleb(-9).normalize():f}"
             )
         if self.n_max is not None:
-            told.append(f"this one with a planning bound of {self.n_max} rows")
-        return f"would fit: {'; '.join(told)}" if told else "nothing more fits"
+            ways.append(f"this one with a planning bound of {self.n_max} rows")
+        return f"would fit: {'; '.join(ways)}" if ways else "nothing more fits"
 
 
 def remedies(
@@ -95,7 +95,7 @@ def openings(
     In each partition the others may use as many rows as the newcomer does, and then take their cheapest choices.
     """
     spare = limits.n_max - current.total_rows
-    found: list[Opening] = []
+    fitting: list[Opening] = []
     for partition, cap in enumerate(current.caps):
         if only not in (None, partition):
             continue
@@ -108,9 +108,9 @@ def openings(
                 amount = limits.cost - load[0]
                 delta = limits.capacity.delta_atto - load[1]
                 if amount > 0 and delta >= 0:
-                    found.append(Opening(n_rows, amount, delta, partition))
+                    fitting.append(Opening(n_rows, amount, delta, partition))
     kept: list[Opening] = []
-    for opening in sorted(found, key=lambda o: (-o.n_rows, -o.amount, -o.delta_atto, o.partition)):
+    for opening in sorted(fitting, key=lambda o: (-o.n_rows, -o.amount, -o.delta_atto, o.partition)):
         if not any(k.amount >= opening.amount and k.delta_atto >= opening.delta_atto for k in kept):
             kept.append(opening)
     return tuple(kept)

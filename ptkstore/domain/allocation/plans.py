@@ -72,10 +72,10 @@ def allocate_partitions(
     best: WindowPlan | None = None
     proven = True
     for view in _views(within, limits):
-        found, sure = _solved(demands, view, limits, rounds=rounds, bound_rounds=bound_rounds, stop=stop)
+        solution, sure = _solved(demands, view, limits, rounds=rounds, bound_rounds=bound_rounds, stop=stop)
         proven &= sure
-        if found is not None and (best is None or found.total_rows < best.total_rows):
-            best = found
+        if solution is not None and (best is None or solution.total_rows < best.total_rows):
+            best = solution
     if best is None:
         return infeasible(menus, limits, Reason.EPSILON, proven=proven)
     if best.total_rows > limits.n_max:

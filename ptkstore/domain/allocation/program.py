@@ -57,8 +57,8 @@ class Program:
     def weights(self, cap: int) -> Ints:
         """The least cost of each PTK with at most `cap` rows; more than the capacity where there is none."""
         places = (self.rows <= cap).sum(axis=1)
-        found = self.costs[np.arange(self.size), np.maximum(places - 1, 0)]
-        return np.where(places > 0, found, self.capacity + 1)
+        of_place = self.costs[np.arange(self.size), np.maximum(places - 1, 0)]
+        return np.where(places > 0, of_place, self.capacity + 1)
 
     def table(self, caps: Ints) -> Ints:
         """`weights` for each of ascending `caps`, an array of shape (n_caps, n_ptks)."""

@@ -48,11 +48,11 @@ def in_many(
     search. `watch` is shown every local optimum, for a solver that recombines them.
     """
     numbers = _numbers(seed)
-    found = sorted(starts(program), key=lambda placement: placement.total)
-    if not found:
+    placements = sorted(starts(program), key=lambda placement: placement.total)
+    if not placements:
         return None
     descent = _Descent(program, stop)
-    improved = [descent.improved(start) for start in found[: STARTS if program.size <= MANY else 1]]
+    improved = [descent.improved(start) for start in placements[: STARTS if program.size <= MANY else 1]]
     for placement in improved:
         watch(placement)
     current = best = min(improved, key=lambda placement: placement.total)
@@ -103,12 +103,12 @@ class _Descent:
             return False
         sub = self.program.of(members, partitions=2)
         pins = np.select([sub.pins == first, sub.pins == second], [0, 1], -1)
-        found, _ = in_two(replace(sub, pins=pins), caps[first] + caps[second] - saving + 1, GLANCE)
-        if found is None:
+        better, _ = in_two(replace(sub, pins=pins), caps[first] + caps[second] - saving + 1, GLANCE)
+        if better is None:
             self.settled[key] = saving
             return False
-        parts[members] = np.where(found.parts == 0, first, second)
-        caps[first], caps[second] = found.caps
+        parts[members] = np.where(better.parts == 0, first, second)
+        caps[first], caps[second] = better.caps
         return True
 
 

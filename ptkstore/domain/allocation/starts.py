@@ -28,15 +28,15 @@ def placement_of(program: Program, parts: Ints) -> Placement | None:
 
 def starts(program: Program) -> Iterator[Placement]:
     """Placements to begin with, possibly none."""
-    found = False
+    any_placed = False
     if (program.pins < 0).all():
         places = np.linspace(0, program.rows.shape[1] - 1, ORDERS).round().astype(int)
         for place in dict.fromkeys(places.tolist()):
             order = np.lexsort((program.rows[:, 0], program.rows[:, place]))
             placed = _placed(program, _segmented(program, order))
-            found |= bool(placed)
+            any_placed |= bool(placed)
             yield from placed
-    if not found:
+    if not any_placed:
         yield from _placed(program, _inserted(program, by_rows=True))
         yield from _placed(program, _inserted(program, by_rows=False))
 
@@ -94,8 +94,8 @@ def _inserted(program: Program, *, by_rows: bool) -> Ints | None:
                 continue
             left = program.capacity - int(least[members].sum())
             more = after - before
-            found = (more, left, part, after) if by_rows else (left, more, part, after)
-            best = found if best is None else min(best, found)
+            candidate = (more, left, part, after) if by_rows else (left, more, part, after)
+            best = candidate if best is None else min(best, candidate)
             if not before:  # unused partitions are all alike
                 break
         if best is None:

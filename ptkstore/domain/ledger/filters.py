@@ -60,14 +60,14 @@ class Filters:
         """Create blocks, or take over the state of blocks that exist."""
         if not blocks:
             return
-        known = {number: index for index, number in enumerate(self._order)}
+        index_of = {number: index for index, number in enumerate(self._order)}
         for block in blocks:
-            if block.number in known:
-                self._states[known[block.number]] = _STATES.index(block.state)
-        new = sorted((b for b in blocks if b.number not in known), key=lambda block: block.number)
+            if block.number in index_of:
+                self._states[index_of[block.number]] = _STATES.index(block.state)
+        new = sorted((b for b in blocks if b.number not in index_of), key=lambda block: block.number)
         if not new:
             return
-        if not known:
+        if not index_of:
             self._accountant = new[0].accountant
         if any(block.accountant is not self._accountant for block in new):
             raise InvariantBroken("the blocks of a stream have one accountant")
@@ -76,7 +76,7 @@ class Filters:
         self._order = self._numbers.tolist()
         self._states = np.insert(self._states, at, [_STATES.index(block.state) for block in new])
         for name in {name for block in new for name in block.lines}.difference(self._lines):
-            self._lines[name] = _Line(self._accountant, len(known))
+            self._lines[name] = _Line(self._accountant, len(index_of))
         for name, line in self._lines.items():
             line.insert(at, [block.lines.get(name) for block in new])
 

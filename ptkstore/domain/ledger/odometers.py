@@ -95,10 +95,10 @@ class Odometers:
         return least(one.assured for one in self.ptks)
 
     def with_assurance(
-        self, known: Mapping[str, Assured], shares: Mapping[tuple[int, str], LossShares]
+        self, assurances: Mapping[str, Assured], shares: Mapping[tuple[int, str], LossShares]
     ) -> Odometers:
         """With what is known of each PTK and its part of each block; a team is as good as the weakest of its PTKs."""
-        ptks = tuple(replace(one, assured=known.get(one.name, UNKNOWN)) for one in self.ptks)
+        ptks = tuple(replace(one, assured=assurances.get(one.name, UNKNOWN)) for one in self.ptks)
         teams = tuple(
             replace(team, assured=least(one.assured for one in ptks if team_of(one.name) == team.name))
             for team in self.teams
@@ -108,20 +108,20 @@ class Odometers:
 
 
 def shares_of(
-    blocks: Iterable[BlockRecord], entries: Iterable[Entry], known: Mapping[str, Assured]
+    blocks: Iterable[BlockRecord], entries: Iterable[Entry], assurances: Mapping[str, Assured]
 ) -> dict[tuple[int, str], LossShares]:
-    """By block and line, what releases of PTKs that are `known` as proven cost alone, and all others alone."""
+    """By block and line, what releases cost alone of PTKs that `assurances` calls proven, and of all others."""
     spends = [entry for entry in entries if entry.kind is EntryKind.SPEND]
-    proven = _Stretches([one for one in spends if known.get(one.ptk_id, UNKNOWN).proven])
-    others = _Stretches([one for one in spends if not known.get(one.ptk_id, UNKNOWN).proven])
-    found = {}
+    proven = _Stretches([one for one in spends if assurances.get(one.ptk_id, UNKNOWN).proven])
+    others = _Stretches([one for one in spends if not assurances.get(one.ptk_id, UNKNOWN).proven])
+    loss_shares = {}
     for block in blocks:
         parts = proven.at(block.number), others.at(block.number)
         for line, capacity in block.lines.items():
-            found[block.number, line] = LossShares(
+            loss_shares[block.number, line] = LossShares(
                 *(guarantee_of(block.accountant, capacity, _of_line(line, part)) for part in parts)
             )
-    return found
+    return loss_shares
 
 
 def odometers_of(
@@ -171,14 +171,14 @@ class _Meter:
 
     def rows(self, spends: Sequence[Entry], held: Sequence[Entry]) -> tuple[LineOdometer, ...]:
         spent_at, held_at = _Stretches(spends), _Stretches(held)
-        found = []
+        odometers = []
         for block in self.blocks:
             paid, promised = spent_at.at(block.number), held_at.at(block.number)
             for line, capacity in sorted(block.lines.items()):
                 spent = self._spent(block, _of_line(line, paid))
                 reserved = guarantee_of(block.accountant, capacity, _of_line(line, promised))
-                found.append(LineOdometer(block.number, line, block.state, capacity, reserved, spent))
-        return tuple(found)
+                odometers.append(LineOdometer(block.number, line, block.state, capacity, reserved, spent))
+        return tuple(odometers)
 
     def most_spent(self, spends: Iterable[Entry]) -> Spent:
         """The greatest of any block."""
@@ -192,8 +192,8 @@ class _Meter:
         by_guarantee = (
             (self._guarantee(block, some), some, block) for some, block in self._on_blocks(spends)
         )
-        found = max(by_guarantee, key=lambda one: (one[0].epsilon_nano, one[0].delta_atto), default=None)
-        return Spent() if found is None else self._spent(found[2], found[1])
+        largest = max(by_guarantee, key=lambda one: (one[0].epsilon_nano, one[0].delta_atto), default=None)
+        return Spent() if largest is None else self._spent(largest[2], largest[1])
 
     def most_reserved(self, held: Iterable[Entry]) -> Loss:
         """The greatest of any block."""
@@ -206,11 +206,11 @@ class _Meter:
         self, spends: Sequence[Entry], held: Sequence[Entry], party_of: Callable[[Entry], str]
     ) -> tuple[PartyOdometer, ...]:
         spent_by, held_by = _by_party(spends, party_of), _by_party(held, party_of)
-        found = (
+        odometers = (
             PartyOdometer(name, self.worst(spent_by.get(name, ())), self.most_reserved(held_by.get(name, ())))
             for name in sorted({*spent_by, *held_by})
         )
-        return tuple(one for one in found if one.spent.releases or one.reserved != NO_LOSS)
+        return tuple(one for one in odometers if one.spent.releases or one.reserved != NO_LOSS)
 
     def _on_blocks(self, entries: Iterable[Entry]) -> Iterator[tuple[tuple[Entry, ...], BlockRecord]]:
         """Each stretch that has a block, with one of its blocks: all of a stream have the same lines."""
@@ -294,10 +294,10 @@ def _of_line(line: str, entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def _by_party(entries: Iterable[Entry], party_of: Callable[[Entry], str]) -> dict[str, list[Entry]]:
-    found: dict[str, list[Entry]] = {}
+    entries_of: dict[str, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(party_of(entry), []).append(entry)
-    return found
+        entries_of.setdefault(party_of(entry), []).append(entry)
+    return entries_of
 
 
 def _greater(one: Loss, other: Loss) -> Loss:

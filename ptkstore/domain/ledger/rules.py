@@ -116,8 +116,8 @@ def verify(
 def chained_policy(lines: Iterable[ChainLine]) -> Policy | None:
     """The policy that a journal holds."""
     texts = (line.policy_text for line in lines if isinstance(line, PolicyEntry))
-    found = next(texts, None)
-    return None if found is None else policy_in(found)
+    text = next(texts, None)
+    return None if text is None else policy_in(text)
 
 
 def _applied(filters: Filters, line: ChainLine) -> list[str]:

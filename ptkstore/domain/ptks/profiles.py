@@ -127,8 +127,8 @@ class ProfileRecord:
 
     def unanswered(self, epsilons: Sequence[float]) -> tuple[float, ...]:
         """Those of the grid that have no answer yet."""
-        known = {point.epsilon for point in self.points if point.verdict is not Verdict.NEEDS_MORE}
-        return tuple(epsilon for epsilon in epsilons if epsilon not in known)
+        answered = {point.epsilon for point in self.points if point.verdict is not Verdict.NEEDS_MORE}
+        return tuple(epsilon for epsilon in epsilons if epsilon not in answered)
 
     @property
     def n_tried(self) -> int:
@@ -140,10 +140,10 @@ class ProfileRecord:
         tries = self.tries + (not self.settled)
         return replace(self, tries=tries, paid=(*self.paid, paid))
 
-    def told(self, points: Sequence[Point], ask: ProfileAsk) -> ProfileRecord:
+    def with_answers(self, points: Sequence[Point], ask: ProfileAsk) -> ProfileRecord:
         """The record with further answers."""
-        known = {point.epsilon: point for point in (*self.points, *points)}
-        merged = replace(self, points=tuple(known[epsilon] for epsilon in sorted(known)), code="")
+        point_of = {point.epsilon: point for point in (*self.points, *points)}
+        merged = replace(self, points=tuple(point_of[epsilon] for epsilon in sorted(point_of)), code="")
         if not merged.unanswered(ask.epsilons):
             return replace(merged, state=ProfileState.ANSWERED)
         if merged.tries >= ask.tries or merged.n_tried >= ask.n_max:

@@ -118,14 +118,14 @@ def computed_of(config: Mapping[str, Any]) -> dict[str, str]:
     given = serve.get(COMPUTED) if isinstance(serve, Mapping) else None
     if given is None:
         return {}
-    found = _mapping(given, COMPUTED)
-    for name, form in found.items():
+    forms = _mapping(given, COMPUTED)
+    for name, form in forms.items():
         check_sent_name(name, f"computes {name!r}")
         if not isinstance(form, str) or form not in COMPUTED_FORMS:
             raise _wrong(f"computes {name!r} by none of the forms {', '.join(sorted(COMPUTED_FORMS))}")
-    if len(set(found.values())) < len(found):
+    if len(set(forms.values())) < len(forms):
         raise _wrong(f"has {COMPUTED} with one form twice")
-    return dict(found)
+    return dict(forms)
 
 
 def check_sent_name(name: object, what: str) -> None:
@@ -165,10 +165,10 @@ def _parsed(given: object, features: Mapping[str, str]) -> Serving:
         _check_default(str(name), value, features)
     request = _names(given.get("request", ()), "request")
     derived: list[Derived] = []
-    known = {*(n for n, value in defaults.items() if not isinstance(value, str)), *request}
+    defined = {*(n for n, value in defaults.items() if not isinstance(value, str)), *request}
     for name, form in _mapping(given.get("derived", {}), "derived").items():
-        one = _derived(str(name), form, known)
-        known.add(one.name)
+        one = _derived(str(name), form, defined)
+        defined.add(one.name)
         derived.append(one)
     outputs = [*(f"{name}_{FILLED}" for name in defaults), *(one.name for one in derived), VERSION]
     if len({*outputs, *request, *features}) < len(outputs) + len(request) + len(features):
@@ -194,7 +194,7 @@ def _check_default(name: str, value: object, features: Mapping[str, str]) -> Non
         raise _wrong(f"has a default for {name!r} of more than 200 printable characters")
 
 
-def _derived(name: str, given: object, known: set[str]) -> Derived:
+def _derived(name: str, given: object, defined: set[str]) -> Derived:
     if not _NAME.fullmatch(name) or "__" in name:
         raise _wrong(f"derives {name!r}, which is no name of a column")
     fields = _mapping(given, f"derived column {name!r}")
@@ -207,7 +207,7 @@ def _derived(name: str, given: object, known: set[str]) -> Derived:
     if len(operands) != FORMS[form]:
         raise _wrong(f"derives {name!r}: {form} takes {FORMS[form]} operand(s)")
     for operand in operands:
-        if isinstance(operand, str) and operand not in known:
+        if isinstance(operand, str) and operand not in defined:
             raise _wrong(
                 f"derives {name!r} from {operand!r}: it is no number with a default, nor is it sent along"
             )

@@ -162,14 +162,14 @@ def groups_where(policy: Policy, where: Mapping[str, Any] | None) -> range:
     if not where:
         return range(groups_of(policy))
     if policy.attribute is None or set(where) != {policy.attribute}:
-        known = (
+        has = (
             "has no blocks by an attribute"
             if policy.attribute is None
             else f"has blocks by {policy.attribute!r}"
         )
-        raise InvalidRequest(f"where can name the column of the stream's blocks alone; this stream {known}")
-    asked = where[policy.attribute]
-    values = list(asked) if isinstance(asked, list | tuple) else [asked]
+        raise InvalidRequest(f"where can name the column of the stream's blocks alone; this stream {has}")
+    wanted = where[policy.attribute]
+    values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     domain = [(type(value), value) for value in policy.attribute_values]
     try:
         places = sorted({domain.index((type(value), value)) for value in values})

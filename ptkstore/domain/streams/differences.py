@@ -20,14 +20,14 @@ _SPANS = {
 }
 
 
-def differences(known: Stream, asked: Stream) -> tuple[str, ...]:
-    """One phrase for each field in which `asked` is not what there is; a declaration is public within its team."""
-    return (*_of_schemas(known.schema, asked.schema), *policy_differences(known.policy, asked.policy))
+def differences(old: Stream, new: Stream) -> tuple[str, ...]:
+    """One phrase for each field in which `new` is not what there is; a declaration is public within its team."""
+    return (*_of_schemas(old.schema, new.schema), *policy_differences(old.policy, new.policy))
 
 
-def policy_differences(known: Policy, asked: Policy) -> tuple[str, ...]:
-    """One phrase for each field in which `asked` is not the policy that there is."""
-    there, wanted = _facts(known), _facts(asked)
+def policy_differences(old: Policy, new: Policy) -> tuple[str, ...]:
+    """One phrase for each field in which `new` is not the policy that there is."""
+    there, wanted = _facts(old), _facts(new)
     return tuple(
         f"{name} is {_text(there[name])}, not {_text(wanted[name])}"
         for name in there
@@ -35,11 +35,11 @@ def policy_differences(known: Policy, asked: Policy) -> tuple[str, ...]:
     )
 
 
-def _of_schemas(known: Schema, asked: Schema) -> Iterator[str]:
-    there, wanted = dict(known.columns), dict(asked.columns)
+def _of_schemas(old: Schema, new: Schema) -> Iterator[str]:
+    there, wanted = dict(old.columns), dict(new.columns)
     for name, kind in there.items():
-        if name in known.defaults:
-            if name in wanted and not asked.added:
+        if name in old.defaults:
+            if name in wanted and not new.added:
                 yield f"column {name!r} was added later and is left out here"
         elif name not in wanted:
             yield f"column {name!r} is missing"
@@ -48,11 +48,11 @@ def _of_schemas(known: Schema, asked: Schema) -> Iterator[str]:
     for name in wanted:
         if name not in there:
             yield f"there is no column {name!r}, which `ptk stream add-column` adds"
-    order = [name for name, _ in known.as_created().columns]
+    order = [name for name, _ in old.as_created().columns]
     if set(order) == set(wanted) and order != list(wanted):
         yield f"the columns are in the order {', '.join(order)}"
-    if known.time_column != asked.time_column:
-        yield f"time_column is {known.time_column}, not {asked.time_column}"
+    if old.time_column != new.time_column:
+        yield f"time_column is {old.time_column}, not {new.time_column}"
 
 
 def _facts(policy: Policy) -> dict[str, Any]:

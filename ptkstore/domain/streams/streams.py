@@ -208,7 +208,7 @@ class Policy:
         Assurance, OneOf("The least assurance of accepted PTKs.", members=Assurance)
     ] = Assurance.LIBRARY
     asserted_text: Annotated[
-        bool, Flag("Let own code release texts and keys it did not declare.", later=True)
+        bool, Flag("Let team code release texts and keys it did not declare.", later=True)
     ] = False
     closing: Annotated[Closing, OneOf("Who closes windows: clock or operator.", members=Closing)] = (
         Closing.CLOCK

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured_in
 
-UNTOLD = "unknown"
+UNKNOWN_TAG = "unknown"
 """What a tag says where a manifest does not tell."""
 
 _UNITS = {"record": "one record", "user": "one user", "user-in-window": "one user in one window"}
@@ -35,10 +35,10 @@ class Provenance:
         """As the tags of a view tell it; these names are all there, and `unknown` is told as such."""
         assured = self.assured.document()
         tags = {
-            "dp.epsilon": UNTOLD if self.epsilon is None else repr(self.epsilon),
-            "dp.delta": UNTOLD if self.delta is None else repr(self.delta),
-            "dp.assurance": assured["assurance"] or UNTOLD,
-            "dp.privacy_unit": self.privacy_unit or UNTOLD,
+            "dp.epsilon": UNKNOWN_TAG if self.epsilon is None else repr(self.epsilon),
+            "dp.delta": UNKNOWN_TAG if self.delta is None else repr(self.delta),
+            "dp.assurance": assured["assurance"] or UNKNOWN_TAG,
+            "dp.privacy_unit": self.privacy_unit or UNKNOWN_TAG,
             "dp.oldest_window": _interval(self.oldest),
             "dp.newest_window": _interval(self.newest),
         }
@@ -52,7 +52,7 @@ class Provenance:
 
     def sentence(self) -> str:
         """Privacy unit and windows in a sentence each, for descriptions."""
-        unit = _UNITS.get(self.privacy_unit or "", UNTOLD)
+        unit = _UNITS.get(self.privacy_unit or "", UNKNOWN_TAG)
         if self.unit_column is not None:
             most = (
                 ""
@@ -60,7 +60,7 @@ class Provenance:
                 else f", at most {self.max_rows_per_unit} rows per window"
             )
             unit = f"{unit} (column {self.unit_column}{most})"
-        windows = UNTOLD
+        windows = UNKNOWN_TAG
         if self.oldest is not None and self.newest is not None:
             windows = f"{self.oldest[0]} to {self.newest[1]}"
         return f"Privacy unit: {unit}. Windows: {windows}."
@@ -95,4 +95,4 @@ def _span(window: Mapping[str, Any] | None) -> tuple[str, str] | None:
 
 
 def _interval(span: tuple[str, str] | None) -> str:
-    return UNTOLD if span is None else "/".join(span)
+    return UNKNOWN_TAG if span is None else "/".join(span)

@@ -13,16 +13,16 @@ from ptkstore.errors import PtkStoreError
 from ptkstore.sdk.documents.resources import Document, loss_of
 
 
-def admission_document(found: Admission) -> Document:
+def admission_document(admission: Admission) -> Document:
     """An admission, its refusals as the problems that would come."""
     return {
         "refusals": [
             {"ptk_id": ptk_id, "code": error.code, "detail": str(error)}
-            for ptk_id, error in found.refusals.items()
+            for ptk_id, error in admission.refusals.items()
         ],
-        "at_once": found.at_once,
-        "room": None if found.room is None else _room_document(found.room),
-        "returning": [{"ptk_id": ptk_id, "version": number} for ptk_id, number in found.returning.items()],
+        "at_once": admission.at_once,
+        "room": None if admission.room is None else _room_document(admission.room),
+        "returning": [{"ptk_id": key, "version": number} for key, number in admission.returning.items()],
     }
 
 

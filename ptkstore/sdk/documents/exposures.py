@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ptkstore.application.streams.exposure import Exposure, Kept
+from ptkstore.application.streams.exposure import ExposedWindow, Exposure
 from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 
@@ -56,7 +56,8 @@ def exposure_of(document: Mapping[str, Any]) -> Exposure:
         stream,
         **{name: datetime.fromisoformat(document[name]) for name in _TIMES},
         kept=tuple(
-            Kept(window_of(stream, one), datetime.fromisoformat(one["until"])) for one in document["kept"]
+            ExposedWindow(window_of(stream, one), datetime.fromisoformat(one["until"]))
+            for one in document["kept"]
         ),
         overdue=tuple(document["overdue"]),
         remains=tuple(document["remains"]),

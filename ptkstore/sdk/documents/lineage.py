@@ -38,13 +38,13 @@ def lineage_of(
     """A version and all that it was made from, each once, descendants first."""
     waiting = [(ptk_id, number)]
     named: dict[tuple[str, int], set[str]] = {(ptk_id, number): set()}
-    found: list[Ancestor] = []
+    ancestors: list[Ancestor] = []
     while waiting:
         one = waiting.pop(0)
         try:
             content = manifest(*one)
         except UnknownName:  # in a lake that somebody has thinned out
-            found.append(Ancestor(*one, "unknown", "", (), False))
+            ancestors.append(Ancestor(*one, "unknown", "", (), False))
             continue
         origins = content["made_from"]
         for origin in origins:
@@ -52,7 +52,7 @@ def lineage_of(
             if key not in named:
                 waiting.append(key)
             named.setdefault(key, set()).add(str(origin["sha256"]))
-        found.append(
+        ancestors.append(
             Ancestor(
                 *one,
                 str(content["release_decision"]),
@@ -62,14 +62,14 @@ def lineage_of(
                 assured_in(content, one[0]),
             )
         )
-    return tuple(found)
+    return tuple(ancestors)
 
 
 def ancestor_document(ancestor: Ancestor) -> dict[str, Any]:
     """One version that a state was made from."""
     plain = {name: getattr(ancestor, name) for name in ("ptk_id", "version", "decision", "window_end")}
-    made_from, told = list(ancestor.made_from), ancestor.assured.document()
-    return {**plain, "made_from": made_from, "intact": ancestor.intact, **told}
+    made_from, assurance = list(ancestor.made_from), ancestor.assured.document()
+    return {**plain, "made_from": made_from, "intact": ancestor.intact, **assurance}
 
 
 def descendant_document(descendant: Descendant) -> dict[str, Any]:

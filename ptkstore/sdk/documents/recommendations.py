@@ -24,12 +24,12 @@ def advice_document(advice: StreamAdvice) -> dict[str, Any]:
         "rows_per_window": advice.policy.rows_per_window,
         "lines": {
             line: {
-                "rows": found.n_rows,
-                "refusal": str(found.refusal) if found.refusal else None,
-                "by_ptks": _points(found.by_ptks),
-                "by_budget": _points(found.by_budget),
+                "rows": one.n_rows,
+                "refusal": str(one.refusal) if one.refusal else None,
+                "by_ptks": _points(one.by_ptks),
+                "by_budget": _points(one.by_budget),
             }
-            for line, found in advice.lines.items()
+            for line, one in advice.lines.items()
         },
     }
 
@@ -40,14 +40,14 @@ def advice_of(document: Mapping[str, Any], policy: Policy) -> StreamAdvice:
     window = None if seconds is None else timedelta(seconds=seconds)
     lines = {
         line: Recommendation(
-            n_rows=found["rows"],
-            window=window if found["rows"] is not None else None,
+            n_rows=one["rows"],
+            window=window if one["rows"] is not None else None,
             partitions=0,
-            by_ptks=_points_of(found["by_ptks"]),
-            by_budget=_points_of(found["by_budget"]),
-            refusal=cast("Infeasible | None", found["refusal"]),
+            by_ptks=_points_of(one["by_ptks"]),
+            by_budget=_points_of(one["by_budget"]),
+            refusal=cast("Infeasible | None", one["refusal"]),
         )
-        for line, found in document["lines"].items()
+        for line, one in document["lines"].items()
     }
     return StreamAdvice(document["stream"], policy, lines)
 

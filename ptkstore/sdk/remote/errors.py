@@ -26,7 +26,7 @@ _BY_STATUS: Mapping[int, type[e.PtkStoreError]] = {
     504: e.OutcomeUnknown,
 }
 
-_UNTOLD = "?"
+_NO_NAME = "?"
 
 
 def is_problem(document: Any) -> bool:
@@ -52,24 +52,24 @@ def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
     if issubclass(kind, e.UnknownName) and problem.get("kind") is None:  # no such route
         return e.InvalidRequest(_unexplained(status))
     if issubclass(kind, e.UnknownName):
-        error = kind(str(problem.get("kind", "thing")), str(problem.get("name", _UNTOLD)))
+        error = kind(str(problem.get("kind", "thing")), str(problem.get("name", _NO_NAME)))
         plain = f"{error}; "
         error.hint = message.removeprefix(plain) if message.startswith(plain) else ""
-        return error if error.name != _UNTOLD else kind(error.kind, _asked(path), error.hint)
+        return error if error.name != _NO_NAME else kind(error.kind, _name_in(path), error.hint)
     if issubclass(kind, e.InvariantBroken) and "request_id" in problem:
         message = f"{message} {problem['request_id']}"
     return kind("; ".join([message, *faults]))
 
 
-def _asked(path: str) -> str:
+def _name_in(path: str) -> str:
     """What a path such as `v1/subscriptions/NAME/deliveries` or `.../files/NAME` names."""
     _, _, *names = map(unquote, path.split("/"))
     if not names:
-        return _UNTOLD
+        return _NO_NAME
     return names[-1] if names[-2:-1] == ["files"] else names[0]
 
 
 def _unexplained(status: int) -> str:
     """What is said of an answer that is not one of our server's."""
-    told = f"the server answered {status}"
-    return told if status >= 500 else f"{told} as no store does: is this the address of its HTTP API?"
+    message = f"the server answered {status}"
+    return message if status >= 500 else f"{message} as no store does: is this the address of its HTTP API?"

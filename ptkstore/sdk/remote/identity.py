@@ -24,20 +24,20 @@ class RemoteIdentity:
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
         """Tokens without their secrets, by age."""
-        found = self._http.pages(path_of("tokens"), _token_of, {"team": team})
-        return tuple(sorted(found, key=lambda token: (token.created_at, token.id)))
+        tokens = self._http.pages(path_of("tokens"), _token_of, {"team": team})
+        return tuple(sorted(tokens, key=lambda token: (token.created_at, token.id)))
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
         """Roles that were given."""
-        found = self._http.pages(path_of("grants"), _grant_of, {"team": team, "stream": stream})
-        return tuple(sorted(found, key=lambda one: (one.team, one.stream, one.role.value)))
+        grants = self._http.pages(path_of("grants"), _grant_of, {"team": team, "stream": stream})
+        return tuple(sorted(grants, key=lambda one: (one.team, one.stream, one.role.value)))
 
     def audit_log(
         self, after: int = 0, limit: int = 100, *, team: str | None = None
     ) -> tuple[AuditEntry, ...]:
         """The next lines after the one of number `after`, oldest first; pages are asked for as they are needed."""
-        found = self._http.pages(path_of("audit-log"), _entry_of, {"after": after, "team": team})
-        return tuple(islice(found, limit))
+        entries = self._http.pages(path_of("audit-log"), _entry_of, {"after": after, "team": team})
+        return tuple(islice(entries, limit))
 
 
 def _token_of(document: Mapping[str, Any]) -> Token:

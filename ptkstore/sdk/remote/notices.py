@@ -17,8 +17,8 @@ class RemoteNotices:
 
     def notices(self, team: str | None = None, *, since: datetime | None = None) -> tuple[Notice, ...]:
         """Words left for the token's team; an administrator's choice."""
-        asked = {"team": team, "since": None if since is None else since.isoformat()}
-        return tuple(self._http.pages(path_of("notices"), notice_of, asked))
+        params = {"team": team, "since": None if since is None else since.isoformat()}
+        return tuple(self._http.pages(path_of("notices"), notice_of, params))
 
     def trainings(self, ptk_id: str) -> tuple[Training, ...]:
         """What became of the trainings of a PTK of the token's team."""

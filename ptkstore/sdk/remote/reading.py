@@ -66,7 +66,7 @@ class RemoteReading:
         policy = self.stream(stream).policy
         path = path_of("streams", stream, "recommendation")
         params = {} if partitions is None else {"partitions": partitions}
-        return self._http.get(path, lambda found: advice_of(found, policy), params)
+        return self._http.get(path, lambda document: advice_of(document, policy), params)
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs."""
@@ -78,8 +78,8 @@ class RemoteReading:
 
     def newest_versions(self) -> Mapping[str, int]:
         """The newest version of each PTK whose versions the token's team may read."""
-        found = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))
-        return {ptk_id: number for ptk_id, number in found if number is not None}
+        newest = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))
+        return {ptk_id: number for ptk_id, number in newest if number is not None}
 
     def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
         """Published versions."""

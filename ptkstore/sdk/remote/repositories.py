@@ -86,7 +86,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         raise TooLarge(
             f"over HTTP up to {LIST_MAX} PTKs of a stream come, change or go at once: declare the others afterwards"
         )
-    asked = {
+    content = {
         "ptks": [
             {
                 "name": checked_name("PTK", one.name),
@@ -101,7 +101,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         "deregister": list(leaving),
     }
     try:
-        body = json.dumps(plain(asked), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        body = json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:
         raise InvalidRequest("what is declared holds a number or a text that JSON cannot tell") from None
     if len(body) > EXCHANGE_BYTES_MAX:

@@ -82,8 +82,8 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
         """Add a column; repeatable."""
-        asked = {"add_column": {"name": column, "type": kind.value, "default": default}}
-        grown = self._http.send("PATCH", path_of("streams", stream), json=plain(asked), repeatable=True)
+        body = {"add_column": {"name": column, "type": kind.value, "default": default}}
+        grown = self._http.send("PATCH", path_of("streams", stream), json=plain(body), repeatable=True)
         return read(grown, stream_of)
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
@@ -145,11 +145,11 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
         """Close the windows that have ended."""
-        asked = {
+        body = {
             "until": None if until is None else until.isoformat(),
             "expire_unfinished": expire_unfinished,
         }
-        closed = self._http.send("POST", path_of("streams", stream, "close"), json=asked, repeatable=False)
+        closed = self._http.send("POST", path_of("streams", stream, "close"), json=body, repeatable=False)
         return read(closed, lambda one: tuple(WindowId(stream, index) for index in one["windows"]))
 
     def forget(self, stream: str, unit: str | int) -> None:
@@ -210,14 +210,14 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         """Look features up, in parts where there are many entities; reading may be repeated."""
         if isinstance(features, str):
             raise InvalidRequest("name at least one feature, as a list of 'view:feature'")
-        found = Answers()
+        answers = Answers()
         most = max(1, min(ENTITIES_MAX, 200_000 // max(1, len(features))))
         for start in range(0, max(len(entities), 1), most):
-            asked = {"features": list(features), "entities": list(entities[start : start + most])}
-            answer = self._http.send("POST", path_of("lookups"), json=plain(asked), repeatable=True)
+            body = {"features": list(features), "entities": list(entities[start : start + most])}
+            answer = self._http.send("POST", path_of("lookups"), json=plain(body), repeatable=True)
             part = read(answer, _answers_of)
-            found = Answers([*found, *part], {**found.assured, **part.assured})
-        return found
+            answers = Answers([*answers, *part], {**answers.assured, **part.assured})
+        return answers
 
     # reports
 
@@ -241,7 +241,7 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         """The journal, recomputed by the server."""
         return self._http.get(
             path_of("streams", stream, "ledger", "verification"),
-            lambda found: LedgerCheck(stream, found["entries"], found["blocks"], tuple(found["faults"])),
+            lambda one: LedgerCheck(stream, one["entries"], one["blocks"], tuple(one["faults"])),
         )
 
     def export_ledger(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ptkstore.application.delivery.read_deliveries import SubscriptionProgress
+from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.sdk.remote.transport import Transport, path_of, read
@@ -21,8 +21,8 @@ class RemoteSubscribing:
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
         """Subscribe an endpoint. Not sent again when the answer is lost: the secret would be lost with it."""
         split_ptk_id(ptk_id)  # which says what an id must be
-        asked = {"ptk_id": ptk_id, "endpoint": endpoint}
-        made = self._http.send("POST", path_of("subscriptions"), json=asked, repeatable=False)
+        body = {"ptk_id": ptk_id, "endpoint": endpoint}
+        made = self._http.send("POST", path_of("subscriptions"), json=body, repeatable=False)
         return read(made, lambda o: (Subscription(o["id"], o["ptk_id"], o["endpoint"]), str(o["secret"])))
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -31,24 +31,24 @@ class RemoteSubscribing:
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
         """A new signing secret. Not sent again when the answer is lost: the secret would be lost with it."""
-        asked = {"overlap_hours": overlap.total_seconds() / 3600}
+        body = {"overlap_hours": overlap.total_seconds() / 3600}
         path = path_of("subscriptions", subscription_id, "rotate")
         return read(
-            self._http.send("POST", path, json=asked, repeatable=False), lambda one: str(one["secret"])
+            self._http.send("POST", path, json=body, repeatable=False), lambda one: str(one["secret"])
         )
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         """Tell subscribers of the newest version once more."""
-        told = self._http.send("POST", path_of("ptks", ptk_id, "notify"), repeatable=False)
-        return read(told, lambda one: int(one["subscriptions"]))
+        response = self._http.send("POST", path_of("ptks", ptk_id, "notify"), repeatable=False)
+        return read(response, lambda one: int(one["subscriptions"]))
 
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
         """Send dead letters again; repeatable."""
-        asked: dict[str, Any] = {"version": number, "since": None if since is None else since.isoformat()}
+        body: dict[str, Any] = {"version": number, "since": None if since is None else since.isoformat()}
         path = path_of("subscriptions", subscription_id, "redeliver")
-        answer = self._http.send("POST", path, json=asked, repeatable=True)
+        answer = self._http.send("POST", path, json=body, repeatable=True)
         return read(answer, lambda one: int(one["dead_letters"]))
 
     def disable_subscription(self, subscription_id: str) -> None:
@@ -65,11 +65,11 @@ class RemoteSubscribing:
         """Wait for a version after this one to be online, by server-sent events."""
         return self._http.first_event(path_of("ptks", ptk_id, "events"), after, timeout_seconds)
 
-    def subscriptions(self, ptk_id: str | None = None) -> tuple[SubscriptionProgress, ...]:
+    def subscriptions(self, ptk_id: str | None = None) -> tuple[DeliveryState, ...]:
         """The subscriptions of the token's team."""
         return tuple(self._http.pages(path_of("subscriptions"), followed_of, {"ptk_id": ptk_id}))
 
-    def deliveries(self, subscription_id: str) -> SubscriptionProgress:
+    def deliveries(self, subscription_id: str) -> DeliveryState:
         """One subscription with its dead letters."""
         path = path_of("subscriptions", subscription_id, "deliveries")
         parts = list(self._http.documents(path, followed_of))

@@ -67,8 +67,8 @@ class Transport:
         items: str = "items",
     ) -> Iterator[_T]:
         """All items of a list, each through `part`; `items` is their name in a page."""
-        for found in self.documents(path, lambda page: [part(one) for one in page[items]], params):
-            yield from found
+        for page_items in self.documents(path, lambda page: [part(one) for one in page[items]], params):
+            yield from page_items
 
     def documents(
         self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None
@@ -76,10 +76,10 @@ class Transport:
         """What `part` takes out of each page of a document, one at least."""
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
-            found, cursor = self.get(
+            document, cursor = self.get(
                 path, lambda page: (part(page), page.get("next_cursor")), {**more, "limit": PAGE}
             )
-            yield found
+            yield document
             if cursor is None:
                 return
             more["cursor"] = cursor
@@ -138,7 +138,7 @@ class Transport:
                     continue
                 if lost:
                     raise _unanswered("the server does not answer", lost)
-            raise _told(error_of(response.status_code, problem, path))
+            raise _for_client(error_of(response.status_code, problem, path))
         raise _unanswered(self._away, lost)
 
     def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
@@ -198,7 +198,7 @@ def _checked(url: str) -> httpx.URL:
     return parsed
 
 
-def _told(error: PtkStoreError) -> PtkStoreError:
+def _for_client(error: PtkStoreError) -> PtkStoreError:
     """The server's refusal; of a token in words of the client, which need not know of headers."""
     if not isinstance(error, Unauthenticated):
         return error
@@ -245,10 +245,10 @@ def _is_silent(status: int, problem: Any) -> bool:
     return (status in _SILENT and not is_problem(problem)) or is_code(problem, OutcomeUnknown)
 
 
-def _wait(attempt: int, asked: str | None = None) -> None:
+def _wait(attempt: int, retry_after: str | None = None) -> None:
     wait = min(FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), LONGEST_WAIT_SECONDS)
-    if asked is not None and asked.isascii() and asked.isdecimal():
-        wait = min(max(wait, float(asked)), LONGEST_WAIT_SECONDS)
+    if retry_after is not None and retry_after.isascii() and retry_after.isdecimal():
+        wait = min(max(wait, float(retry_after)), LONGEST_WAIT_SECONDS)
     time.sleep(wait * (0.5 + secrets.randbelow(500) / 1000))  # so that many do not come back at once
 
 

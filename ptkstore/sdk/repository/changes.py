@@ -119,12 +119,12 @@ def planned(
 
 def undeclared(service: StoreService, repository: Repository) -> tuple[Change, ...]:
     """The team's PTKs that are registered though its repository does not declare them: without `prune` they `stay`."""
-    known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
+    specs = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
     return tuple(
         replace(
-            gone, action="stay", epsilon=known[gone.ptk_id].loss.epsilon, delta=known[gone.ptk_id].loss.delta
+            gone, action="stay", epsilon=specs[gone.ptk_id].loss.epsilon, delta=specs[gone.ptk_id].loss.delta
         )
-        for gone in _removals(repository, known)
+        for gone in _removals(repository, specs)
     )
 
 
@@ -170,7 +170,7 @@ def applied(
     for stream in sorted(at_once):
         step.exchange(stream)
     for removal in step.removals:
-        if step.known[removal.ptk_id].stream not in at_once | done:
+        if step.specs[removal.ptk_id].stream not in at_once | done:
             with suppress(UnknownName):  # somebody else pruned it meanwhile
                 service.deregister_ptk(removal.ptk_id)
     made = (replace(_accepted(change), returns=returning.get(change.ptk_id)) for change, _ in step.compared)
@@ -185,13 +185,13 @@ class _Step:
     ) -> None:
         self._service, self._repository, self._prune = service, repository, bool(prune)
         self._policies = {stream.name: stream.policy for stream in service.streams()}
-        self.known = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
+        self.specs = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
         self.refusals: dict[str, PtkStoreError] = {}
         """What cannot be asked of any stream."""
         self.compared = [(self._compared(ptk), ptk) for ptk in repository.ptks]
         self._undeclared = [
             one
-            for one in _removals(repository, self.known)
+            for one in _removals(repository, self.specs)
             if isinstance(prune, bool) or not prune or one.ptk_id in frozenset(prune)
         ]
         self._sent: set[str | None] = set()
@@ -250,17 +250,17 @@ class _Step:
             return Admission({f"{team}.{one.name}": error for one in wanted})
 
     def _wanted(self) -> dict[str, list[WantedPtk]]:
-        found: dict[str, list[WantedPtk]] = {}
+        by_stream: dict[str, list[WantedPtk]] = {}
         for change, ptk in self.compared:
             if change.action != "keep" and change.ptk_id not in self.refusals:
                 spec = self._repository.spec(ptk)
                 wanted = WantedPtk(ptk.name, spec, ptk.target, ptk.every, ptk.config, ptk.description)
-                found.setdefault(ptk.stream, []).append(wanted)
-        return found
+                by_stream.setdefault(ptk.stream, []).append(wanted)
+        return by_stream
 
     def _leaving(self, stream: str, prune: bool) -> list[str]:
         gone = [one.ptk_id for one in self._undeclared] if prune else []
-        return [ptk_id for ptk_id in gone if self.known[ptk_id].stream == stream]
+        return [ptk_id for ptk_id in gone if self.specs[ptk_id].stream == stream]
 
     def _compared(self, ptk: PTK) -> Change:
         from ptklib.spec import estimator_from_spec
@@ -271,7 +271,7 @@ class _Step:
             declared = estimator_from_spec(spec).declared_loss()  # what registration will charge
         except PtklibError as error:
             raise InvalidRequest(f"PTK {ptk_id}: {error}") from error
-        loss, before = Loss.charge(declared.epsilon, declared.delta), self.known.get(ptk_id)
+        loss, before = Loss.charge(declared.epsilon, declared.delta), self.specs.get(ptk_id)
         action, changes = "register", tuple[FieldChange, ...]()
         try:
             if before is not None:
@@ -369,16 +369,16 @@ def _checked(
     """The change with what became of its checks on synthetic rows."""
     spec, bundle = repository.described(ptk)
     if bundle is None:
-        found = checks.of(spec)
-        return replace(change, checks=found.status, reason=found.reason)
-    from ptkstore.application.ptks.team_code import told
+        checked = checks.of(spec)
+        return replace(change, checks=checked.status, reason=checked.reason)
+    from ptkstore.application.ptks.team_code import findings_text
 
     try:
         examined: Examined = service.examine_team_code(spec, bundle, AUDIT_RUNS if audit else 0)
     except NoSandbox as error:
         return replace(change, checks="not-run", reason=str(error))
     if examined.failures:
-        return replace(change, checks="failed", reason=told(examined))
+        return replace(change, checks="failed", reason=findings_text(examined))
     return replace(change, checks="passed", reason=_checks_text(examined, audit=audit))
 
 
@@ -386,17 +386,17 @@ def _checks_text(examined: Examined, *, audit: bool) -> str:
     """How many checks team code passed, and how far an audit of so few runs could see."""
     status = {one.check: one.status for one in examined.findings}
     passed = sum(one.status == "passed" for one in examined.findings)
-    told = f"{passed} checks"
+    passing = f"{passed} checks"
     if not audit:
-        return f"{told}, without the audit"
+        return f"{passing}, without the audit"
     sees = status.get("check_audit_sees_half_the_noise") == "passed"
-    return f"{told}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"
+    return f"{passing}, an audit of {AUDIT_RUNS} trainings{', which half the noise would have failed' if sees else ''}"
 
 
-def _removals(repository: Repository, known: Mapping[str, PtkSpec]) -> list[Change]:
+def _removals(repository: Repository, specs: Mapping[str, PtkSpec]) -> list[Change]:
     declared = {f"{repository.team}.{ptk.name}" for ptk in repository.ptks}
     return [
         Change("deregister", ptk_id, 0.0, 0.0, spec.loss.epsilon, spec.assurance.value, stream=spec.stream)
-        for ptk_id, spec in sorted(known.items())
+        for ptk_id, spec in sorted(specs.items())
         if ptk_id not in declared
     ]

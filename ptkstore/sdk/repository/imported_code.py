@@ -40,8 +40,8 @@ def described_as_imported(
     if callable(train_dp) and not hasattr(train_dp, "to_spec"):
         train_dp = functions_of(train_dp, eval, facts)
     elif eval is not None or facts:
-        told = ", ".join([*(["eval"] if eval is not None else []), *facts])
-        raise InvalidRequest(f"{told} are said of a function; a {type(train_dp).__name__} says them itself")
+        names = ", ".join([*(["eval"] if eval is not None else []), *facts])
+        raise InvalidRequest(f"{names} are said of a function; a {type(train_dp).__name__} says them itself")
     if not is_team_code(train_dp):
         return estimator_spec(train_dp), None
     functions = isinstance(train_dp, TeamFunctions)
@@ -104,9 +104,7 @@ def _root(module: str) -> Path:
     parts = module.split(".")
     levels = len(parts) if file.name == "__init__.py" else len(parts) - 1
     if len(file.parents) <= levels or file.suffix != ".py" or not file.is_file():
-        raise InvalidRequest(
-            f"module {module} has no Python file to send along: team code is plain .py files"
-        )
+        raise InvalidRequest(f"module {module} has no Python file to send: team code is plain .py files")
     root = file.absolute().parents[levels]
     if _is_installed(root) or parts[0] in _EVERYWHERE | sys.stdlib_module_names:
         raise InvalidRequest(
@@ -121,13 +119,13 @@ def _root(module: str) -> Path:
 def _files(root: Path, modules: Iterable[str]) -> Mapping[str, bytes]:
     """The files of modules below `root`, of the packages around them, and of what these import there."""
     files: dict[str, bytes] = {}
-    waiting, known = list(modules), set[str]()
+    waiting, seen = list(modules), set[str]()
     own: dict[str, bool] = {module.partition(".")[0]: True for module in waiting}
     while waiting:
         name = waiting.pop()
-        if name in known:
+        if name in seen:
             continue
-        known.add(name)
+        seen.add(name)
         top, _, _ = name.partition(".")
         if top not in own:
             own[top] = _comes_from(root, top)
@@ -166,9 +164,9 @@ def _comes_from(root: Path, top: str) -> bool:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
         return False
-    found = () if spec is None else (spec.origin, *(spec.submodule_search_locations or ()))
+    places = () if spec is None else (spec.origin, *(spec.submodule_search_locations or ()))
     here = {root / top, root / top / "__init__.py", root / f"{top}.py"}
-    return any(Path(place).absolute() in here for place in found if place)
+    return any(Path(place).absolute() in here for place in places if place)
 
 
 def _is_installed(folder: Path) -> bool:

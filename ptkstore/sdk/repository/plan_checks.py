@@ -88,21 +88,21 @@ class FamilyChecks:
             made += 1
             if (why := _failure(case, check)) is not None:
                 failures.append(f"{check.__name__}: {why}")
-        told = (
+        text = (
             f"{made} checks"
             if made == len(CONTRACT)
             else f"{made} of {len(CONTRACT)} checks, as they take long"
         )
         if not failures and self._audit:
             contradiction, runs = self._audited(case)
-            told += f", an audit of {runs} trainings" if runs else ", no audit, as it would take too long"
+            text += f", an audit of {runs} trainings" if runs else ", no audit, as it would take too long"
             failures += [] if contradiction is None else [contradiction]
         if failures:
             more = f"; and {len(failures) - _SHOWN} more" if len(failures) > _SHOWN else ""
             return Checked("failed", "; ".join(failures[:_SHOWN]) + more)
         whole = made == len(CONTRACT) and (runs == RUNS or not self._audit)
         status = "passed" if whole else "partly"
-        return Checked(status, told if self._audit else f"{told}, without the audit")
+        return Checked(status, text if self._audit else f"{text}, without the audit")
 
     def _audited(self, case: Case) -> tuple[str | None, int]:
         """A contradiction of the declared loss, if there is one, and the trainings of the last audit."""

@@ -145,9 +145,9 @@ def functions_of(
         raise InvalidRequest(
             f"nothing is known of {unknown[0]!r}; of a function are said: {', '.join(FunctionFacts.__annotations__)}"
         )
-    known: dict[str, Any] = dict(facts)
-    arguments = known.pop("arguments", None)
-    return TeamFunctions(train_dp=train_dp, eval=eval, config=arguments, **known)
+    options: dict[str, Any] = dict(facts)
+    arguments = options.pop("arguments", None)
+    return TeamFunctions(train_dp=train_dp, eval=eval, config=arguments, **options)
 
 
 def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]:

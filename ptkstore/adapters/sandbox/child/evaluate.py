@@ -25,5 +25,5 @@ def evaluate(request: EvaluateRequest, raw: RawZone) -> RiskMass:
     pieces = [raw.read_part(url, request.window_key, (*columns, HASH), hashes) for url in request.part_urls]
     rows = pa.concat_tables(pieces).combine_chunks()
     test_set = HashedRows(rows.select(list(columns)), rows[HASH].to_numpy(), population=1)
-    found = estimator.run(state, test_set)
-    return RiskMass(found.lost, found.kept)
+    sums = estimator.run(state, test_set)
+    return RiskMass(sums.lost, sums.kept)

@@ -23,8 +23,8 @@ def profile(request: ProfileRequest, raw: RawZone) -> tuple[Point, ...]:
     """Open the profile set and profile the asked epsilons on disjoint samples of it."""
     ask = request.ask
     profiler = profiler_of(request.estimator, ask, request.epsilons, request.n_min, request.confidence)
-    found = profiler.run(_profile_set(request, raw))
-    return tuple(_point(epsilon, answer) for epsilon, answer in found.points)
+    result = profiler.run(_profile_set(request, raw))
+    return tuple(_point(epsilon, answer) for epsilon, answer in result.points)
 
 
 def has_drifted(request: DriftRequest, raw: RawZone) -> bool:

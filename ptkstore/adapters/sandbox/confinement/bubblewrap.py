@@ -80,8 +80,8 @@ class Bubblewrap:
         NoSandbox
             Bubblewrap is not there, or what the sandbox needs would show it the store.
         """
-        found = shutil.which(self.command, path=f"{os.environ.get('PATH', '')}:{os.defpath}")
-        if found is None:
+        program = shutil.which(self.command, path=f"{os.environ.get('PATH', '')}:{os.defpath}")
+        if program is None:
             raise NoSandbox(
                 f"team code needs {self.command!r} (bubblewrap), which is not installed here; it is never run without"
             )
@@ -94,7 +94,7 @@ class Bubblewrap:
                         "that the sandbox needs"
                     )
         return (
-            found,
+            program,
             *self._namespaces(),
             "--die-with-parent",
             "--clearenv",

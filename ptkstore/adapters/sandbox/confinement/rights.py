@@ -34,11 +34,11 @@ def limit_files(place: str, most: int) -> None:
 
 def capabilities() -> tuple[int, ...]:
     """The rights of this thread, as sets of bits."""
-    found = (ctypes.c_uint32 * _SETS)()
+    sets = (ctypes.c_uint32 * _SETS)()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.capget(_header(), found) != 0:
+    if libc.capget(_header(), sets) != 0:
         raise OSError(ctypes.get_errno(), "capget")
-    return tuple(found)
+    return tuple(sets)
 
 
 def _header() -> ctypes.Array[ctypes.c_uint32]:

@@ -41,7 +41,7 @@ def examined(estimator: Mapping[str, Any], runs: int) -> dict[str, Any]:
         code = loaded(described)
         said = description(code, described)
     except BaseException as error:  # noqa: BLE001 - team code may raise anything, sys.exit included
-        return {"described": None, "findings": [("loads", "failed", _told(error))]}
+        return {"described": None, "findings": [("loads", "failed", _error_text(error))]}
     findings: list[Finding] = [("loads", "passed", "")]
     findings += [_run(name, check) for name, check in _checks(code, described, runs)]
     return {"described": said, "findings": findings}
@@ -127,10 +127,10 @@ def _function_checks(
         )
 
     def shape() -> None:
-        found = rows()
+        table = rows()
         sizes = {
             name: _sizes(subject.fit(part.X).tables_, subject.released_keys())
-            for name, part in (("many rows", found), ("no row", found[:0]), ("one row", found[:1]))
+            for name, part in (("many rows", table), ("no row", table[:0]), ("one row", table[:1]))
         }
         require(
             len({tuple(sorted(size.items())) for size in sizes.values()}) == 1,
@@ -178,12 +178,12 @@ def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any])
 
 def _audit(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float]) -> None:
     visible, began = at_audit_budget(subject), time.monotonic()
-    found = audit(visible, runs=runs, columns=columns)
+    report = audit(visible, runs=runs, columns=columns)
     took.append(time.monotonic() - began)
     require(
-        found.verdict == "consistent",
-        f"{found.runs} runs prove epsilon >= {found.lower_bound:.3f} at {found.confidence:.1%}, declared is "
-        f"{found.epsilon:g} ({found.neighbours}): noise is missing or a sensitivity is too small",
+        report.verdict == "consistent",
+        f"{report.runs} runs prove epsilon >= {report.lower_bound:.3f} at {report.confidence:.1%}, declared is "
+        f"{report.epsilon:g} ({report.neighbours}): noise is missing or a sensitivity is too small",
     )
 
 
@@ -196,10 +196,10 @@ def _audit_of_twin(subject: Any, columns: Mapping[str, Any], runs: int, took: li
         faulty = twin(visible)
     except InvalidParameterError as error:
         raise SkipTest(str(error)) from error
-    found = audit(faulty, runs=runs, declared=visible.declared_loss(), columns=columns)
-    if found.verdict != "contradicted":
+    report = audit(faulty, runs=runs, declared=visible.declared_loss(), columns=columns)
+    if report.verdict != "contradicted":
         raise SkipTest(
-            f"{found.runs} runs would not have shown half the noise: the audit tells of less alone"
+            f"{report.runs} runs would not have shown half the noise: the audit tells of less alone"
         )
 
 
@@ -236,11 +236,11 @@ def _run(name: str, check: Callable[[], None]) -> Finding:
     except SkipTest as reason:
         return (name, "skipped", str(reason))
     except BaseException as error:  # noqa: BLE001 - team code may raise anything, sys.exit included
-        return (name, "failed", _told(error))
+        return (name, "failed", _error_text(error))
     return (name, "passed", "")
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """An error on synthetic rows, for its owner; `printed` has all of it."""
     traceback.print_exception(error)
     text = str(error)

@@ -31,8 +31,8 @@ class Functions:
         self, described: TeamCode, rows: pa.Table, epsilon: float, previous: Tables | None
     ) -> dict[str, pa.Table]:
         """Train once; the tables in the declared form."""
-        found = self.train_dp(iter([rows]), epsilon, previous, described.arguments or {})
-        return in_form(found, described)
+        released = self.train_dp(iter([rows]), epsilon, previous, described.arguments or {})
+        return in_form(released, described)
 
     def evaluate(self, rows: pa.Table, state: Tables) -> float:
         """What `eval` says of a state."""
@@ -49,13 +49,13 @@ def loaded(described: TeamCode) -> DPEstimator | Functions:
     TypeError
         The code is neither a class of estimators nor a function.
     """
-    found = _named(described.code)
-    if isinstance(found, type) and issubclass(found, DPEstimator):
-        trust_family(found)
-        return found(**_parameters(found, described))
-    if isinstance(found, type) or not callable(found):
+    code = _named(described.code)
+    if isinstance(code, type) and issubclass(code, DPEstimator):
+        trust_family(code)
+        return code(**_parameters(code, described))
+    if isinstance(code, type) or not callable(code):
         raise TypeError(f"{described.code} is neither a DPEstimator class nor a function train_dp")
-    return Functions(found, None if described.eval is None else _named(described.eval))
+    return Functions(code, None if described.eval is None else _named(described.eval))
 
 
 def trained(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes:
@@ -85,7 +85,7 @@ def continued(
     )
 
 
-def in_form(found: Any, described: TeamCode) -> dict[str, pa.Table]:
+def in_form(released: Any, described: TeamCode) -> dict[str, pa.Table]:
     """What `train_dp` returned, as tables of the declared columns.
 
     Raises
@@ -94,11 +94,11 @@ def in_form(found: Any, described: TeamCode) -> dict[str, pa.Table]:
         It is something else.
     """
     schemas = described.table_schemas()
-    if not isinstance(found, Mapping) or set(found) != set(schemas):
+    if not isinstance(released, Mapping) or set(released) != set(schemas):
         raise ValueError(
             f"train_dp has to return a mapping with exactly the tables {', '.join(sorted(schemas))}"
         )
-    return {name: _in_form(name, found[name], schema.schema) for name, schema in schemas.items()}
+    return {name: _in_form(name, released[name], schema.schema) for name, schema in schemas.items()}
 
 
 def _in_form(name: str, table: Any, schema: pa.Schema) -> pa.Table:
@@ -139,9 +139,9 @@ def _named(entry: str) -> Any:
 
 
 def _parameters(family: type, described: TeamCode) -> dict[str, Any]:
-    known = signature(family).parameters
+    names = signature(family).parameters
     budget = {"epsilon": described.epsilon, "delta": described.delta}
-    return {**(described.arguments or {}), **{name: value for name, value in budget.items() if name in known}}
+    return {**(described.arguments or {}), **{name: value for name, value in budget.items() if name in names}}
 
 
 def _positional(function: Callable[..., Any]) -> list[Parameter]:

@@ -36,8 +36,8 @@ def main(answer_fd: int) -> None:
                 _load(parts)
                 from ptkstore.adapters.sandbox.inside.examining import examined
 
-                found = examined(header["estimator"], header["runs"])
-                answer = message({**found, "printed": printed.text()})
+                report = examined(header["estimator"], header["runs"])
+                answer = message({**report, "printed": printed.text()})
             case _:
                 _load(parts)
                 from ptkstore.adapters.sandbox.inside.loading import trained

@@ -16,7 +16,7 @@ from ptkstore.adapters.sandbox.messages.codes import (
     TEAM_CODE_FAILED,
 )
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.ports.evaluating import EvaluateRequest
@@ -39,7 +39,7 @@ Request: TypeAlias = (
     | DriftRequest
     | EvaluateRequest
 )
-Answer: TypeAlias = Draft | TrainFailed | LossMass | tuple[Point, ...] | bool | None
+Answer: TypeAlias = Draft | TrainFailed | RiskMass | tuple[Point, ...] | bool | None
 """None says that the files are written."""
 SAID_BY_CHILD: Final = frozenset(
     {MEMORY_LIMIT, ROWS_GONE, ROWS_CORRUPT, STAGING_FAILED, TEAM_CODE_FAILED, NO_SANDBOX}

@@ -46,7 +46,7 @@ def run_fork(
         No server forks; nobody got the order.
     """
     deadline = time.monotonic() + limits.timeout_seconds
-    asked = {
+    setup = {
         "modules": list(modules),
         "limits": [limits.timeout_seconds, limits.memory_bytes],
         "directory": str(directory),
@@ -54,13 +54,13 @@ def run_fork(
     refused = False
     for _ in range(_TRIES):
         with _used_server(tuple(argv), environment) as server, Watch(order) as watch, _Fork() as fork:
-            if not fork.is_asked_for(server, json.dumps(asked).encode(), watch):
+            if not fork.is_asked_for(server, json.dumps(setup).encode(), watch):
                 _drop(server)
                 continue
             if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
                 return Ended(b"", -signal.SIGKILL, timed_out=True)
-            if (told := fork.told()) != STARTED:  # the order was not sent: no row was opened
-                refused = told == REFUSED
+            if (reply := fork.reply()) != STARTED:  # the order was not sent: no row was opened
+                refused = reply == REFUSED
                 if not refused:
                     _drop(server)
                 continue
@@ -94,20 +94,20 @@ class _Fork:
         with watch.theirs() as (order_fd, answer_fd), self._theirs:
             return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
 
-    def told(self) -> bytes:
+    def reply(self) -> bytes:
         """What the server did: `STARTED`, `REFUSED` by the machine, that it cannot, or nothing because it is gone."""
-        told = self._receive()
-        self._started = told == STARTED
-        return told
+        reply = self._receive()
+        self._started = reply == STARTED
+        return reply
 
     def end(self) -> int:
         """End the fork, unless it has ended; its exit status, or minus the signal."""
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
-        told = self._receive() if self._started else b""
+        reply = self._receive() if self._started else b""
         self._started = False
         # A server that is gone has taken its forks with it.
-        return int(STATUS.unpack(told)[0]) if len(told) == STATUS.size else -signal.SIGKILL
+        return int(STATUS.unpack(reply)[0]) if len(reply) == STATUS.size else -signal.SIGKILL
 
     def _receive(self) -> bytes:
         try:

@@ -15,7 +15,7 @@ from ptkstore.adapters.sandbox.messages.codes import (
 )
 from ptkstore.adapters.sandbox.messages.orders import SAID_OF_TEAM_CODE, Request, decode_answer
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
-from ptkstore.domain.evaluations import LossMass
+from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
@@ -52,7 +52,7 @@ class ChildRuns:
         library = request.bundle is None
         draft = self._answer(Draft, request, keep_alive)
         if isinstance(draft, TrainFailed):
-            # How a run of own code ended, and what it can be made to end with, is told to nobody.
+            # How a run of team code ended, and what it can be made to end with, is told to nobody.
             return draft if library or draft.code in SAID_OF_TEAM_CODE else TrainFailed(TEAM_CODE_FAILED)
         from ptkstore.adapters.sandbox.parent.draft_check import verified  # heavy
         from ptkstore.application.versions.servable import UndeclaredValue
@@ -79,10 +79,10 @@ class ChildRuns:
         """Test in a child."""
         return self._answer(bool, request, keep_alive)
 
-    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> LossMass | TrainFailed:
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         """Evaluate in a child."""
-        mass = self._answer(LossMass, request, keep_alive)
-        if isinstance(mass, LossMass) and max(abs(mass.lost), abs(mass.kept)) >= _INT64_END:
+        mass = self._answer(RiskMass, request, keep_alive)
+        if isinstance(mass, RiskMass) and max(abs(mass.lost), abs(mass.kept)) >= _INT64_END:
             return TrainFailed(BAD_OUTPUT)
         return mass
 

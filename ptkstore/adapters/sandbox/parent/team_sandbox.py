@@ -56,8 +56,8 @@ class BubblewrapSandbox:
 
         with self._queue.of(team, self._limits.timeout_seconds):
             self.check()
-            asked = {"do": "examine", "estimator": dict(estimator), "runs": runs}
-            ended = self._run(asked, bundle, self._limits)
+            order = {"do": "examine", "estimator": dict(estimator), "runs": runs}
+            ended = self._run(order, bundle, self._limits)
         if ended.failure is None:
             try:
                 return examined_from(ended.answer)

@@ -108,10 +108,10 @@ class _Server:
             return False
         if not content:
             return False
-        asked = json.loads(content)
+        setup = json.loads(content)
         order, answer, channel = fds
         try:
-            _load(asked["modules"])
+            _load(setup["modules"])
             pid = _fork()
         except (OSError, RuntimeError) as error:
             with suppress(OSError):
@@ -120,7 +120,7 @@ class _Server:
                 os.close(number)
             return True
         if pid == 0:
-            hardening.run_to_its_end(lambda: self._be_a_run(order, answer, asked))
+            hardening.run_to_its_end(lambda: self._be_a_run(order, answer, setup))
         os.close(order)
         os.close(answer)
         self._watch(_Run(pid, channel))
@@ -148,7 +148,7 @@ class _Server:
         with suppress(OSError):
             os.write(run.channel, STARTED)
 
-    def _be_a_run(self, order: int, answer: int, asked: Mapping[str, Any]) -> None:
+    def _be_a_run(self, order: int, answer: int, setup: Mapping[str, Any]) -> None:
         """Give up what the server has open, be guarded and limited, and run the program."""
         os.setsid()
         hardening.die_with_parent()
@@ -156,9 +156,9 @@ class _Server:
             return
         hardening.name_process(RUN_NAME)
         _keep_only(order, answer)
-        limit(os.getpid(), Limits(*asked["limits"]))
-        os.chdir(asked["directory"])
-        os.environ["TMPDIR"], tempfile.tempdir = asked["directory"], None
+        limit(os.getpid(), Limits(*setup["limits"]))
+        os.chdir(setup["directory"])
+        os.environ["TMPDIR"], tempfile.tempdir = setup["directory"], None
         _share_no_randomness()
         self._program(_ANSWER_FD)
 

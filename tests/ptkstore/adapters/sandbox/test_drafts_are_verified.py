@@ -301,7 +301,7 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b'{"lost": -7, "kept": 9}\n', LossMass(-7, 9)),
+        (b'{"lost": -7, "kept": 9}\n', RiskMass(-7, 9)),
         (b'{"code": "rows-gone"}\n', TrainFailed("rows-gone")),
         (b'{"code": "canary-77"}\n', TrainFailed("bad-output")),
         (b'{"lost": 1, "kept": 2.0}\n', TrainFailed("bad-output")),
@@ -314,9 +314,9 @@ def test_an_order_arrives_as_it_was_sent(world: World) -> None:
     ],
 )
 def test_an_estimate_is_two_whole_numbers_or_a_fixed_code(
-    world: World, line: bytes, told: LossMass | TrainFailed
+    world: World, line: bytes, told: RiskMass | TrainFailed
 ) -> None:
     request = EvaluateRequest(SPEC, 0.1, {}, (), 0, 2**64, b"")
     assert world.runs_that_answer(line).evaluate(request, nothing) == told
-    if isinstance(told, LossMass):
-        assert decode_answer(LossMass, encode_answer(told)) == told
+    if isinstance(told, RiskMass):
+        assert decode_answer(RiskMass, encode_answer(told)) == told

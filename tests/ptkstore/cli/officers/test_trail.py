@@ -91,9 +91,9 @@ NO_ACTS = {
         "newest_version",
         "online_versions",
         "budgets",
-        "letters_of",
+        "dead_letters_of",
         "newest_versions",
-        "asserted_on",
+        "assurance_on",
     ),
     *(
         "profile",
