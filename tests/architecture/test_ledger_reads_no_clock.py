@@ -10,8 +10,8 @@ import pytest
 LEDGER = (
     "application/ledger/charging.py",
     "application/ledger/group_commit.py",
-    "adapters/sql/ledger.py",
-    "adapters/sql/projections.py",
+    "adapters/sql/ledger/ledger.py",
+    "adapters/sql/ledger/projections.py",
     "domain/accounting/accountants.py",
     "domain/ledger/filters.py",
     "domain/ledger/journal.py",

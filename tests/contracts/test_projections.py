@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.ledger.ledger import SqlLedger
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted

@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from ptkstore.adapters.sql.deliveries import SqlDeliveries
-from ptkstore.adapters.sql.jobs import SqlJobs
-from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.jobs.deliveries import SqlDeliveries
+from ptkstore.adapters.sql.jobs.jobs import SqlJobs
+from ptkstore.adapters.sql.ledger.ledger import SqlLedger
 from ptkstore.application.ledger import charging
 from ptkstore.application.versions import place_state
 from ptkstore.domain.canonical_json import canonical_json

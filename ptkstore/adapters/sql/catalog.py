@@ -28,21 +28,21 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.deliveries import SqlDeliveries
-from ptkstore.adapters.sql.evaluations import SqlEvaluations
-from ptkstore.adapters.sql.identity import SqlIdentities
-from ptkstore.adapters.sql.jobs import SqlJobs
-from ptkstore.adapters.sql.ledger import SqlLedger
+from ptkstore.adapters.sql.identity.audit_trail import SqlAnswers, SqlAuditLog
+from ptkstore.adapters.sql.identity.identity import SqlIdentities
+from ptkstore.adapters.sql.jobs.deliveries import SqlDeliveries
+from ptkstore.adapters.sql.jobs.jobs import SqlJobs
+from ptkstore.adapters.sql.ledger.ledger import SqlLedger
+from ptkstore.adapters.sql.ledger.projections import Projections
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.operations import SqlOperations
 from ptkstore.adapters.sql.probing import takes_writes
-from ptkstore.adapters.sql.profiles import SqlProfiles
-from ptkstore.adapters.sql.projections import Projections
-from ptkstore.adapters.sql.ptks import SqlPtks, SqlVersions
+from ptkstore.adapters.sql.ptks.evaluations import SqlEvaluations
+from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
+from ptkstore.adapters.sql.ptks.ptks import SqlPtks, SqlVersions
 from ptkstore.adapters.sql.schema import check_schema, is_current, make_or_check
 from ptkstore.adapters.sql.streams import SqlStreams, SqlWindows
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
-from ptkstore.adapters.sql.trail import SqlAnswers, SqlAuditLog
 from ptkstore.domain.jobs import SMALL_AT_ONCE
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, OutcomeUnknown, Unavailable

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, delete, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
+from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.ports.operations import Numbers, Outbox, Waiting
 

@@ -8,8 +8,8 @@ from typing import Never
 import pytest
 
 from ptkstore import errors as e
-from ptkstore.adapters.sql.jobs import SqlJobs
-from ptkstore.adapters.sql.ptks import SqlPtks
+from ptkstore.adapters.sql.jobs.jobs import SqlJobs
+from ptkstore.adapters.sql.ptks.ptks import SqlPtks
 from ptkstore.adapters.sql.streams import SqlStreams
 from ptkstore.cli.consumers.lookups import _asked
 from ptkstore.cli.streams.rows import columns_of

@@ -12,7 +12,7 @@ import pytest
 
 from ptkstore import PTK, connect
 from ptkstore import errors as e
-from ptkstore.adapters.sql.trail import SqlAnswers
+from ptkstore.adapters.sql.identity.audit_trail import SqlAnswers
 from ptkstore.domain.identity import Role
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport

@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import create_engine, text
 
-from ptkstore.adapters.sql import SqlCatalog, jobs
+from ptkstore.adapters.sql import SqlCatalog
+from ptkstore.adapters.sql.jobs import jobs
 from ptkstore.application.training.partials import add_partials
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from tests.support.builders import NOW, PTK, STREAM

@@ -16,7 +16,7 @@ from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.migrating import SqlCatalogSchema
 from ptkstore.domain.jobs import JobKind, JobState, Outcome
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.windows import WindowId
+from ptkstore.domain.streams.windows import WindowId
 from tests.support.builders import NOW
 from tests.support.older_catalogs import write_schema_3
 from tests.support.subjects import SUBJECTS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptklib import Clustering, CountFeaturizer, DPEstimator
-from ptkstore.adapters.sql.jobs import SqlJobs
+from ptkstore.adapters.sql.jobs.jobs import SqlJobs
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
 from ptkstore.errors import Unavailable

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, and_, bindparam, case, not_, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.claimable import at, has_come, leased
-from ptkstore.adapters.sql.jobs import LIVE, job_of
+from ptkstore.adapters.sql.jobs.claimable import at, has_come, leased
+from ptkstore.adapters.sql.jobs.jobs import LIVE, job_of
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
 from ptkstore.ports.tracing import carried

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of
-from ptkstore.adapters.sql.projections import Projections, Standing
+from ptkstore.adapters.sql.ledger.projections import Projections, Standing
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ptkstore.adapters.sql import identity_tables as t
+from ptkstore.adapters.sql.identity import tables as t
 from ptkstore.domain.identity import EVERY, Grant, Role, Token
 from ptkstore.errors import Conflict, UnknownName
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, exists, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ptkstore.adapters.sql import identity_tables as t
+from ptkstore.adapters.sql.identity import tables as t
 from ptkstore.domain.audit import STARTED, AuditEntry
 from ptkstore.errors import Conflict
 from ptkstore.ports.identity import Answer

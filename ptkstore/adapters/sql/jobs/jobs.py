@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
 from ptkstore.adapters.sql.inserting import try_insert
-from ptkstore.adapters.sql.shares import SqlShares
+from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
+from ptkstore.adapters.sql.jobs.shares import SqlShares
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, true, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.claimable import CLAIMABLE, at, leased
 from ptkstore.adapters.sql.inserting import try_insert
+from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased
 from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_team_code
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them

@@ -12,9 +12,9 @@ from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import ptk_of, ptk_text
-from ptkstore.adapters.sql.lineage import lineage_since
 from ptkstore.adapters.sql.notices import SqlNotices
-from ptkstore.adapters.sql.profiles import SqlProfiles
+from ptkstore.adapters.sql.ptks.lineage import lineage_since
+from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
 from ptkstore.adapters.sql.subscriptions import parts
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable

@@ -1,0 +1,1 @@
+"""Teams, tokens, grants and the audit trail in SQL."""

@@ -1,0 +1,1 @@
+"""Jobs and deliveries in SQL: claims, leases, fences, and whose turn it is."""

@@ -1,0 +1,1 @@
+"""Blocks and the journal in SQL."""

@@ -1,0 +1,1 @@
+"""PTKs, their versions, profiles and evaluations in SQL."""
