@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
 from ptkstore.errors import InvalidRequest
 
@@ -17,15 +17,15 @@ _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What a field may hold, and how it is written as JSON.
+class Declared:
+    """A declared field: what it may hold, and how it is written as JSON. Its class is its kind.
 
     Parameters
     ----------
     help : str
         One line for users.
-    usual : optional
-        The default of users, of a field that has none in Python.
+    default : optional
+        What it is where users do not say; that of the dataclass, if it has one. None where the service chooses.
     argument : str, optional
         Its name in Python and on the command line, by default the field's own; None where users cannot choose it.
     reported : str, optional
@@ -33,19 +33,31 @@ class Kind:
     later : bool
         It came after the first release. A text that is hashed leaves out its default, so that the digests of older
         policies stay what they were; documents of older programs do not have it.
+    name, key : str
+        Its own name, and that in JSON; `declared_fields` fills them in.
     """
 
     unit: ClassVar[str] = ""
 
     help: str = ""
     _: KW_ONLY
-    usual: Any = None
+    default: Any = None
     argument: str | None = ""
     reported: str | None = ""
     later: bool = False
+    name: str = ""
+    key: str = ""
 
-    def check(self, name: str, value: Any) -> None:
-        """`InvalidRequest` unless the value is of this kind."""
+    def named(self, name: str, default: Any) -> Self:
+        """The field of this name."""
+        key = name + self.unit
+        argument = name if self.argument == "" else self.argument
+        reported = key if self.reported == "" else self.reported
+        default = self.default if default is MISSING else default
+        return replace(self, name=name, key=key, argument=argument, reported=reported, default=default)
+
+    def check(self, value: Any) -> None:
+        """`InvalidRequest` unless the field may hold the value."""
 
     def to_json(self, value: Any) -> Any:
         """A value as JSON."""
@@ -61,30 +73,30 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeNumber(Kind):
+class WholeNumber(Declared):
     """An int between 1 and `most`."""
 
     _: KW_ONLY
     most: int
 
-    def check(self, name: str, value: Any) -> None:
-        """See `Kind.check`."""
+    def check(self, value: Any) -> None:
+        """See `Declared.check`."""
         if type(value) is not int or not 1 <= value <= self.most:
-            raise InvalidRequest(f"{name} must be a whole number between 1 and {self.most}")
+            raise InvalidRequest(f"{self.name} must be a whole number between 1 and {self.most}")
 
 
 @dataclass(frozen=True, slots=True)
-class Flag(Kind):
+class Flag(Declared):
     """A bool."""
 
-    def check(self, name: str, value: Any) -> None:
-        """See `Kind.check`."""
+    def check(self, value: Any) -> None:
+        """See `Declared.check`."""
         if type(value) is not bool:
-            raise InvalidRequest(f"{name} must be true or false")
+            raise InvalidRequest(f"{self.name} must be true or false")
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf(Kind):
+class OneOf(Declared):
     """A member of an enumeration; users write its value."""
 
     _: KW_ONLY
@@ -100,12 +112,12 @@ class OneOf(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Kind):
+class Column(Declared):
     """The name of a column, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share(Kind):
+class Share(Declared):
     """A Decimal between 0 and 1; users write a number."""
 
     def to_json(self, value: Any) -> Any:
@@ -118,7 +130,7 @@ class Share(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment(Kind):
+class Moment(Declared):
     """A time in UTC."""
 
     def to_json(self, value: Any) -> Any:
@@ -131,7 +143,7 @@ class Moment(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Span(Kind):
+class Span(Declared):
     """A timedelta; users write '6h', JSON has seconds, of a `whole` one without a fraction."""
 
     unit: ClassVar[str] = "_seconds"
@@ -155,38 +167,19 @@ class Span(Kind):
         return value // _SECOND
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field with its kind; `default` is None where the service chooses it."""
-
-    name: str
-    kind: Kind
-    default: Any
-
-    @property
-    def argument(self) -> str | None:
-        """Its name in Python and on the command line; None where users cannot choose it."""
-        return self.name if self.kind.argument == "" else self.kind.argument
-
-    @property
-    def key(self) -> str:
-        """Its name in JSON."""
-        return self.name + self.kind.unit
-
-    @property
-    def reported(self) -> str | None:
-        """Its name in signed reports; None where they leave it out."""
-        return self.key if self.kind.reported == "" else self.kind.reported
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass as they are, by name."""
+    return {one.name: getattr(record, one.name) for one in fields(record)}
 
 
-def declared_fields(of: Any) -> tuple[Field, ...]:
-    """The fields of a dataclass that are declared by their kind alone; the others are written by hand."""
+def declared_fields(of: Any) -> tuple[Declared, ...]:
+    """The fields of a dataclass that are annotated with a `Declared`; the others are written by hand."""
     hints = get_type_hints(of, include_extras=True)
     return tuple(
-        Field(one.name, kind, kind.usual if one.default is MISSING else one.default)
+        declared.named(one.name, one.default)
         for one in fields(of)
-        for kind in getattr(hints[one.name], "__metadata__", ())
-        if isinstance(kind, Kind)
+        for declared in getattr(hints[one.name], "__metadata__", ())
+        if isinstance(declared, Declared)
     )
 
 

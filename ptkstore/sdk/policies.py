@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ptkstore.domain.accounting.losses import LEAST_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.fields import Field, Moment, OneOf, Share, Span
+from ptkstore.domain.fields import Declared, Moment, OneOf, Share, Span
 from ptkstore.domain.ptks.ptks import duration
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 from ptkstore.errors import InvalidRequest
@@ -48,9 +48,9 @@ def policy_of(arguments: Mapping[str, Any]) -> Policy:
     )
 
 
-def _read(field: Field, value: Any) -> Any:
+def _read(field: Declared, value: Any) -> Any:
     """The value of a field as users write it."""
-    match field.kind:
+    match field:
         case Span():
             return timedelta(0) if value is None else duration(value)
         case OneOf(members=members):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import Field, StringConstraints, create_model
 
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.fields import Column, Flag, Kind, Moment, OneOf, Share, Span, WholeNumber
+from ptkstore.domain.fields import Column, Declared, Flag, Moment, OneOf, Share, Span, WholeNumber
 from ptkstore.domain.streams.streams import LONGEST, POLICY_FIELDS, Policy
 from ptkstore.wire.base import Amount, Exact, Instant, Name, PtkId, Text, Time, Wire
 
@@ -56,9 +56,9 @@ _SHOWN_BY_HAND: dict[str, dict[str, Any]] = {
 }
 
 
-def _types(kind: Kind) -> tuple[Any, Any]:
-    """What a field of a kind is sent as, and shown as."""
-    match kind:
+def _types(field: Declared) -> tuple[Any, Any]:
+    """What a field is sent as, and shown as."""
+    match field:
         case WholeNumber(most=most):
             return Annotated[int, Field(ge=1, le=most)], int
         case Flag():
@@ -76,7 +76,7 @@ def _types(kind: Kind) -> tuple[Any, Any]:
             return Annotated[int, Field(ge=1, le=_LONGEST)], int
         case Span():
             return Annotated[float, Field(ge=0, le=_LONGEST)], float
-    raise TypeError(type(kind).__name__)
+    raise TypeError(type(field).__name__)
 
 
 def with_policy(*, shown: bool) -> Callable[[type[_Document]], type[_Document]]:
@@ -90,10 +90,10 @@ def with_policy(*, shown: bool) -> Callable[[type[_Document]], type[_Document]]:
         if (field := declared.get(one.name)) is None:
             found |= (_SHOWN_BY_HAND if shown else _ASKED_BY_HAND).get(one.name, {})
         else:
-            as_asked, as_shown = _types(field.kind)
-            default = field.default if field.default is None else field.kind.to_json(field.default)
+            as_asked, as_shown = _types(field)
+            default = field.default if field.default is None else field.to_json(field.default)
             if shown:
-                found[field.key] = as_shown, default if field.kind.later else ...
+                found[field.key] = as_shown, default if field.later else ...
             else:
                 found[field.key] = as_asked, default
 

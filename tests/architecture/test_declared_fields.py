@@ -6,13 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS
 from ptkstore.domain.streams.streams import POLICY_FIELDS
 from ptkstore.sdk.policies import policy_of
+from ptkstore.sdk.repository.declarations import PTK
 from ptkstore.sdk.store import Store
 from tests.architecture.source import REPOSITORY
 
@@ -23,12 +26,19 @@ POLICY_FIELD = {
     ),
     "sdk/streams.py": ('        closing: str = "clock",\n', "        spare: int = 3,\n"),
 }
+PTK_FIELD = {
+    "domain/ptks/ptks.py": ("\n_FREQUENCY = ", 'CONFIG_KEYS |= {"spare"}\n'),
+    "sdk/repository/declarations.py": (
+        "    pinned: Mapping[str, int] | None = None\n",
+        "    spare: tuple[int, int] | None = None\n",
+    ),
+}
 
 
 @pytest.mark.parametrize(
     ("lines", "program"),
-    [(POLICY_FIELD, "one_more_policy_field.py")],
-    ids=["policy"],
+    [(POLICY_FIELD, "one_more_policy_field.py"), (PTK_FIELD, "one_more_ptk_field.py")],
+    ids=["policy", "ptk"],
 )
 def test_a_line_or_two_add_a_field_everywhere(
     lines: dict[str, tuple[str, str]], program: str, tmp_path: Path
@@ -58,3 +68,8 @@ def test_the_arguments_of_create_stream_are_the_declared_ones_with_their_default
     defaults = {name: one.default for name, one in arguments.items()}
     policy = policy_of({**defaults, "epsilon": 1, "origin": "2026-01-05"})
     assert {name for name, one in declared.items() if getattr(policy, one.name) != one.default} == {"origin"}
+
+
+def test_what_a_ptk_may_say_beside_its_estimator_has_a_field_each() -> None:
+    of_every_ptk = {"name", "stream", "estimator", "target", "every", "description"}
+    assert {one.name for one in fields(PTK)} == of_every_ptk | CONFIG_KEYS

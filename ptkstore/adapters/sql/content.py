@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.ptks.profiles import ProfileAsk
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import LOOKED_UP, PtkSpec
 from ptkstore.domain.streams.policies import policy_in, policy_json, policy_of
 from ptkstore.domain.streams.streams import Added, Assurance, ColumnType, Schema, Stream
 
@@ -52,24 +53,9 @@ def _added_text(added: Sequence[Added]) -> dict[str, object]:
 
 def ptk_text(spec: PtkSpec) -> str:
     """A PTK as canonical JSON."""
-    return canonical_json(
-        {
-            "ptk_id": spec.ptk_id,
-            "team": spec.team,
-            "name": spec.name,
-            "stream": spec.stream,
-            "estimator": spec.estimator,
-            "loss": _loss(spec.loss),
-            "event": spec.event,
-            "tables": spec.tables,
-            "target": spec.target,
-            "every": spec.every,
-            "assurance": spec.assurance,
-            "config": spec.config,
-            "description": spec.description,
-            "profile": None if spec.profile is None else asdict(spec.profile),
-        }
-    )
+    profile = None if spec.profile is None else asdict(spec.profile)
+    content = {**fields_of(spec), "loss": _loss(spec.loss), "profile": profile}
+    return canonical_json({name: one for name, one in content.items() if name not in LOOKED_UP})
 
 
 def ptk_of(text: str) -> PtkSpec:

@@ -144,11 +144,7 @@ def _period(since: datetime | None, until: datetime | None, windows: Sequence[Wi
 
 def _policy(policy: Policy) -> dict[str, Any]:
     return {
-        **{
-            one.reported: one.kind.to_report(getattr(policy, one.name))
-            for one in POLICY_FIELDS
-            if one.reported
-        },
+        **{one.reported: one.to_report(getattr(policy, one.name)) for one in POLICY_FIELDS if one.reported},
         "capacity": loss_json(policy.capacity),
         "attribute": policy.attribute,
         "attribute_values": [str(value) for value in policy.attribute_values],

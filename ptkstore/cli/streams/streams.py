@@ -170,9 +170,9 @@ def _shared(policy: Policy) -> dict[str, Any]:
 def _later(policy: Policy) -> dict[str, Any]:
     """The fields that came after the first release, as reports have them."""
     return {
-        one.reported: one.kind.to_report(getattr(policy, one.name))
+        one.reported: one.to_report(getattr(policy, one.name))
         for one in POLICY_FIELDS
-        if one.kind.later and one.reported
+        if one.later and one.reported
     }
 
 

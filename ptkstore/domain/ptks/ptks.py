@@ -18,7 +18,10 @@ from ptkstore.errors import InvalidRequest
 CONFIG_KEYS = frozenset({"epsilons", "evaluate", "pinned", "profile", "serve", "where"})
 """What a PTK's config may say beside its estimator: a range of epsilons, what it pays for an estimate of its loss, what
 of its place is fixed, how it is profiled by samples, how its online answers are filled, and the blocks that it is
-trained on alone."""
+trained on alone. A declaration has each of them as a field of its own."""
+
+LOOKED_UP = frozenset({"menu", "facts"})
+"""What a `PtkSpec` knows from elsewhere, and no text of it has."""
 
 _FREQUENCY = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

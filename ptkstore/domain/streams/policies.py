@@ -52,18 +52,18 @@ def declared_json(policy: Policy, *, with_later: bool = True) -> dict[str, Any]:
     """The fields that are declared by their kind, in their order, as every JSON form has them."""
     values = {field: getattr(policy, field.name) for field in POLICY_FIELDS}
     return {
-        field.key: field.kind.to_json(value)
+        field.key: field.to_json(value)
         for field, value in values.items()
-        if with_later or not field.kind.later or value != field.default
+        if with_later or not field.later or value != field.default
     }
 
 
 def declared_in(content: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `declared_json` wrote."""
     return {
-        field.name: field.kind.of_json(content[field.key])
+        field.name: field.of_json(content[field.key])
         for field in POLICY_FIELDS
-        if field.key in content or not field.kind.later
+        if field.key in content or not field.later
     }
 
 

@@ -163,7 +163,7 @@ class Policy:
     capacity: Loss
     window: Annotated[
         timedelta,
-        Span("Length of a tumbling window, such as 1d.", usual=timedelta(days=1), whole=True),
+        Span("Length of a tumbling window, such as 1d.", default=timedelta(days=1), whole=True),
     ]
     origin: Annotated[datetime, Moment("UTC start of the first window; the present window by default.")]
     lateness: Annotated[timedelta, Span("How late rows may come.")] = timedelta(0)
@@ -234,7 +234,7 @@ class Policy:
         if self.lateness < timedelta(0) or self.future_skew < timedelta(0):
             raise InvalidRequest("lateness and future skew are never negative")
         for field in POLICY_FIELDS:
-            field.kind.check(field.name, getattr(self, field.name))
+            field.check(getattr(self, field.name))
         if self.rows_per_window > self.n_max:
             raise InvalidRequest("rows_per_window must lie between 1 and n_max")
         if max(self.lateness, self.future_skew) > LONGEST:

@@ -6,7 +6,7 @@ Amounts of privacy loss travel as exact decimal texts, times as ISO 8601 in UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from ptkstore.domain.accounting.assurances import assured, assured_in, assured_o
 from ptkstore.domain.accounting.loss_shares import LossShares
 from ptkstore.domain.accounting.losses import ATTO, NANO, Loss
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ledger.reports import loss_json, shares_json
@@ -97,37 +98,28 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
 
 def ptk_document(spec: PtkSpec) -> Document:
     """A registered PTK."""
-    return {
-        "ptk_id": spec.ptk_id,
-        "team": spec.team,
-        "name": spec.name,
-        "stream": spec.stream,
+    content = {
+        **fields_of(spec),
         "family": spec.family,
-        "estimator": dict(spec.estimator),
         "loss": loss_json(spec.loss),
-        "event": dict(spec.event),
-        "tables": dict(spec.tables),
-        "target": spec.target,
-        "every": spec.every,
         **assured(spec.assurance, spec.ptk_id).document(),
-        "config": dict(spec.config),
-        "description": spec.description,
         "menu": [list(point) for point in spec.menu],
         "profile": None if spec.profile is None else asdict(spec.profile),
     }
+    return {name: one for name, one in content.items() if name != "facts"}
 
 
 def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
-    """The PTK that `ptk_document` wrote."""
-    same = ("ptk_id", "team", "name", "stream", "estimator", "event", "tables", "target", "every")
+    """The PTK that `ptk_document` wrote; an older server leaves out what came later."""
+    same = {one.name: document[one.name] for one in fields(PtkSpec) if one.name in document}
     return PtkSpec(
-        **{name: document[name] for name in same},
-        loss=loss_of(document["loss"]),
-        assurance=Assurance(document["assurance"]),
-        config=document["config"],
-        description=document["description"],
-        menu=tuple((epsilon, n_units) for epsilon, n_units in document["menu"]),
-        profile=None if document["profile"] is None else ProfileAsk.of(document["profile"]),
+        **{
+            **same,
+            "loss": loss_of(document["loss"]),
+            "assurance": Assurance(document["assurance"]),
+            "menu": tuple((epsilon, n_units) for epsilon, n_units in document["menu"]),
+            "profile": None if document["profile"] is None else ProfileAsk.of(document["profile"]),
+        }
     )
 
 

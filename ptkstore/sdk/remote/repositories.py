@@ -10,6 +10,7 @@ import httpx
 
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.application.ptks.team_code import examine_team_code
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.domain.ptks.wanted import WantedPtk
@@ -86,20 +87,9 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         raise TooLarge(
             f"over HTTP up to {LIST_MAX} PTKs of a stream come, change or go at once: declare the others afterwards"
         )
-    content = {
-        "ptks": [
-            {
-                "name": checked_name("PTK", one.name),
-                "estimator": dict(one.estimator),
-                "target": one.target,
-                "train_frequency": one.train_frequency,
-                "config": dict(one.config),
-                "description": one.description,
-            }
-            for one in wanted
-        ],
-        "deregister": list(leaving),
-    }
+    for one in wanted:
+        checked_name("PTK", one.name)
+    content = {"ptks": [fields_of(one) for one in wanted], "deregister": list(leaving)}
     try:
         body = json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:

@@ -254,8 +254,7 @@ class _Step:
         for change, ptk in self.compared:
             if change.action != "keep" and change.ptk_id not in self.refusals:
                 spec = self._repository.spec(ptk)
-                wanted = WantedPtk(ptk.name, spec, ptk.target, ptk.every, ptk.config, ptk.description)
-                by_stream.setdefault(ptk.stream, []).append(wanted)
+                by_stream.setdefault(ptk.stream, []).append(ptk.wanted(spec))
         return by_stream
 
     def _leaving(self, stream: str, prune: bool) -> list[str]:

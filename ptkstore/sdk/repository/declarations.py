@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.names import checked_name
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS
 from ptkstore.domain.ptks.serving import plain
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk.repository.team_code import DECLARATIONS, Source, described, is_team_code, source_of
 
@@ -72,20 +75,13 @@ class PTK:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What is registered beside the estimator."""
-        where = {c: list(v) if isinstance(v, list | tuple) else v for c, v in (self.where or {}).items()}
-        config: dict[str, Any] = {} if self.where is None else {"where": where}
-        if self.epsilons is not None:
-            config["epsilons"] = list(self.epsilons)
-        if self.profile is not None:
-            config["profile"] = {k: list(v) if isinstance(v, tuple) else v for k, v in self.profile.items()}
-        if self.evaluate is not None:
-            config["evaluate"] = dict(self.evaluate)
-        if self.serve is not None:
-            config["serve"] = plain(self.serve)
-        if self.pinned is not None:
-            config["pinned"] = dict(self.pinned)
-        return config
+        """What is registered beside the estimator: the fields of a config that are given."""
+        given = {name: value for name, value in fields_of(self).items() if name in CONFIG_KEYS}
+        return {name: plain(value) for name, value in given.items() if value is not None}
+
+    def wanted(self, spec: Mapping[str, Any]) -> WantedPtk:
+        """The PTK as it is registered, with its estimator as data."""
+        return WantedPtk(self.name, spec, self.target, self.every, self.config, self.description)
 
 
 @dataclass(frozen=True)
