@@ -16,8 +16,8 @@ import pyarrow as pa
 from benchmarks.measuring import Row, measured
 from ptkstore.adapters.feast import FeastFeatureStore, RedisOnline, online, write_repo
 from ptkstore.adapters.feast.loading import load_feast
+from ptkstore.adapters.feast.publishing.views import ptk_view
 from ptkstore.adapters.feast.tables import view_tables
-from ptkstore.adapters.feast.views import ptk_view
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.domain.streams.streams import Assurance

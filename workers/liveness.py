@@ -6,7 +6,7 @@ import secrets
 import time
 from pathlib import Path
 
-from ptkstore.adapters.world import log_code
+from ptkstore.adapters.runtime import log_code
 from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.application.operations.liveness import EVERY, ProcessRole
 from ptkstore.wiring import Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ptkstore.adapters.world import code_of, log_code
+from ptkstore.adapters.runtime import code_of, log_code
 from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.application.versions.materialize_ptk import ROWS_LOST
 from ptkstore.wiring import Service

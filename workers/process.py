@@ -8,7 +8,7 @@ import signal
 import threading
 
 from ptkstore import application
-from ptkstore.adapters.world import LoggedSteps
+from ptkstore.adapters.runtime import LoggedSteps
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service
 

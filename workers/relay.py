@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
-from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable

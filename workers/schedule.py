@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from celery import shared_task
 
-from ptkstore.adapters.world import log_code
+from ptkstore.adapters.runtime import log_code
 from ptkstore.domain.jobs import SMALL_AT_ONCE, Job
 from ptkstore.errors import PtkStoreError
 from workers import process

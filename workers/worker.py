@@ -6,7 +6,7 @@ import sys
 
 from celery.signals import setup_logging, worker_process_init, worker_process_shutdown, worker_shutting_down
 
-from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.errors import NoSandbox
 from ptkstore.settings import load_settings

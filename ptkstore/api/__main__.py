@@ -9,7 +9,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from ptkstore.adapters.processes import listen
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 from ptkstore.api.server import serve
 from ptkstore.settings import load_settings
 from ptkstore.wiring import Service

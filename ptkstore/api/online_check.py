@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ptkstore.adapters.world import code_of, log_code
+from ptkstore.adapters.runtime import code_of, log_code
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service

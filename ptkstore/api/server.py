@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ptkstore import application
-from ptkstore.adapters.world import RequestLog
+from ptkstore.adapters.runtime import RequestLog
 from ptkstore.api.app import create_app
 from ptkstore.api.connections import TimeoutProtocol
 from ptkstore.api.event_feed import EventFeed

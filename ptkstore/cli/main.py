@@ -10,7 +10,7 @@ from ptkstore.cli.lacking import errors_in_one_line
 with errors_in_one_line():
     import typer
 
-    from ptkstore.adapters.world import configure_logging
+    from ptkstore.adapters.runtime import configure_logging
     from ptkstore.cli.lazily import LazyCommands
 
 app = typer.Typer(

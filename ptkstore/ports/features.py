@@ -96,12 +96,12 @@ class FeatureStore(Protocol):
         """Those of these PTKs, all of them served, whose newest version has no rows any more."""
         ...
 
-    def untold(self, ptk_ids: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-        """Versions of these PTKs whose views do not tell how their values were made; each can be looked up."""
+    def without_provenance(self, ptk_ids: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+        """Find the versions of these PTKs whose views do not say how their values were made; each can be looked up."""
         ...
 
-    def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
-        """Let the views of these versions tell it; what they tell already stays as it is. Repeatable."""
+    def add_provenance(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
+        """Add it to the views of these versions; what they say already stays as it is. Repeatable."""
         ...
 
     def withdraw(self, ptk_id: str) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptkstore.adapters.processes import RedisServer, make_home
-from ptkstore.adapters.world import SilentSteps, SystemClock
+from ptkstore.adapters.runtime import SilentSteps, SystemClock
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.messages import ManifestAddresses
+from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.ports.schema import CatalogSchema
 from ptkstore.ports.tracing import Traces
-from ptkstore.ports.world import Clock, Steps
 from ptkstore.settings import Settings
 from ptkstore.wiring.tracing import TracedSteps, traces_of
 

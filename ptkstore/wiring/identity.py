@@ -22,7 +22,7 @@ from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Grant, Principal, Role, Token
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.identity import Answer
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 from ptkstore.wiring.adapters import Adapters
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ptkstore import application
-from ptkstore.adapters.world import log_code
+from ptkstore.adapters.runtime import log_code
 from ptkstore.domain.identity import Action
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
 from ptkstore.wiring.trail import Recording

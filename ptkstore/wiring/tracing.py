@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptkstore.errors import InvalidRequest
+from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.ports.tracing import SilentTraces, Traces
-from ptkstore.ports.world import Clock, Steps
 from ptkstore.settings import Settings
 
 

@@ -18,7 +18,7 @@ from ptkstore.application.windows import allocate_window, expire_window, prepare
 from ptkstore.domain.jobs import Job, JobKind
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.wiring.adapters import Adapters
 
 

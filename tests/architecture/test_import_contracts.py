@@ -39,6 +39,8 @@ ROOMS = {
     "ptkstore/adapters/__init__.py": "",
     "ptkstore/adapters/sql/__init__.py": "import sqlalchemy\nimport ptkstore.ports",
     "ptkstore/adapters/feast/__init__.py": "def load():\n    import feast",
+    "ptkstore/adapters/feast/publishing.py": "",
+    "ptkstore/adapters/feast/reading.py": "",
     "ptkstore/adapters/sandbox/__init__.py": "",
     "ptkstore/adapters/sandbox/parent/__init__.py": "import ptkstore.adapters.sandbox.messages",
     "ptkstore/adapters/sandbox/child.py": "import ptkstore.adapters.sandbox.messages",
@@ -132,11 +134,16 @@ FAULTS = [
     ("ptklib/trees.py", "import ptklib.counts", "PTK families are independent"),
     ("ptklib/exceptions.py", "import ptklib.base", "Rooms of the library"),
     ("ptklib/helpers.py", "", "Rooms of the library"),
-    ("ptkstore/adapters/feast/rows.py", "import ptkstore.adapters.sql", "Adapter rooms"),
+    ("ptkstore/adapters/feast/versions.py", "import ptkstore.adapters.sql", "Adapter rooms"),
     (
         "ptkstore/adapters/sandbox/parent/runs.py",
         "def f():\n    import ptkstore.adapters.sandbox.child",
         "sides of the sandbox",
+    ),
+    (
+        "ptkstore/adapters/feast/reading.py",
+        "def f():\n    import ptkstore.adapters.feast.publishing",
+        "Publishing and reading",
     ),
     ("ptkstore/domain/a.py", "import ptkstore.domain.b\n", "No import cycle"),
     ("ptklib/counts.py", "def noise():\n    import opendp.prelude", "OpenDP only"),
@@ -144,7 +151,7 @@ FAULTS = [
     ("ptkstore/application/fit.py", "import sklearn.base", "scikit-learn and SciPy only"),
     ("ptkstore/application/wake.py", "import celery", "Celery only"),
     ("workers/publish.py", "def f():\n    import feast", "Feast only"),
-    ("ptkstore/adapters/feast/registry.py", "import sqlalchemy.orm", "SQL only"),
+    ("ptkstore/adapters/feast/versions.py", "import sqlalchemy.orm", "SQL only"),
     ("ptkstore/adapters/sql/catalog.py", "import alembic.op", "Migrations only"),
     ("workers/notify.py", "import httpx", "HTTP clients only"),
     ("ptkstore/adapters/sql/seal.py", "import cryptography.fernet", "Cryptography only"),
@@ -156,7 +163,7 @@ FAULTS = [
     ("ptkstore/wiring.py", "import opentelemetry.trace", "OpenTelemetry only"),
     ("workers/bars.py", "import rich.progress", "Terminal and charts only"),
     ("ptkstore/wiring.py", "import psutil", "Tools of the tests"),
-    ("ptkstore/adapters/feast/rows.py", "import dill", "Nothing that runs code"),
+    ("ptkstore/adapters/feast/versions.py", "import dill", "Nothing that runs code"),
 ]
 
 

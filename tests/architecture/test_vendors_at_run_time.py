@@ -133,8 +133,8 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptkstore.adapters.sql.migrations": ARRAYS | {"alembic", "orjson", "sqlalchemy"},
     "ptkstore.adapters.feast.backends": FEAST,
     "ptkstore.adapters.feast.packed": FEAST,  # a plugin that Feast loads
-    "ptkstore.adapters.feast.backfill": FEAST,  # is imported where views are completed
-    "ptkstore.adapters.feast.texts": FEAST,  # what subclasses Feast's
+    "ptkstore.adapters.feast.publishing.backfill": FEAST,  # is imported where views are completed
+    "ptkstore.adapters.feast.publishing.text_transformation": FEAST,  # what subclasses Feast's
     "ptkstore.settings": SETTINGS,
     "ptkstore.wire": {"pydantic"},
     "ptkstore.wiring": TABLES | SETTINGS,  # adapters come when they are made

@@ -20,7 +20,7 @@ from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Conflict, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
 from tests.support.databases import OnPostgresql, OnSqlite
 

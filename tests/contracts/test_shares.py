@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from ptklib import HistoricalStatistics
+from ptkstore.adapters.runtime import SilentSteps
 from ptkstore.adapters.sql import SqlCatalog
-from ptkstore.adapters.world import SilentSteps
 from ptkstore.application.operations.claim_job import claim_fairest
 from ptkstore.domain.jobs import LONGEST_LEASE, Job, JobKind, Outcome, latest_due
 from tests.support.builders import LEASE, NOW, add, claim, job, ptk_spec, stream_named

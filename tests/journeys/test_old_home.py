@@ -18,7 +18,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import ptkstore
-from ptkstore.adapters.feast.backfill import TOLD
+from ptkstore.adapters.feast.publishing.backfill import PROVENANCE_TAGS
 from ptkstore.cli.main import app
 from ptkstore.errors import PtkStoreError
 from ptkstore.sdk import Store, load_repository
@@ -163,7 +163,7 @@ def test_it_goes_on_as_before(home: Path, tmp_path: Path, before: ModuleType) ->
         check_declarations(store, tmp_path / "team", before)
     for view in views:
         for version in (2, 3, None):
-            assert set(dp_tags(home, view, version)) >= TOLD, (view, version)
+            assert set(dp_tags(home, view, version)) >= PROVENANCE_TAGS, (view, version)
     newest = dp_tags(home, "rides__zones")
     assert (newest["dp.assurance"], newest["dp.asserted_by"], newest["dp.privacy_unit"]) == (
         "asserted",

@@ -221,10 +221,10 @@ class SeenViews:
     def withdraw(self, ptk_id: str) -> None:
         self.shown.pop(ptk_id, None)
 
-    def untold(self, ptk_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    def without_provenance(self, ptk_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
         return {ptk_id: numbers for ptk_id, numbers in self.silent.items() if ptk_id in ptk_ids}
 
-    def tell(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
+    def add_provenance(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
         self.told.update({(ptk_id, number): one for number, one in made.items()})
         self.silent.pop(ptk_id)
 

@@ -29,7 +29,7 @@ sys.exit(ended.main())
 """
 IN_A_THREAD = f"""
 import threading
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 def fails():
     raise KeyError("{CANARY}")
 configure_logging()
@@ -39,7 +39,7 @@ thread.start()
 thread.join()
 """
 IN_A_DESTRUCTOR = f"""
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 class Fails:
     def __del__(self):
         raise KeyError("{CANARY}")
@@ -50,7 +50,7 @@ Fails()
 IN_A_TASK = f"""
 import asyncio
 import gc
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 async def fails():
     raise KeyError("{CANARY}")
 async def main():
@@ -64,7 +64,7 @@ asyncio.run(main())
 """
 IN_A_LIBRARY = f"""
 import logging
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 configure_logging()
 log_no_texts()
 try:
@@ -78,7 +78,7 @@ LIBRARY_LOGS = [
     f'logging.lastResort.handle(logging.LogRecord("a.library", 40, "<string>", 9, "{CANARY}", (), 1))',
 ]
 INTERRUPTED = f"""
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 configure_logging()
 log_no_texts()
 try:
@@ -90,7 +90,7 @@ WHILE_A_LINE_IS_WRITTEN = f"""
 import faulthandler
 import gc
 import os
-from ptkstore.adapters.world import configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_code, log_no_texts
 faulthandler.dump_traceback_later(60, exit=True)
 class Fails:
     def __del__(self):
@@ -124,7 +124,7 @@ FAILING = {
 }
 AFTER_A_LIBRARY_SET_UP_THE_ROOT = f"""
 import logging
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 {{before}}
 configure_logging()
 log_no_texts()
@@ -139,7 +139,7 @@ logging.getLogger("a.library").error("what of {CANARY}")
 
 WARNS = f"""
 import warnings
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 configure_logging()
 log_no_texts()
 warnings.warn("what of {CANARY}")
@@ -239,7 +239,7 @@ def test_without_standard_error_lines_go_nowhere_and_not_into_the_next_file(tmp_
 from pathlib import Path
 file = open({str(tmp_path / "next")!r}, "wb", buffering=0)
 assert file.fileno() == 2
-from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.adapters.runtime import configure_logging, log_code
 configure_logging()
 log_code("a line", "-", "ok")
 """
@@ -265,7 +265,7 @@ def test_a_setting_that_does_not_parse_is_named_without_its_value(tmp_path: Path
 
 NEVER_RAISES = """
 import logging, os, sys
-from ptkstore.adapters.world import LoggedSteps, RequestLog, configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import LoggedSteps, RequestLog, configure_logging, log_code, log_no_texts
 configure_logging()
 log_no_texts()
 at_first, heard = os.dup(2), os.dup(2)
@@ -300,7 +300,7 @@ def test_what_cannot_be_written_raises_nothing_and_is_counted(why: str) -> None:
 def test_a_line_that_was_cut_short_does_not_spoil_the_next() -> None:
     code = """
 import os
-from ptkstore.adapters.world import configure_logging, log_code
+from ptkstore.adapters.runtime import configure_logging, log_code
 configure_logging()
 write, left = os.write, [20]
 def nearly_full(descriptor, data):
@@ -320,7 +320,7 @@ log_code("second", "-", "ok")
 
 ENDS_WITH_ITS_THREAD = f"""
 import threading
-from ptkstore.adapters.world import configure_logging, log_no_texts
+from ptkstore.adapters.runtime import configure_logging, log_no_texts
 from ptkstore.application.operations.essential_thread import EssentialThread
 def fails():
     raise {{error}}("{CANARY}")

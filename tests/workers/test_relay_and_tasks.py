@@ -17,7 +17,7 @@ from celery import Celery
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.world import LoggedSteps, configure_logging
+from ptkstore.adapters.runtime import LoggedSteps, configure_logging
 from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.application.windows import close_windows
 from ptkstore.domain.jobs import Job, JobKind, JobState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptkstore.adapters.feast.consumers import registry_grants, registry_left_open, write_consumer_repo
+from ptkstore.adapters.feast.reading.consumers import registry_grants, registry_left_open, write_consumer_repo
 from ptkstore.adapters.feast.repo import RedisOnline, SqliteOnline, write_repo
 from ptkstore.adapters.feast.store import FeastFeatureStore
 

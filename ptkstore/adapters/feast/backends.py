@@ -29,7 +29,7 @@ from sqlalchemy.pool import NullPool
 from ptkstore.adapters.feast.names import PROJECT
 from ptkstore.errors import CorruptObject, InvalidRequest, Refused, Unavailable
 
-PATIENCE_SECONDS = 60
+LOCK_WAIT_SECONDS = 60
 """How long a statement waits for what others hold, the write lock too; as long as the catalog's do."""
 
 _LOCK_FILE = ".publish.lock"
@@ -70,13 +70,13 @@ def limit_waits(connection: Any, _record: object) -> None:
     connection.autocommit = True
     connection.execute(
         "SELECT set_config('lock_timeout', %s, false) WHERE current_setting('lock_timeout') = '0'",
-        (f"{PATIENCE_SECONDS}s",),
+        (f"{LOCK_WAIT_SECONDS}s",),
     )
     connection.autocommit = False
 
 
 def with_limited_waits(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of an engine, and `limit_waits` where the URL is PostgreSQL's."""
+    """Return the options of an engine, and `limit_waits` where the URL is PostgreSQL's."""
     return {**options, "pool_events": [(limit_waits, "connect")]} if url.startswith("postgresql") else options
 
 
@@ -187,7 +187,7 @@ class RegistryDatabase:
                 connection.execute(statement.values({proto: one.message.SerializeToString()}))
 
     def read_grants(self, role: str) -> tuple[str, ...]:
-        """The statements that let a role read the registry's tables and take all others of the schema from it.
+        """Return the SQL that lets a role read the registry's tables and nothing else of the schema.
 
         `InvalidRequest` unless the registry is PostgreSQL and the role another than that of this connection;
         `Refused` while everybody may create tables and functions in the schema.
@@ -223,7 +223,7 @@ class RegistryDatabase:
         )
 
     def left_open(self) -> tuple[str, ...]:
-        """The statements that take from everybody what fills the lock table of a PostgreSQL quickest; none if done.
+        """Return the SQL that takes from everybody what fills PostgreSQL's lock table quickest; none if done.
 
         A role that may connect can fill it still, by savepoints.
         """
@@ -278,7 +278,7 @@ FOREIGN = (CorruptObject, DecodeError, ValueError, LookupError, TypeError, Attri
 
 
 def foreign_rows() -> Unavailable:
-    """The store is at fault, not who asks nor the service; the original's text may hold what was read."""
+    """Make the error of an online store that answers with strange rows; it quotes nothing of what was read."""
     return Unavailable("the online store answers with rows that were not written there")
 
 

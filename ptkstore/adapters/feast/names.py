@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.domain.ptks.serving import FILLED, STATE_KEY
+from ptkstore.domain.ptks.serving import COMPUTED, FILLED, STATE_KEY
 from ptkstore.domain.ptks.views import STATE_VIEW, base_view
 from ptkstore.errors import InvalidRequest, SchemaMismatch
 
@@ -14,8 +14,6 @@ __all__ = ["STATE_KEY", "STATE_VIEW"]
 
 PROJECT = "ptk"
 VERSION_FEATURE = "ptk_version"
-PTK_VERSION_TAG = "ptk.version"
-PTK_SHA256_TAG = "ptk.sha256"
 AS_OF_COLUMN = "ptk_as_of"
 PUBLISHED_COLUMN = "ptk_published_at"
 RESERVED_COLUMNS = frozenset({VERSION_FEATURE, AS_OF_COLUMN, PUBLISHED_COLUMN, "event_timestamp"})
@@ -44,8 +42,33 @@ def is_view_of(base: str, view: str) -> bool:
     return view == base or (head == base and _TABLE.fullmatch(table) is not None)
 
 
+def computed_name(base: str) -> str:
+    """Name the computed view of the PTK whose only view would be named `base`."""
+    return f"{base}__{COMPUTED}"
+
+
+def is_computed(view: str) -> bool:
+    """Tell whether a name is that of a computed view."""
+    return view.endswith(f"__{COMPUTED}")
+
+
+def filled_name(view: str) -> str:
+    """Name the view that answers with a view's declared defaults."""
+    return f"{view}__{FILLED}"
+
+
+def is_filled(view: str) -> bool:
+    """Tell whether a name is that of a view with defaults."""
+    return view.endswith(f"__{FILLED}")
+
+
+def source_of(filled: str) -> str:
+    """Name the view whose rows a view with defaults fills."""
+    return filled.removesuffix(f"__{FILLED}")
+
+
 def checked_column(view: str, column: str) -> str:
-    """The name of a key or feature, if a reference can carry it."""
+    """Return the name of a key or feature, or raise `SchemaMismatch` if no reference can carry it."""
     if column in RESERVED_COLUMNS:
         raise SchemaMismatch(f"column {column!r} of {view} has a name that the feature store uses itself")
     if not _COLUMN.fullmatch(column) or "__" in column:
@@ -65,7 +88,7 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """A reference as consumers write it, or `InvalidRequest`."""
+    """Parse a reference as consumers write it, or raise `InvalidRequest`."""
     match = _REFERENCE.fullmatch(text)
     if match is None:
         raise InvalidRequest(f"{text!r} is no feature reference; write 'view:feature' or 'view@v3:feature'")
@@ -74,5 +97,5 @@ def parse_reference(text: str) -> Reference:
 
 
 def asked_as(view: str, version: int | None) -> str:
-    """A view as a reference names it."""
+    """Return a view as a reference names it."""
     return view if version is None else f"{view}@v{version}"

@@ -40,7 +40,7 @@ def write_rows(session: Session, view: FeatureView, table: ViewTable, as_of: dat
 def read_rows(
     session: Session, view: FeatureView, keys: Sequence[EntityKey], features: Sequence[str]
 ) -> list[dict[str, Value]]:
-    """The features of each key that has any."""
+    """Return the features of each key that has any."""
     with one_thread(session):
         # A list of our own: Feast's Redis store appends to the one it gets.
         try:
@@ -96,25 +96,35 @@ def drop_rows(session: Session, view: FeatureView, table: ViewTable) -> None:
 
 
 def mark_served(session: Session, view: str, version: int, sha256: str, others: Sequence[int]) -> None:
-    """Tell readers of packed rows which version is the newest now; repeatable, also after a crash half way."""
+    """Tell readers of packed rows which version is the newest now; repeatable, also after a crash half way.
+
+    Parameters
+    ----------
+    session : Session
+        The open store; nothing happens unless its rows are packed.
+    view, version, sha256
+        The version that is served now.
+    others : sequence of int
+        The versions that have rows; older ones become superseded.
+    """
     if session.packed is None:
         return
-    from ptkstore.adapters.feast.packed import marks
+    from ptkstore.adapters.feast.packed import version_status
 
     client = session.packed._get_client(session.config.online_store)
-    marks.set_served(client, _packed_key(session, view, version), marks.identity_of(sha256))
+    version_status.set_served(client, _packed_key(session, view, version), version_status.identity_of(sha256))
     for other in others:
         if other < version:
-            marks.supersede(client, _packed_key(session, view, other))
+            version_status.supersede(client, _packed_key(session, view, other))
 
 
 def mark_forgotten(session: Session, view: str, version: int) -> None:
     """Tell readers of packed rows that nobody can name a version any more."""
     if session.packed is not None:
-        from ptkstore.adapters.feast.packed import marks
+        from ptkstore.adapters.feast.packed import version_status
 
         client = session.packed._get_client(session.config.online_store)
-        marks.forget(client, _packed_key(session, view, version))
+        version_status.forget(client, _packed_key(session, view, version))
 
 
 def _packed_key(session: Session, view: str, version: int) -> bytes:
@@ -124,7 +134,7 @@ def _packed_key(session: Session, view: str, version: int) -> bytes:
 
 @contextmanager
 def one_thread(session: Session) -> Iterator[None]:
-    """The online store, for one thread at a time where it needs that."""
+    """Hold the online store for one thread at a time, where it needs that."""
     if session.config.online_store.type == "sqlite":
         with _SQLITE:
             yield

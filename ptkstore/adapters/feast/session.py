@@ -56,7 +56,7 @@ class Sessions:
 
     @contextmanager
     def use(self) -> Iterator[Session]:
-        """The open session; errors of its stores come out as ours, without values."""
+        """Open the session; errors of its stores become ours, without values."""
         session = self._session if self._pid == os.getpid() else None
         if session is None:
             load_feast(self._repo)

@@ -30,7 +30,7 @@ class ViewTable:
 
 
 def view_tables(state: PublishedState) -> list[ViewTable]:
-    """The views of a state, in the order of their names.
+    """Return the views of a state, in the order of their names.
 
     A table without keys is one row about the PTK itself: it gets the join key `ptk`, with the PTK's id.
     Raises `SchemaMismatch` for anything that Feast would store wrongly or not at all.

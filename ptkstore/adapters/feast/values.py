@@ -64,7 +64,7 @@ def entity_key(keys: tuple[str, ...], values: tuple[Value, ...]) -> EntityKey:
 
 
 def key_value(view: str, key: str, is_integer: bool, given: object) -> Value:
-    """A join key's value as a caller gives it: a number may come as text, as on a command line."""
+    """Convert a join key's value from a caller: a number may come as text, as on a command line."""
     from feast.protos.feast.types.Value_pb2 import Value
 
     if not is_integer:

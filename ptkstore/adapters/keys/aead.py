@@ -26,7 +26,7 @@ class AesGcmSealer:
         return nonce + AESGCM(_checked(key)).encrypt(nonce, plaintext, bound_to.encode())
 
     def open(self, key: bytes, sealed: bytes, bound_to: str) -> bytes:
-        """The plaintext; `CorruptObject` for another key, another `bound_to` or changed bytes."""
+        """Decrypt; `CorruptObject` for another key, another `bound_to` or changed bytes."""
         if len(sealed) < _NONCE_BYTES + _TAG_BYTES:
             raise CorruptObject("sealed bytes are cut short")
         try:

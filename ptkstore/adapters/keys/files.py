@@ -22,7 +22,7 @@ class Held(Unavailable):
 
 @contextmanager
 def storage_errors(*, may_be_done: bool = False) -> Iterator[None]:
-    """A file system that fails is `Unavailable`, and `OutcomeUnknown` where what was asked for may be done."""
+    """Raise `Unavailable` where the file system fails, and `OutcomeUnknown` where the step may be done."""
     try:
         yield
     except OSError as error:
@@ -147,7 +147,7 @@ def _twin(path: Path) -> Path:
 
 
 def _written(path: Path, content: bytes) -> Path:
-    """The twin with this content, synced; none at all if that fails."""
+    """Write and sync the twin with this content; leave none if that fails."""
     twin = _twin(path)
     with storage_errors(), _gone_if_refused(twin):
         twin.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def write_mark(path: Path, mark: Mark) -> None:
 
 
 def read_mark(path: Path, stream: str) -> Mark:
-    """The mark, or `CatalogBehind` when it is lost: without it no journal can be told from an old one."""
+    """Read the mark, or raise `CatalogBehind` when it is lost: nothing else tells an old journal from the newest."""
     try:
         content = json.loads(path.read_bytes())
         mark = Mark(content["ledger_id"], content["sequence"], content["digest"], content["opened_before"])
@@ -44,7 +44,7 @@ def read_mark(path: Path, stream: str) -> Mark:
 
 
 def advanced(mark: Mark, journal: JournalView, stream: str) -> Mark:
-    """The mark after looking at `journal`, or `CatalogBehind` when that does not continue what was seen."""
+    """Advance the mark to `journal`, or raise `CatalogBehind` when that does not continue what was seen."""
     ledger_id, head = journal.ledger_id, journal.head(stream)
     if mark.ledger_id and ledger_id != mark.ledger_id:
         raise CatalogBehind(f"stream {stream!r} was opened for another ledger; this catalog opens nothing")

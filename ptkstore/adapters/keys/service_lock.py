@@ -47,7 +47,7 @@ class ServiceLock:
 
     @files.storage_errors()
     def _accepted(self, first: str) -> str:
-        """The ledger accepted last; this one if there was none."""
+        """Return the ledger accepted last; store this one if there was none."""
         if not self._identity.exists():
             with files.locked(self._lock.with_name("ledger")):
                 if not self._identity.exists():

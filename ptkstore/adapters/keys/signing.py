@@ -25,7 +25,7 @@ class FileSigner:
         self._root = Path(root)
 
     def public_key(self) -> bytes:
-        """The public half."""
+        """Return the public half."""
         return self._key().public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
@@ -58,13 +58,13 @@ def verifies(public_key: bytes, message: bytes, signature: bytes) -> bool:
 
 
 def public_pem(public_key: bytes) -> str:
-    """The public key as other tools take it."""
+    """Return the public key as other tools take it."""
     key = Ed25519PublicKey.from_public_bytes(public_key)
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def public_hex(text: str) -> str:
-    """A public key in hexadecimal, from 64 hexadecimal digits or from PEM."""
+    """Parse a public key from 64 hexadecimal digits or from PEM."""
     try:
         if "BEGIN" not in text:
             key = bytes.fromhex(text.strip())

@@ -12,7 +12,7 @@ UNIT_ID_BYTES = 16
 
 
 def split_hash(key: bytes, unit_ids: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
-    """The first 64 bits of AES-256 of each id, little-endian.
+    """Return the first 64 bits of AES-256 of each id, little-endian.
 
     The cipher is a pseudorandom permutation of 128-bit ids; for far fewer than 2**64 ids half of its output
     cannot be told from a random function. Equal ids get equal hashes, as they must.

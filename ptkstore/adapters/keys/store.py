@@ -79,7 +79,7 @@ class FileKeyStore:
 
     @files.storage_errors()
     def policy(self, stream: str) -> str | None:
-        """The policy that the stream was created with, as a text."""
+        """Return the policy that the stream was created with, as a text."""
         try:
             return self._policy_path(stream).read_text()
         except FileNotFoundError:
@@ -105,11 +105,11 @@ class FileKeyStore:
 
     @files.storage_errors()
     def split_key(self, stream: str) -> bytes:
-        """The stream's own key, for its life."""
+        """Return the stream's own key, for its life."""
         return _read_key(self._known(stream))
 
     def sealing_key(self, window: WindowId) -> bytes:
-        """The window's key for those who write or partition rows; made at first use."""
+        """Return the window's key for those who write or partition rows; made at first use."""
         with self._stream_lock(window.stream):
             self._known(window.stream)
             files.make_private(self._windows_path(window.stream))
@@ -118,7 +118,7 @@ class FileKeyStore:
     def opening_key(
         self, window: WindowId, journal: JournalView, spend: tuple[int, str] | None = None
     ) -> bytes:
-        """The window's key for a run whose spend is in `journal`; the journal's head is remembered first."""
+        """Return the window's key for a run whose spend is in `journal`; the journal's head is remembered first."""
         with self._stream_lock(window.stream):
             self._known(window.stream)
             mark_path = self._mark_path(window.stream)
@@ -196,7 +196,7 @@ class FileKeyStore:
 
     @files.storage_errors()
     def noted_batches(self, window: WindowId) -> tuple[str, ...]:
-        """The batches of which rows were written for the window."""
+        """Return the batches of which rows were written for the window."""
         try:
             lines = self._batches_path(window).read_text().splitlines()
         except FileNotFoundError:
@@ -221,7 +221,7 @@ class FileKeyStore:
 
     @files.storage_errors()
     def windows(self, stream: str) -> tuple[WindowId, ...]:
-        """The windows that have a key."""
+        """Return the windows that have a key."""
         found = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
         return tuple(WindowId(stream, index) for index in sorted(int(path.stem) for path in found))
 
@@ -235,7 +235,7 @@ class FileKeyStore:
             self._forget_batches(window)
 
     def draft_key(self, draft_id: str) -> bytes:
-        """The draft's key; made at first use."""
+        """Return the draft's key; made at first use."""
         path = self._draft_path(draft_id)
         with self._locked("drafts"):
             return _key_made_once(path, f"draft {draft_id}")
@@ -248,7 +248,7 @@ class FileKeyStore:
 
     @files.storage_errors()
     def draft_ids(self) -> tuple[str, ...]:
-        """The drafts that have a key."""
+        """Return the drafts that have a key."""
         return tuple(sorted(path.stem for path in (self._root / "drafts").glob("*.key")))
 
     def put_secret(self, subscription_id: str, secret: str) -> None:
@@ -261,7 +261,7 @@ class FileKeyStore:
                 raise NameTaken(f"subscription {subscription_id!r} has another secret already")
 
     def secrets_of(self, subscription_id: str, now: datetime) -> tuple[str, ...]:
-        """The secrets that sign a subscription's messages now, the newest first."""
+        """Return the secrets that sign a subscription's messages now, the newest first."""
         return tuple(
             secret for secret, until in self._secrets(subscription_id) if until is None or now < until
         )

@@ -35,7 +35,7 @@ class FsspecBundles:
         return sha256
 
     def get(self, sha256: str) -> bytes:
-        """A bundle, held against its name."""
+        """Read a bundle and check it against its name."""
         try:
             content = self._place.read(bundle_path(checked_sha256(sha256)))
         except FileNotFoundError:
@@ -60,7 +60,7 @@ class FsspecBundles:
         self._place.remove(_claim_path(team, sha256, n_bytes))
 
     def claimed(self, team: str) -> Mapping[str, int]:
-        """The size of each bundle that counts as a team's."""
+        """Return the size of each bundle that counts as a team's."""
         names = (path.rpartition("/")[2] for path in self._place.find(_folder(team)))
         return {found[1]: int(found[2]) for found in map(_CLAIM.fullmatch, names) if found}
 

@@ -51,7 +51,7 @@ def read_environment() -> None:
 
 
 def connected(url: str) -> tuple[fsspec.AbstractFileSystem, str, tuple[type[BaseException], ...]]:
-    """The file system behind a URL, the path of the URL in it, and what it raises.
+    """Return the file system behind a URL, the path of the URL in it, and what it raises.
 
     Credentials come from the environment, a profile or the machine's role. The `config_kwargs` of `FSSPEC_S3`, a JSON
     object in the environment, set what botocore's `Config` takes otherwise than here.
@@ -71,13 +71,13 @@ def connected(url: str) -> tuple[fsspec.AbstractFileSystem, str, tuple[type[Base
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status behind an error of s3fs, which wraps the client's own one."""
+    """Return the HTTP status behind an error of s3fs, which wraps the client's own one."""
     status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status if isinstance(status, int) else None
 
 
 def fault_code(error: BaseException) -> str:
-    """A word about an error that holds no name, host, key or value."""
+    """Describe an error without a name, host, key or value."""
     code = _response(error).get("Error", {}).get("Code")
     if code in _CODES:
         return str(code)

@@ -73,7 +73,7 @@ class FsspecLake:
         return manifest, files
 
     def ptk_ids(self) -> tuple[str, ...]:
-        """The PTKs of which anything was placed."""
+        """Return the PTKs of which anything was placed."""
         found = []
         for name in self._place.folders(PTKS):
             with suppress(InvalidRequest):  # a folder that somebody else made
@@ -90,14 +90,14 @@ class FsspecLake:
         return self._place.ages("")
 
     def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
-        """The manifest of a version; None if there is none."""
+        """Read the manifest of a version; None if there is none."""
         try:
             return _parsed(self._place.read(_manifest_path(ptk_id, number)), ptk_id, number)
         except FileNotFoundError:
             return None
 
     def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
-        """The names of a version's files, manifest included; None if there is no manifest."""
+        """Return the names of a version's files, manifest included; None if there is no manifest."""
         manifest = self.manifest(ptk_id, number)
         return None if manifest is None else frozenset({MANIFEST, *(file.name for file in _listed(manifest))})
 
@@ -106,7 +106,7 @@ class FsspecLake:
         self._place.remove(path)
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
-        """The address of a version's manifest, as fsspec understands it."""
+        """Return the address of a version's manifest, as fsspec understands it."""
         address = self._place.address(_manifest_path(ptk_id, number))
         return address if "://" in address else f"file://{address}"
 
@@ -127,7 +127,7 @@ def _manifest_path(ptk_id: str, number: int) -> str:
 
 
 def _parsed(text: bytes, ptk_id: str, number: int) -> dict[str, Any]:
-    """The manifest, if it is one and describes this very version."""
+    """Parse the manifest, if it is one and describes this very version."""
     manifest: dict[str, Any] = {}
     with suppress(ValueError):
         parsed = json.loads(text)

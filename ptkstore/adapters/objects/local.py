@@ -33,11 +33,11 @@ class LocalPlace:
         return str(self._root)
 
     def address(self, path: str) -> str:
-        """The absolute path of a file."""
+        """Return the absolute path of a file."""
         return str(self._root / path)
 
     def relative(self, address: str) -> str:
-        """The path of a file from its absolute path."""
+        """Return the path of a file from its absolute path."""
         prefix = f"{self._root}/"
         if not address.startswith(prefix) or ".." in address.split("/"):
             raise InvalidRequest("that file does not lie in this tree")
@@ -61,7 +61,7 @@ class LocalPlace:
         return (self._root / path).read_bytes()
 
     def open(self, path: str) -> IO[bytes]:
-        """A file to read parts of."""
+        """Open a file to read parts of it."""
         return (self._root / path).open("rb")
 
     def exists(self, path: str) -> bool:

@@ -53,7 +53,7 @@ class _NameBoundKms(encryption.KmsClient):  # type: ignore[misc]
 
 
 def encrypted(rows: pa.Table, sealer: Sealer, key: bytes, name: str) -> bytes:
-    """The bytes of an encrypted file; plain Parquet exists in memory only, page by page.
+    """Return the bytes of an encrypted file; plain Parquet exists in memory only, page by page.
 
     Every part is encrypted with one data key of its own, the footer with schema and statistics included.
     """
@@ -79,10 +79,21 @@ def decrypted(
     columns: Sequence[str] | None,
     hashes: tuple[int, int] | None = None,
 ) -> pa.Table:
-    """The rows, or some columns; `CorruptObject` unless the file is what was written under this name and key.
+    """Decrypt the rows, or some columns; `CorruptObject` unless the file was written under this name and key.
 
     With `hashes`, only the rows whose keyed hash lies in this half-open range, and only the groups that may hold such
     rows are decrypted. A column that the file lacks is a `SchemaMismatch`.
+
+    Parameters
+    ----------
+    file : binary file
+        The encrypted file.
+    sealer, key, name
+        What the file was sealed with, and under which name.
+    columns : sequence of str or None
+        The columns to read; None reads all.
+    hashes : tuple of int or None
+        The half-open range; None reads all rows.
     """
     opened = _intact(lambda: open_encrypted(file, sealer, key, name))
     names = opened.schema_arrow.names if columns is None else list(columns)
@@ -95,7 +106,7 @@ def decrypted(
 
 
 def _between(opened: pq.ParquetFile, names: list[str], low: int, high: int) -> pa.Table:
-    """The rows whose hash is at least `low` and below `high`, group by group."""
+    """Read the rows whose hash is at least `low` and below `high`, group by group."""
     place = opened.schema_arrow.names.index(HASH)
     read = list(dict.fromkeys((*names, HASH)))
     pieces = [opened.schema_arrow.empty_table().select(names)]
@@ -111,7 +122,7 @@ def _between(opened: pq.ParquetFile, names: list[str], low: int, high: int) -> p
 
 
 def open_encrypted(file: IO[bytes], sealer: Sealer, key: bytes, name: str) -> pq.ParquetFile:
-    """The footer, read and decrypted; raises whatever pyarrow does on damage."""
+    """Read and decrypt the footer; raises whatever pyarrow does on damage."""
     file.seek(-len(_ENCRYPTED_END), io.SEEK_END)
     if file.read() != _ENCRYPTED_END:  # pyarrow would read a plain file without asking for a key
         raise CorruptObject("a file of rows is not encrypted")

@@ -21,11 +21,11 @@ class Place(Protocol):
         ...
 
     def address(self, path: str) -> str:
-        """The address of a file."""
+        """Return the address of a file."""
         ...
 
     def relative(self, address: str) -> str:
-        """The path of a file from its address; `InvalidRequest` if it lies elsewhere."""
+        """Return the path of a file from its address; `InvalidRequest` if it lies elsewhere."""
         ...
 
     def create(self, path: str, content: bytes) -> bool:
@@ -45,7 +45,7 @@ class Place(Protocol):
         ...
 
     def open(self, path: str) -> IO[bytes]:
-        """A file to read parts of."""
+        """Open a file to read parts of it."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -82,7 +82,7 @@ class Place(Protocol):
 
 
 def place_at(url: str, *, private: bool) -> Place:
-    """The tree at a path, a `file://` URL or any URL that fsspec knows.
+    """Open the tree at a path, a `file://` URL or any URL that fsspec knows.
 
     `private` local trees are for this user alone (0700, 0600); others are readable by all (0755, 0644). For
     remote trees the bucket's own policy decides.

@@ -49,7 +49,7 @@ class FsspecRawZone:
     def read_batches(
         self, window: WindowId, tokens: Sequence[str], key: bytes, noted: Collection[str] = ()
     ) -> Iterator[pa.Table]:
-        """The rows of those tokens that are stored here, one table per token."""
+        """Read the rows of those tokens that are stored here, one table per token."""
         paths = {token: _batch_path(window, token) for token in tokens}
         stored = frozenset(self._place.find(_batches_folder(window)))
         if any(path not in stored for token, path in paths.items() if token in noted):
@@ -75,7 +75,7 @@ class FsspecRawZone:
         columns: Sequence[str] | None = None,
         hashes: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """The rows of one part, or some columns of them, or those of a range of hashes."""
+        """Read the rows of one part, or some columns of them, or those of a range of hashes."""
         path = self._place.relative(url)
         with self._opened(path) as file:
             return decrypted(file, self._sealer, key, path, columns, hashes)
@@ -103,7 +103,7 @@ class FsspecRawZone:
         self._place.probe(f"{STAGING}/{PROBE}")
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
-        """The windows of which any file exists."""
+        """Return the windows of which any file exists."""
         names = self._place.folders(checked_name("stream", stream))
         return tuple(
             WindowId(stream, index) for index in sorted(int(name) for name in names if name.isdecimal())

@@ -36,11 +36,11 @@ class RemotePlace:
         return self._url
 
     def address(self, path: str) -> str:
-        """The address of an object."""
+        """Return the address of an object."""
         return f"{self._url}/{path}"
 
     def relative(self, address: str) -> str:
-        """The path of an object from its address."""
+        """Return the path of an object from its address."""
         if not address.startswith(f"{self._url}/"):
             raise InvalidRequest("that file does not lie in this tree")
         return address.removeprefix(f"{self._url}/")
@@ -79,7 +79,7 @@ class RemotePlace:
             return cast(bytes, self._fs.cat_file(self._full(path)))
 
     def open(self, path: str) -> IO[bytes]:
-        """The object, fetched whole, so that a failing connection is not taken for a damaged file."""
+        """Fetch the object whole, so that a failing connection is not taken for a damaged file."""
         return io.BytesIO(self.read(path))
 
     def exists(self, path: str) -> bool:

@@ -13,5 +13,5 @@ class Sealer(Protocol):
         ...
 
     def open(self, key: bytes, sealed: bytes, bound_to: str) -> bytes:
-        """The plaintext, or `CorruptObject`."""
+        """Decrypt, or raise `CorruptObject`."""
         ...

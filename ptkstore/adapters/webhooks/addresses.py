@@ -37,7 +37,7 @@ PUBLIC: Final = AddressTable(
 
 
 def isatap_target(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address inside an ISATAP address, whose prefix may be any; None for all other addresses."""
+    """Return the IPv4 address inside an ISATAP address, whose prefix may be any; None for all other addresses."""
     if not isinstance(address, IPv6Address) or (int(address) >> 32) & 0xFFFF_FFFF not in _ISATAP:
         return None
     return IPv4Address(int(address) & 0xFFFF_FFFF)

@@ -29,7 +29,7 @@ _OURS = {
 async def post(
     client: AsyncClient, endpoint: str, headers: Mapping[str, str], body: bytes
 ) -> Delivered | NotDelivered:
-    """What the endpoint's status means; of what else it answers the beginning is read and dropped."""
+    """Classify the endpoint's status; read and drop the beginning of its body."""
     client.cookies.clear()  # set by whoever was called before over this connection, which may be another's endpoint
     request = client.stream("POST", endpoint, content=body, headers={**headers, **_OURS})
     async with request as response:
@@ -42,7 +42,7 @@ async def post(
 
 
 def outcome_of(status: int, retry_after: str = "") -> Delivered | NotDelivered:
-    """What a status means; the header counts where it says that the endpoint may take the message later."""
+    """Classify a status; the header counts where it says that the endpoint may take the message later."""
     if httpx.codes.is_success(status):
         return Delivered()
     if httpx.codes.is_redirect(status):
@@ -55,7 +55,7 @@ def outcome_of(status: int, retry_after: str = "") -> Delivered | NotDelivered:
 
 
 def wait_of(retry_after: str, now: datetime) -> timedelta | None:
-    """What a `Retry-After` asks for, seconds or a date; None for anything else, and for a date that is over."""
+    """Parse a `Retry-After`, seconds or a date; None for anything else, and for a date that is over."""
     if retry_after.isascii() and retry_after.isdigit():
         return timedelta(seconds=int(retry_after[:9]))  # more digits are years too
     with suppress(ValueError, TypeError, IndexError, OverflowError):
@@ -66,7 +66,7 @@ def wait_of(retry_after: str, now: datetime) -> timedelta | None:
 
 
 def failure_of(error: BaseException) -> NotDelivered:
-    """What one of `FAILURES` is called."""
+    """Name one of `FAILURES`."""
     match error:
         case EndpointRefused():
             return _as_told(error.delivery_code)

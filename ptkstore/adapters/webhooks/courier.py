@@ -121,7 +121,7 @@ class HttpCourier:
             self.loop.call_soon_threadsafe(self._begin, messages, until)
 
     def keep(self, keys: Iterable[str], until: float) -> None:
-        """What was handed over under these keys may be begun until then."""
+        """Let messages that were handed over under these keys begin until then."""
         self.loop.call_soon_threadsafe(self._keep, tuple(keys), until)
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
@@ -318,7 +318,7 @@ class _Place:
         self._watch()
 
     def give_back(self) -> None:
-        """The message is gone, wherever it was."""
+        """Forget a message that is gone, wherever it was."""
         if self._slow:
             self._courier.n_slow -= 1
             return

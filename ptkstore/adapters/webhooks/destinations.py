@@ -57,7 +57,7 @@ class Destination:
     answers: tuple[Answer, ...]
 
     def resolver(self, *_: object) -> Sequence[Answer]:
-        """Takes the place of the name lookup, so that the checked addresses are the ones connected to."""
+        """Replace the name lookup, so that connections go to the checked addresses."""
         return self.answers
 
 
@@ -125,7 +125,7 @@ class Destinations:
         return self.checked(target, policy, self._look_up(target, within_seconds, asked_by))
 
     def checked(self, target: Target, policy: Policy, answers: tuple[Answer, ...]) -> Destination:
-        """The destination, if policy permits every one of these addresses; `EndpointRefused` as above."""
+        """Return the destination, if policy permits every one of these addresses; `EndpointRefused` as above."""
         if not answers:
             raise unreachable("connection-failed")
         try:
@@ -201,7 +201,7 @@ def _misformed(fault: str = "") -> EndpointRefused:
 
 
 def _fault_in(endpoint: str, ports: Collection[int]) -> str:
-    """What is wrong with the form of a URL, without a word of it."""
+    """Describe what is wrong with the form of a URL, without a word of it."""
     if len(endpoint) > LONGEST_ENDPOINT:
         return f"the endpoint is longer than {LONGEST_ENDPOINT} characters"
     if not endpoint.isprintable():

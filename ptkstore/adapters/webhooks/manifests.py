@@ -13,5 +13,5 @@ class ApiManifests:
     public_url: str
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
-        """The address of a version's manifest."""
+        """Return the address of a version's manifest."""
         return f"{self.public_url.rstrip('/')}/v1/ptks/{quote(ptk_id, safe='')}/versions/{number}/manifest"

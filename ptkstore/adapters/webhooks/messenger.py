@@ -72,7 +72,7 @@ class HttpMessenger:
             return failure_of(failed)
 
     def client(self, destination: Destination, limits: httpx.Limits) -> AsyncClient:
-        """An HTTP client that connects to the checked addresses and nowhere else."""
+        """Make an HTTP client that connects to the checked addresses and nowhere else."""
         return AsyncClient(
             policy=destination.policy,
             resolver=destination.resolver,

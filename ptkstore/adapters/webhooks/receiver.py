@@ -95,7 +95,7 @@ class WebhookReceiver:
         return self._port
 
     def endpoint(self, path: str = "hook") -> str:
-        """The URL to subscribe with; any path will do."""
+        """Return the URL to subscribe with; any path will do."""
         return f"http://127.0.0.1:{self._port}/{path}"
 
     def trust(self, secret: str) -> None:
@@ -126,7 +126,7 @@ class WebhookReceiver:
         return tuple(one for one in self.calls if one.verified and one.status == ACCEPTED)
 
     def wait_for(self, n_accepted: int, timeout_seconds: float) -> Sequence[Received]:
-        """The accepted calls, as soon as there are so many or the time is over."""
+        """Wait for so many accepted calls, or until the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: len(self.accepted) >= n_accepted, timeout_seconds)
             return self.accepted
@@ -175,7 +175,7 @@ class WebhookReceiver:
 
 
 def read_log(log: Path) -> Sequence[Received]:
-    """What receivers wrote to a log, in order; a line torn by a kill was never answered and is left out."""
+    """Read what receivers wrote to a log, in order; a line torn by a kill was never answered and is left out."""
     received = []
     for line in log.read_text(encoding="utf-8").splitlines():
         try:
@@ -215,6 +215,6 @@ def _handler(receiver: WebhookReceiver) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """The log of calls is the receiver's own."""
+            """Write nothing: the receiver logs calls itself."""
 
     return Handler

@@ -17,14 +17,14 @@ SECRET_BYTES = 32  # the specification asks for 24 to 64
 
 
 def new_secret() -> str:
-    """A signing secret of a subscription, from the system's cryptographic source."""
+    """Make a signing secret for a subscription, from the system's cryptographic source."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii")
 
 
 def signed_headers(
     signing: str | Sequence[str], message_id: str, sent_at: datetime, body: bytes
 ) -> Mapping[str, str]:
-    """The three headers of one attempt, signed with one secret or each of several; `sent_at` must know its time zone.
+    """Make the three headers of one attempt, signed with one secret or several; `sent_at` must know its time zone.
 
     Raises
     ------

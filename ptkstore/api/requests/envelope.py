@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ptkstore.adapters.world import RequestLog
+from ptkstore.adapters.runtime import RequestLog
 from ptkstore.api.metrics import UNTIMED, Metrics, method_of
 from ptkstore.api.problems import answer, plain_problem
 from ptkstore.ports.tracing import RequestSeen, Traces

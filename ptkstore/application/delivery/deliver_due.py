@@ -22,8 +22,8 @@ from ptkstore.ports.messages import (
     NotTried,
     Tried,
 )
+from ptkstore.ports.runtime import Clock, Steps
 from ptkstore.ports.tracing import Traces
-from ptkstore.ports.world import Clock, Steps
 
 CLAIMED_AT_ONCE = 250
 WRITTEN_AT_ONCE = 200

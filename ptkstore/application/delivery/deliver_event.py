@@ -7,7 +7,7 @@ from ptkstore.domain.jobs import Job
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import EventStreams, ManifestAddresses, Message, Messenger, Tried
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 
 def deliver_event(

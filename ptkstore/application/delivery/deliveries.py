@@ -40,7 +40,7 @@ from ptkstore.ports.messages import (
     Outcome,
     Tried,
 )
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 NO_SECRET = "no-secret"
 _BROKEN = (InvalidRequest, InvariantBroken, LookupError, TypeError, ValueError)

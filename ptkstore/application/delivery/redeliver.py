@@ -10,7 +10,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.subscriptions import ON_REQUEST, Subscription
 from ptkstore.errors import Refused, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def redeliver(

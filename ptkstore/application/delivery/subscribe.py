@@ -20,7 +20,7 @@ from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.messages import EventStreams, Messenger
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def subscribe_to_ptk(

@@ -12,7 +12,7 @@ from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreError, StillAtWork, Unavailable
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.identity import AT_WORK, LOST, Answer
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 KEPT_FOR = timedelta(hours=24)
 AT_WORK_FOR = timedelta(minutes=10)

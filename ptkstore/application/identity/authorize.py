@@ -19,7 +19,7 @@ from ptkstore.domain.identity import (
 from ptkstore.domain.names import team_of
 from ptkstore.errors import NotAllowed, Unauthenticated, UnknownName
 from ptkstore.ports.catalog import CatalogView, Read
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 _NEVER = "x" * 43
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptkstore.domain.names import checked_name
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def create_team(team: str, *, begin: Begin, clock: Clock) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from ptkstore.application.identity.new_token import new_token
 from ptkstore.domain.identity import Role, Token
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 USUAL_LIFE = timedelta(days=90)
 

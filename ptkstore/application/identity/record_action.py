@@ -10,7 +10,7 @@ from ptkstore.domain.audit import DONE, LOCAL, STARTED, AuditEntry
 from ptkstore.domain.identity import Action, Principal
 from ptkstore.errors import OutcomeUnknown, PtkStoreError, Unavailable
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 FAILED = "failed"
 # recorded for what they show; they change nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def revoke_token(token_id: str, *, begin: Begin, clock: Clock) -> None:

@@ -9,7 +9,7 @@ from ptkstore.application.identity.new_token import new_token
 from ptkstore.domain.identity import LONGEST_OVERLAP, Token
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 USUAL_OVERLAP = timedelta(days=1)
 

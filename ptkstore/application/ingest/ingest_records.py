@@ -15,8 +15,8 @@ from ptkstore.errors import Conflict, InvalidRequest, OutcomeUnknown, PtkStoreEr
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import WHOLE, Part
-from ptkstore.ports.world import Clock
 
 _TRIES = 5
 

@@ -35,8 +35,8 @@ from ptkstore.domain.streams.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import JournalView
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.signing import Signer
-from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 OTHER_POLICY = "policy-differs"
 _RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what opens rows

@@ -11,7 +11,7 @@ from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind, JobState, retry_wa
 from ptkstore.domain.runs import runs_once
 from ptkstore.errors import OutcomeUnknown, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 
 def claim_job(job_id: str, *, begin: Begin, clock: Clock, lease: timedelta, steps: Steps) -> Job | None:

@@ -11,7 +11,7 @@ from typing import Self
 from ptkstore.domain.jobs import Job
 from ptkstore.errors import LeaseLost, PtkStoreError
 from ptkstore.ports.catalog import Begin
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 class Heartbeat:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from ptkstore.ports.catalog import Begin, Read
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 EVERY = timedelta(seconds=10)
 SILENT_AFTER = timedelta(seconds=60)

@@ -13,8 +13,8 @@ from ptkstore.domain.streams.streams import Closing, Stream
 from ptkstore.domain.streams.windows import start_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.operations import Numbers
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import Progress
-from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ptkstore.domain.jobs import next_tick
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, Read
 from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 @dataclass(frozen=True, slots=True)

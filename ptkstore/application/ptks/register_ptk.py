@@ -25,7 +25,7 @@ from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) -> str:

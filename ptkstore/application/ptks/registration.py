@@ -25,8 +25,8 @@ from ptkstore.domain.versions.versions import trained_on
 from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.team_code import Bundles, Sandbox
-from ptkstore.ports.world import Clock
 
 _QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
 

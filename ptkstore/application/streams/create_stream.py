@@ -10,7 +10,7 @@ from ptkstore.domain.streams.streams import Policy, Stream, present_origin
 from ptkstore.errors import CatalogBehind, NameTaken, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def origin_for(name: str, window: timedelta, *, begin: Read, clock: Clock) -> datetime:

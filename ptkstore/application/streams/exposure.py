@@ -12,8 +12,8 @@ from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Read
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import Progress
-from ptkstore.ports.world import Clock
 
 
 @dataclass(frozen=True, slots=True)

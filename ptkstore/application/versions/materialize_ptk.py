@@ -11,7 +11,7 @@ from ptkstore.domain.notices import Notice
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 ROWS_LOST = "online-rows-lost"
 _AT_ONCE = 500

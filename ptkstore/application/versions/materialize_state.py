@@ -23,7 +23,7 @@ from ptkstore.errors import CorruptObject, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore, PublishedState
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 _AT_ONCE = 50
 

@@ -13,7 +13,7 @@ from ptkstore.errors import InvariantBroken, UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 
 def place_state(

@@ -17,9 +17,9 @@ def publish_provenance(ptk_ids: Sequence[str], *, read: Read, features: FeatureS
     A version that the catalog no longer has, or whose manifest cannot be read, is told as unknown. Repeatable.
     """
     published = []
-    for ptk_id, numbers in sorted(features.untold(ptk_ids).items()):
+    for ptk_id, numbers in sorted(features.without_provenance(ptk_ids).items()):
         made = {number: _provenance(ptk_id, number, read) for number in numbers}
-        features.tell(ptk_id, made)
+        features.add_provenance(ptk_id, made)
         published.append(ptk_id)
     return tuple(published)
 

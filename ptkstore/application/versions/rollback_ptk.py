@@ -8,7 +8,7 @@ from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.domain.versions.versions import Version, repeated_version, repeating_manifest
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import Begin, UnitOfWork
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def rollback_ptk(ptk_id: str, to: int, *, begin: Begin, clock: Clock) -> Version:

@@ -25,7 +25,7 @@ from ptkstore.domain.streams.blocks import groups_where, train_blocks
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 
 def allocate_window(job: Job, *, charges: GroupCommit, clock: Clock, steps: Steps) -> None:

@@ -20,8 +20,8 @@ from ptkstore.domain.streams.windows import (
 )
 from ptkstore.errors import InvalidRequest, Refused
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import Progress
-from ptkstore.ports.world import Clock
 
 _RUNS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
 MAX_WINDOWS = 10_000  # at once; more is a mistake in `until` or in the origin

@@ -13,7 +13,7 @@ from ptkstore.domain.versions.drafts import window_of
 from ptkstore.ports.catalog import Begin, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.world import Clock, Steps
+from ptkstore.ports.runtime import Clock, Steps
 
 
 def expire_window(

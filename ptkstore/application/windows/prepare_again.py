@@ -7,7 +7,7 @@ from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import Refused
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.world import Clock
+from ptkstore.ports.runtime import Clock
 
 
 def prepare_again(

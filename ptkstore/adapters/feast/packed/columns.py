@@ -34,7 +34,7 @@ _MESSAGES: dict[pa.DataType, Any] = {
 
 
 def table_layout(table: ViewTable) -> Layout:
-    """The layout of a table's rows."""
+    """Return the layout of a table's rows."""
     types = {name: table.rows.schema.field(name).type for name in table.features}
     return Layout(sorted((name, _KINDS.get(plain, ANY)) for name, plain in types.items()))
 

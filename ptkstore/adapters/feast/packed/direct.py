@@ -11,14 +11,14 @@ from feast import FeatureView
 from feast.value_type import ValueType
 
 from ptkstore.adapters.feast.backends import FOREIGN, exchange, foreign_rows
-from ptkstore.adapters.feast.names import PTK_SHA256_TAG, STATE_VIEW, asked_as
+from ptkstore.adapters.feast.names import STATE_VIEW, asked_as
 from ptkstore.adapters.feast.packed import writing
-from ptkstore.adapters.feast.packed.keys import ENCODERS, MARK_FIELD, fields_of
+from ptkstore.adapters.feast.packed.keys import ENCODERS, STATUS_FIELD, fields_of
 from ptkstore.adapters.feast.packed.layout import HEAD, Layout
-from ptkstore.adapters.feast.packed.marks import FORGOTTEN, SERVED, identity_of
 from ptkstore.adapters.feast.packed.messages import PLAIN_KINDS, python_values
 from ptkstore.adapters.feast.packed.store import PackedRedisOnlineStore
-from ptkstore.adapters.feast.views import assured_by_tags
+from ptkstore.adapters.feast.packed.version_status import FORGOTTEN, SERVED, identity_of
+from ptkstore.adapters.feast.tags import PTK_SHA256_TAG, assured_by_tags
 from ptkstore.domain.accounting.assurances import Assured
 from ptkstore.ports.features import Answers
 
@@ -75,15 +75,15 @@ class Part:
     assured: Assured | None
     readers: dict[bytes, Reader] = field(default_factory=dict)
 
-    def is_still(self, mark: bytes | None) -> bool:
+    def is_current(self, status: bytes | None) -> bool:
         """Whether the rows are still those of the view that was asked for."""
-        if not mark or mark[1:] != self.identity:
+        if not status or status[1:] != self.identity:
             return False
-        return mark[:1] == SERVED if self.newest else mark[:1] != FORGOTTEN
+        return status[:1] == SERVED if self.newest else status[:1] != FORGOTTEN
 
 
 def part_of(hash_key: bytes, view: FeatureView, features: Sequence[str], *, newest: bool) -> Part | None:
-    """A view in a request; None if its keys have types that only Feast converts."""
+    """Resolve a view of a request; None if its keys have types that only Feast converts."""
     types = {column.name: column.dtype.to_value_type().name for column in view.entity_columns}
     if not types or any(name not in ENCODERS for name in types.values()):
         return None
@@ -100,7 +100,7 @@ def part_of(hash_key: bytes, view: FeatureView, features: Sequence[str], *, newe
 
 
 class DirectReads:
-    """Keeps what the registry said about a request until a mark says that it is out of date."""
+    """Caches how the registry resolved a request, until a version's status says that it is outdated."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, ...], tuple[Part, ...]] = {}
@@ -113,17 +113,26 @@ class DirectReads:
         entities: Sequence[Mapping[str, Any]],
         resolve: Callable[[], tuple[Part, ...] | None],
     ) -> Answers | None:
-        """One mapping per entity; None if the usual way has to answer.
+        """Return one mapping per entity; None if the usual way has to answer.
 
-        `resolve` asks the registry, and raises if it knows no such view or feature.
+        Parameters
+        ----------
+        online : PackedRedisOnlineStore
+            The store of the rows.
+        config : RepoConfig
+            Feast's configuration.
+        features, entities
+            The request.
+        resolve : callable
+            Reads the registry, and raises if it has no such view or feature.
         """
         if not entities or not isinstance(features, list | tuple):
             return None
         client = online._get_client(config.online_store)
         request = tuple(features)
-        known = self._requests.get(request)
-        if known is not None:
-            answer = _answer(online, client, known, entities)
+        cached = self._requests.get(request)
+        if cached is not None:
+            answer = _answer(online, client, cached, entities)
             if answer is not None:
                 return answer
             self._requests.pop(request, None)
@@ -153,10 +162,10 @@ def _answer(
         fields = fields_of(columns, part.key_types)
         if fields is None:
             return None
-        reply = exchange(client, ("HMGET", part.hash_key, MARK_FIELD, *fields))
+        reply = exchange(client, ("HMGET", part.hash_key, STATUS_FIELD, *fields))
         try:
-            mark, *rows = reply
-            if not part.is_still(mark):
+            status, *rows = reply
+            if not part.is_current(status):
                 return None
             answers = _joined(answers, _named(part, rows, online, client))
         except FOREIGN:
@@ -167,8 +176,8 @@ def _answer(
 def _named(
     part: Part, rows: Sequence[bytes | None], online: PackedRedisOnlineStore, client: Any
 ) -> list[dict[str, Any]]:
-    if len(rows) == 1 and rows[0] is not None and (known := part.readers.get(rows[0][:HEAD])) is not None:
-        return [known.read_one(rows[0])]
+    if len(rows) == 1 and rows[0] is not None and (reader := part.readers.get(rows[0][:HEAD])) is not None:
+        return [reader.read_one(rows[0])]
     heads = {row[:HEAD] for row in rows if row is not None}
     for head in heads - part.readers.keys():
         online.run(client, writing.learn(part.hash_key, [head], online.layouts))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Fields that are no rows begin with a zero byte; a row's field begins with the mark of its first value or is empty.
 LAYOUT_FIELD = b"\x00L"
-MARK_FIELD = b"\x00S"
+STATUS_FIELD = b"\x00S"
 
 _INT64 = struct.Struct("<cq")
 _INT32 = struct.Struct("<ci")
@@ -82,7 +82,7 @@ ENCODERS: dict[str, tuple[type, Callable[[Any], bytes]]] = {
 
 
 def fields_of(columns: Sequence[Sequence[Any]], kinds: Sequence[str]) -> list[bytes] | None:
-    """The fields of rows given as columns of Python values, sorted by key name; None if Feast must convert them."""
+    """Encode columns of Python values, sorted by key name, as fields; None if Feast must convert them."""
     encoded = []
     for column, kind in zip(columns, kinds, strict=True):
         exact, encode = ENCODERS[kind]

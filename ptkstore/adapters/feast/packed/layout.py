@@ -74,7 +74,7 @@ class Layout:
         return np.dtype([*fields, *((f"c{i}", codes.get(kind, "<u4")) for i, kind in enumerate(self.kinds))])
 
     def pack(self, micros: int, values: Sequence[Any]) -> bytes:
-        """A row; None is null, an `m` is the bytes of its message."""
+        """Pack a row; None is null, an `m` is the bytes of its message."""
         nulls = 0
         cells = []
         rest = []
@@ -131,7 +131,7 @@ class Layout:
 
 
 def content_of(kind: str, value: Any) -> bytes:
-    """The bytes of a value that is no number."""
+    """Return the bytes of a value that is no number."""
     if kind == "s":
         return bytes(value, "utf-8")
     if kind in _LISTS:
@@ -160,7 +160,7 @@ class Layouts:
         self._known: dict[bytes, Layout] = {}
 
     def add(self, layout: Layout) -> Layout:
-        """The one object of this layout."""
+        """Return the one object of this layout."""
         return self._known.setdefault(layout.head, layout)
 
     def unknown(self, rows: Sequence[bytes | None]) -> list[bytes]:
@@ -172,7 +172,7 @@ class Layouts:
         return [head[1:] for head in heads]
 
     def of(self, row: bytes) -> Layout:
-        """The layout of a row; `unknown` was asked before."""
+        """Return the layout of a row; `unknown` was asked before."""
         return self._known[row[:HEAD]]
 
     def learn(self, wanted: bytes, text: bytes | None) -> None:

@@ -55,7 +55,7 @@ _CONVERTED = frozenset(
 
 
 def declared_kind(declared: ValueType) -> str:
-    """The kind of a feature of which no value is known yet."""
+    """Return the kind of a feature of which no value is known yet."""
     return _DECLARED.get(declared, ANY)
 
 
@@ -78,7 +78,7 @@ def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueT
 
 
 def cells(layout: Layout, row: Mapping[str, Value]) -> list[Any]:
-    """The cells of a row in the order of its layout."""
+    """Return the cells of a row in the order of its layout."""
     return [_cell(kind, row.get(name)) for name, kind in zip(layout.names, layout.kinds, strict=True)]
 
 
@@ -92,7 +92,7 @@ def _cell(kind: str, value: Value | None) -> Any:
 
 
 def message(kind: str, cell: Any) -> Value:
-    """A cell as Feast's message; an empty one is null."""
+    """Convert a cell to Feast's message; an empty one is null."""
     return _MAKERS[kind](cell) if cell is not None else Value()
 
 

@@ -16,6 +16,7 @@ from ptkstore.adapters.feast.packed.keys import fields_of
 from ptkstore.adapters.feast.packed.layout import Layouts
 from ptkstore.adapters.feast.packed.reading import cells_of
 from ptkstore.adapters.feast.packed.response import Column, PackedResponse
+from ptkstore.adapters.feast.packed.writing import Work, read_several
 
 _KINDS_OF_KEYS = {ValueType.INT64: "q", ValueType.INT32: "i", ValueType.STRING: "s"}
 _PLANS_MAX = 512
@@ -50,7 +51,7 @@ class Plans:
         self._plans: dict[int, tuple[Any, Plan | None]] = {}
 
     def of(self, context: tuple[Any, ...], full_feature_names: bool) -> Plan | None:
-        """The plan of a request, or None if Feast has to answer it."""
+        """Return the plan of a request, or None if Feast has to answer it."""
         known = self._plans.get(id(context))
         if known is not None and known[0] is context:
             return known[1]
@@ -94,7 +95,7 @@ def _plan(
 
 
 def key_columns(plan: Plan, entity_rows: object) -> dict[str, list[Any]] | None:
-    """The key columns of a request, or None if Feast has to look at it (and perhaps to refuse it)."""
+    """Return the key columns of a request, or None if Feast has to look at it (and perhaps to refuse it)."""
     if isinstance(entity_rows, list):
         if not entity_rows or not all(type(row) is dict for row in entity_rows):
             return None
@@ -116,7 +117,7 @@ def key_columns(plan: Plan, entity_rows: object) -> dict[str, list[Any]] | None:
 
 
 def fields_by_table(plan: Plan, columns: Mapping[str, list[Any]]) -> list[list[bytes]] | None:
-    """The fields to read per table, or None if a value is not exactly of its key's type."""
+    """Return the fields to read per table, or None if a value is not exactly of its key's type."""
     fields = []
     for table in plan.tables:
         encoded = fields_of([columns[key] for key in table.keys], table.key_types)
@@ -127,12 +128,11 @@ def fields_by_table(plan: Plan, columns: Mapping[str, list[Any]]) -> list[list[b
 
 
 def answer(
-    plan: Plan,
-    columns: Mapping[str, list[Any]],
-    replies: Sequence[Sequence[bytes | None]],
-    layouts: Layouts,
-) -> PackedResponse:
-    """The response: keys first, then the features of each view."""
+    plan: Plan, columns: Mapping[str, list[Any]], fields: Sequence[Sequence[bytes]], layouts: Layouts
+) -> Work:
+    """Read the rows of each view and return the response: keys first, then the features of each view."""
+    wanted = [(table.hash_key, of) for table, of in zip(plan.tables, fields, strict=True)]
+    replies = yield from read_several(wanted, layouts)
     n_rows = len(next(iter(columns.values())))
     results = [
         Column(name, _KINDS_OF_KEYS[plan.key_types[name]], plan.key_types[name], column, [0] * n_rows)

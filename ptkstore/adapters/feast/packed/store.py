@@ -21,7 +21,6 @@ from feast.online_response import OnlineResponse
 from feast.protos.feast.types.EntityKey_pb2 import EntityKey
 from feast.protos.feast.types.Value_pb2 import Value
 
-from ptkstore.adapters.feast.names import PTK_VERSION_TAG
 from ptkstore.adapters.feast.packed import requests, writing
 from ptkstore.adapters.feast.packed.columns import packed_rows, table_layout
 from ptkstore.adapters.feast.packed.keys import row_field
@@ -29,6 +28,7 @@ from ptkstore.adapters.feast.packed.layout import Layouts
 from ptkstore.adapters.feast.packed.messages import message
 from ptkstore.adapters.feast.packed.reading import cells_of
 from ptkstore.adapters.feast.tables import ViewTable
+from ptkstore.adapters.feast.tags import PTK_VERSION_TAG
 
 _NAME: Literal["ptkstore.adapters.feast.packed.PackedRedisOnlineStore"] = (
     "ptkstore.adapters.feast.packed.PackedRedisOnlineStore"
@@ -36,6 +36,7 @@ _NAME: Literal["ptkstore.adapters.feast.packed.PackedRedisOnlineStore"] = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS_PER_ROUND_TRIP = 20_000
 
+Progress = Callable[[int], Any]
 Written = list[tuple[EntityKey, dict[str, Value], datetime, datetime | None]]
 Read = list[tuple[datetime | None, dict[str, Value] | None]]
 
@@ -56,7 +57,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
     # what publishers use beyond Feast's interface
 
     def hash_key(self, config: RepoConfig, table: FeatureView) -> bytes:
-        """The Redis key of the rows of a view's version."""
+        """Return the Redis key of the rows of a view's version."""
         return f"{config.project}/{_namespace(table, config)}".encode()
 
     def write_table(self, config: RepoConfig, table: FeatureView, rows: ViewTable, as_of: datetime) -> None:
@@ -69,37 +70,27 @@ class PackedRedisOnlineStore(RedisOnlineStore):
             self.run(client, writing.put(key, layout, fields, packed))
 
     def key_of_version(self, config: RepoConfig, name: str, version: int) -> bytes:
-        """The same, by name and number."""
+        """Return the same key, by name and number."""
         return (
             f"{config.project}/{name}_v{version}".encode() if version else f"{config.project}/{name}".encode()
         )
 
-    # Feast's interface, rows
+    # Feast's interface: each pair shares its steps, a generator of commands, and differs in who waits for replies
 
     def online_write_batch(
-        self,
-        config: RepoConfig,
-        table: FeatureView,
-        data: Written,
-        progress: Callable[[int], Any] | None,
+        self, config: RepoConfig, table: FeatureView, data: Written, progress: Progress | None
     ) -> None:
         """Write rows; unless `skip_dedup` is set, those that are newer than what is there."""
-        if data:
-            self.run(self._get_client(config.online_store), self._write(config, table, data))
+        self.run(self._get_client(config.online_store), self._write(config, table, data))
         if progress:
             progress(len(data))
 
     async def online_write_batch_async(
-        self,
-        config: RepoConfig,
-        table: FeatureView,
-        data: Written,
-        progress: Callable[[int], Any] | None,
+        self, config: RepoConfig, table: FeatureView, data: Written, progress: Progress | None
     ) -> None:
         """As `online_write_batch`."""
-        if data:
-            client = await self._get_client_async(config.online_store)
-            await self.run_async(client, self._write(config, table, data))
+        client = await self._get_client_async(config.online_store)
+        await self.run_async(client, self._write(config, table, data))
         if progress:
             progress(len(data))
 
@@ -110,11 +101,10 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         entity_keys: list[EntityKey],
         requested_features: list[str] | None = None,
     ) -> Read:
-        """Event time and features per entity; (None, None) for one that has no row."""
-        if not entity_keys:
-            return []
-        work = writing.read(self.hash_key(config, table), [row_field(k) for k in entity_keys], self.layouts)
-        return self._rows(table, self.run(self._get_client(config.online_store), work), requested_features)
+        """Return event time and features per entity; (None, None) for one that has no row."""
+        work = self._read(config, table, entity_keys, requested_features)
+        rows: Read = self.run(self._get_client(config.online_store), work)
+        return rows
 
     async def online_read_async(
         self,
@@ -124,69 +114,28 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         requested_features: list[str] | None = None,
     ) -> Read:
         """As `online_read`."""
-        if not entity_keys:
-            return []
-        work = writing.read(self.hash_key(config, table), [row_field(k) for k in entity_keys], self.layouts)
-        rows = await self.run_async(await self._get_client_async(config.online_store), work)
-        return self._rows(table, rows, requested_features)
+        work = self._read(config, table, entity_keys, requested_features)
+        rows: Read = await self.run_async(await self._get_client_async(config.online_store), work)
+        return rows
 
-    # Feast's interface, whole requests
-
-    def get_online_features(
-        self,
-        config: RepoConfig,
-        features: Any,
-        entity_rows: Any,
-        registry: Any,
-        project: str,
-        full_feature_names: bool = False,
-        include_feature_view_version_metadata: bool = False,
-    ) -> OnlineResponse:
+    def get_online_features(self, config: RepoConfig, *request: Any, **options: Any) -> OnlineResponse:
         """Answer usual requests without a message per value, all others as every store does."""
-        if not include_feature_view_version_metadata:
-            asked = self._asked(config, features, entity_rows, registry, project, full_feature_names)
-            if asked is not None:
-                plan, columns, wanted = asked
-                work = writing.read_several(wanted, self.layouts)
-                replies = self.run(self._get_client(config.online_store), work)
-                return requests.answer(plan, columns, replies, self.layouts)
-        return super().get_online_features(
-            config,
-            features,
-            entity_rows,
-            registry,
-            project,
-            full_feature_names,
-            include_feature_view_version_metadata,
-        )
+        work = self._answer(config, *request, **options)
+        if work is None:
+            return super().get_online_features(config, *request, **options)
+        response: OnlineResponse = self.run(self._get_client(config.online_store), work)
+        return response
 
     async def get_online_features_async(
-        self,
-        config: RepoConfig,
-        features: Any,
-        entity_rows: Any,
-        registry: Any,
-        project: str,
-        full_feature_names: bool = False,
-        include_feature_view_version_metadata: bool = False,
+        self, config: RepoConfig, *request: Any, **options: Any
     ) -> OnlineResponse:
         """As `get_online_features`; what `feast serve` calls."""
-        if not include_feature_view_version_metadata:
-            asked = self._asked(config, features, entity_rows, registry, project, full_feature_names)
-            if asked is not None:
-                plan, columns, wanted = asked
-                work = writing.read_several(wanted, self.layouts)
-                replies = await self.run_async(await self._get_client_async(config.online_store), work)
-                return requests.answer(plan, columns, replies, self.layouts)
-        return await super().get_online_features_async(
-            config,
-            features,
-            entity_rows,
-            registry,
-            project,
-            full_feature_names,
-            include_feature_view_version_metadata,
-        )
+        work = self._answer(config, *request, **options)
+        if work is None:
+            return await super().get_online_features_async(config, *request, **options)
+        client = await self._get_client_async(config.online_store)
+        response: OnlineResponse = await self.run_async(client, work)
+        return response
 
     # Feast's Redis store reads its own form here; what every store does goes through `online_read`.
     _read_features_per_fv = OnlineStore._read_features_per_fv
@@ -207,7 +156,17 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         entities_to_keep: Sequence[Entity],
         partial: bool,
     ) -> None:
-        """Delete the rows of views that are no longer; nothing has to be made for new ones."""
+        """Delete the rows of views that are no longer; nothing has to be made for new ones.
+
+        Parameters
+        ----------
+        config : RepoConfig
+            Feast's configuration.
+        tables_to_delete : sequence of FeatureView
+            The views whose rows are deleted.
+        tables_to_keep, entities_to_delete, entities_to_keep, partial
+            Part of Feast's interface; not needed here.
+        """
         for table in tables_to_delete:
             self.delete_table(config, table)
 
@@ -226,6 +185,8 @@ class PackedRedisOnlineStore(RedisOnlineStore):
     # parts
 
     def _write(self, config: RepoConfig, table: FeatureView, data: Written) -> writing.Work:
+        if not data:
+            return
         options = config.online_store
         declared = {field.name: field.dtype.to_value_type() for field in table.features}
         rows = [
@@ -241,34 +202,43 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         if options.key_ttl_seconds:
             yield [("EXPIRE", hash_key, options.key_ttl_seconds)]
 
-    def _rows(
-        self, table: FeatureView, rows: Sequence[bytes | None], requested_features: list[str] | None
-    ) -> Read:
-        features = requested_features or [field.name for field in table.features]
-        found = cells_of(rows, features, self.layouts)
+    def _read(
+        self, config: RepoConfig, table: FeatureView, keys: list[EntityKey], requested: list[str] | None
+    ) -> writing.Work:
+        if not keys:
+            return []
+        fields = [row_field(key) for key in keys]
+        rows = yield from writing.read(self.hash_key(config, table), fields, self.layouts)
+        features = requested or [field.name for field in table.features]
+        cells = cells_of(rows, features, self.layouts)
         answer: Read = []
-        for index, micros in enumerate(found.micros):
+        for index, micros in enumerate(cells.micros):
             if micros is None:
                 answer.append((None, None))
                 continue
             values = {
                 feature: message(kind, column[index])
-                for feature, (kind, column) in zip(features, found.columns, strict=True)
+                for feature, (kind, column) in zip(features, cells.columns, strict=True)
             }
             answer.append((_moment(micros), values))
         return answer
 
-    def _asked(
+    def _answer(
         self,
         config: RepoConfig,
         features: Any,
         entity_rows: Any,
         registry: Any,
         project: str,
-        full_feature_names: bool,
-    ) -> tuple[requests.Plan, dict[str, list[Any]], list[tuple[bytes, list[bytes]]]] | None:
-        """The plan, the key columns and the fields to read; None if the request is not a usual one."""
-        if getattr(features, "precompute_online", False) or _metrics_are_kept():
+        full_feature_names: bool = False,
+        include_feature_view_version_metadata: bool = False,
+    ) -> writing.Work | None:
+        """Plan the answer of a request; None if the request is not a usual one."""
+        if (
+            include_feature_view_version_metadata
+            or getattr(features, "precompute_online", False)
+            or _metrics_are_kept()
+        ):
             return None
         if self._plans is None:
             self._plans = requests.Plans(lambda view: self.hash_key(config, view))
@@ -278,23 +248,15 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         if plan is None or columns is None:
             return None
         fields = requests.fields_by_table(plan, columns)
-        if fields is None:
-            return None
-        return plan, columns, [(t.hash_key, f) for t, f in zip(plan.tables, fields, strict=True)]
+        return None if fields is None else requests.answer(plan, columns, fields, self.layouts)
 
     def run(self, client: Any, work: writing.Work) -> Any:
         """Carry out commands, one round trip per batch."""
         try:
             commands = next(work)
             while True:
-                if len(commands) == 1:
-                    replies = [client.execute_command(*commands[0])]
-                else:
-                    with client.pipeline(transaction=False) as pipe:
-                        for command in commands:
-                            pipe.execute_command(*command)
-                        replies = pipe.execute()
-                commands = work.send(replies)
+                sent = _send(client, commands)
+                commands = work.send(sent if len(commands) > 1 else [sent])
         except StopIteration as done:
             return done.value
 
@@ -303,16 +265,20 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         try:
             commands = next(work)
             while True:
-                if len(commands) == 1:
-                    replies = [await client.execute_command(*commands[0])]
-                else:
-                    async with client.pipeline(transaction=False) as pipe:
-                        for command in commands:
-                            pipe.execute_command(*command)
-                        replies = await pipe.execute()
-                commands = work.send(replies)
+                sent = await _send(client, commands)
+                commands = work.send(sent if len(commands) > 1 else [sent])
         except StopIteration as done:
             return done.value
+
+
+def _send(client: Any, commands: list[writing.Command]) -> Any:
+    """Send commands and return their replies, or the one reply; an asynchronous client's have to be awaited."""
+    if len(commands) == 1:
+        return client.execute_command(*commands[0])
+    pipe = client.pipeline(transaction=False)
+    for command in commands:
+        pipe.execute_command(*command)
+    return pipe.execute()
 
 
 def _namespace(table: FeatureView, config: RepoConfig) -> str:

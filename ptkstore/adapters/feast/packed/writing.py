@@ -48,14 +48,14 @@ class Row:
 
 
 def read(hash_key: bytes, fields: Sequence[bytes], layouts: Layouts) -> Work:
-    """The packed rows of one hash, and all layouts needed to read them."""
+    """Read packed rows of one hash, and all layouts needed to decode them."""
     (rows,) = yield [("HMGET", hash_key, *fields)]
     yield from learn(hash_key, rows, layouts)
     return rows
 
 
 def read_several(wanted: Sequence[tuple[bytes, Sequence[bytes]]], layouts: Layouts) -> Work:
-    """The packed rows of several hashes, in one round trip if their layouts are known."""
+    """Read packed rows of several hashes, in one round trip if their layouts are known."""
     replies = yield [("HMGET", hash_key, *fields) for hash_key, fields in wanted]
     for (hash_key, _), rows in zip(wanted, replies, strict=True):
         yield from learn(hash_key, rows, layouts)
@@ -96,17 +96,30 @@ def merge(
     *,
     newer_only: bool,
 ) -> Work:
-    """Put rows over those that are there, feature by feature; `newer_only` drops those that are not newer.
+    """Put rows over those that are there, feature by feature.
 
     A row that somebody else changed meanwhile is read and merged again: no write is lost.
+
+    Parameters
+    ----------
+    hash_key : bytes
+        The hash of the view's version.
+    rows : sequence of Row
+        The rows to merge.
+    declared : mapping of str to ValueType
+        The types of the view's features.
+    layouts : Layouts
+        Learns the layouts that are met.
+    newer_only : bool
+        Drop rows that are not newer than the stored ones.
     """
     pending: dict[bytes, list[Row]] = {}
     for row in rows:
         pending.setdefault(row.field, []).append(row)
     while pending:
-        found = yield from read(hash_key, list(pending), layouts)
+        stored = yield from read(hash_key, list(pending), layouts)
         changes = []
-        for (field, wanted), old in zip(pending.items(), found, strict=True):
+        for (field, wanted), old in zip(pending.items(), stored, strict=True):
             merged = _merged(wanted, None if old is None else values_of(old, layouts), newer_only)
             if merged is not None:
                 changes.append((field, old, merged))
@@ -128,7 +141,7 @@ def merge(
 def _merged(
     rows: Sequence[Row], old: tuple[int, dict[str, Value]] | None, newer_only: bool
 ) -> tuple[int, dict[str, Value]] | None:
-    """The row after all of `rows`; None if nothing changes."""
+    """Return the row after all of `rows`; None if nothing changes."""
     changed = False
     for row in rows:
         if newer_only and old is not None and row.micros <= old[0]:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ptkstore.adapters.runtime import SystemClock
 from ptkstore.adapters.sandbox.parent import ChildRuns
 from ptkstore.adapters.sql.ptks.ptks import SqlPtks
-from ptkstore.adapters.world import SystemClock
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobKind, JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ptkstore.adapters.feast import FeastFeatureStore, write_repo
-from ptkstore.adapters.feast.lookup import look_up
+from ptkstore.adapters.feast.reading.lookup import look_up
 from ptkstore.errors import InvalidRequest, RowsLost, Unavailable, UnknownName
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
@@ -40,17 +40,17 @@ def store(folder):
 @pytest.fixture
 def registry_reads(monkeypatch) -> list[str]:
     """The views that were asked of the registry."""
-    from ptkstore.adapters.feast import flips
+    from ptkstore.adapters.feast import versions
 
     asked: list[str] = []
     for name in ("served_view", "pinned_view"):
-        original = getattr(flips, name)
+        original = getattr(versions, name)
 
         def noted(session: Any, view: str, *args: Any, original: Any = original) -> Any:
             asked.append(view)
             return original(session, view, *args)
 
-        monkeypatch.setattr(flips, name, noted)
+        monkeypatch.setattr(versions, name, noted)
     return asked
 
 
@@ -150,7 +150,7 @@ def test_pinned_versions_are_read_until_nobody_can_name_them(folder, make):
     make.publish(store, make.state(1), make.state(2))
     pinned = [f"{VIEW}@v1:value"]
     assert store.look_up(pinned, [{"hour": 8}]) == [{"value": 1.0}]
-    from tests.ptkstore.adapters.feast.test_publishing import age
+    from tests.ptkstore.adapters.feast.publishing.test_publishing import age
 
     age(folder, store)
     make.publish(store, make.state(3))
@@ -223,7 +223,7 @@ def test_a_setting_chooses_the_store(tmp_path, redis_server, make, chosen):
     assert service.look_up(FEATURES, [{"hour": 8}]) == [{"value": 3.0, "ptk_version": 3}]
     with service.features._sessions.use() as session:
         assert (session.packed is not None) == (chosen == "packed")
-    assert service.features._keep_versions == 2
+    assert service.features._publisher._keep_versions == 2
     service.features.close()
     service.close()
 

@@ -1,0 +1,1 @@
+"""Writes versions: their history, their rows online, their views in the registry."""

@@ -1,0 +1,181 @@
+"""The view `<view>__filled`: a PTK's declared defaults and derived columns, computed where a consumer reads.
+
+An on-demand view of Feast over a copy of the rows that the declaration needs. The copy lies under a name of its own
+per version, `<view>__filled__v3`, because Feast 0.67 loses the version of a view that an on-demand view reads: one
+commit of the registry makes the next version's copy the one that is read.
+
+What consumers run is text that is written here from a checked declaration; it needs pandas alone. It travels as text
+only: Feast would put a pickle beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ptkstore.adapters.feast import online
+from ptkstore.adapters.feast.names import (
+    AS_OF_COLUMN,
+    PROJECT,
+    PUBLISHED_COLUMN,
+    VERSION_FEATURE,
+    filled_name,
+)
+from ptkstore.adapters.feast.publishing import flips
+from ptkstore.adapters.feast.publishing.default_view_text import FUNCTION, text_of
+from ptkstore.adapters.feast.publishing.history import History
+from ptkstore.adapters.feast.publishing.views import entities_of, sourced_view
+from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.tables import ViewTable
+from ptkstore.adapters.feast.tags import FILLS_TAG
+from ptkstore.adapters.feast.values import feast_type
+from ptkstore.domain.ptks.serving import FILLED, VERSION, Serving
+from ptkstore.ports.features import PublishedState
+
+if TYPE_CHECKING:
+    from feast import FeatureView
+    from feast.on_demand_feature_view import OnDemandFeatureView
+
+
+def stage(
+    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
+) -> None:
+    """Write the rows that the next version's answers are computed from; repeatable.
+
+    Parameters
+    ----------
+    session : Session
+        The open store.
+    table : ViewTable
+        The rows of the view.
+    state : PublishedState
+        The version.
+    serving : Serving
+        The declared defaults and derived columns.
+    history : History
+        Where the version's event times come from.
+    """
+    copied = _copied(table, state.version, serving)
+    view = _rows_view(table, state, serving, history)
+    online.write_rows(session, view, copied, state.as_of)
+    with session.database.exclusive():
+        flips.declare(session, entities_of(table))
+        session.registry.apply_feature_view(view, PROJECT)
+
+
+def serve(
+    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
+) -> None:
+    """Make `<view>__filled` answer from a version; needs the session's write lock; repeatable.
+
+    Parameters
+    ----------
+    session : Session
+        The open store.
+    table : ViewTable
+        The columns of the view.
+    state : PublishedState
+        The version.
+    serving : Serving
+        The declared defaults and derived columns.
+    history : History
+        Where the version's event times come from.
+    """
+    flips.serve_on_demand(session, _on_demand(table, state, serving, history))
+
+
+def drop(session: Session, tables: Sequence[ViewTable], version: int) -> None:
+    """Delete the copy of one version, if there is one; repeatable."""
+    from feast.errors import FeatureViewNotFoundException
+
+    try:
+        view = session.registry.get_feature_view(
+            _rows_name(tables[0].view, version), PROJECT, allow_cache=False
+        )
+    except FeatureViewNotFoundException:
+        return
+    view.current_version_number = None
+    for table in tables:
+        keys = table.rows.select(list(table.keys))
+        online.drop_rows(session, view, ViewTable(view.name, table.keys, keys))
+    flips.forget_view(session, view.name)
+    session.database.delete_snapshots(view.name)
+
+
+def source_text(view: str, types: Mapping[str, str], serving: Serving, ends: Mapping[int, datetime]) -> str:
+    """Write the function that consumers run, with the declaration as literals in it."""
+    defaults = {n: (_unfilled(view, n), default, types[n]) for n, default in serving.defaults.items()}
+    return text_of(
+        {
+            "defaults": defaults,
+            "derived": [(d.name, d.form, list(d.operands), list(d.edges)) for d in serving.derived],
+            "version_column": _unfilled(view, VERSION_FEATURE),
+            "ends": {number: end.timestamp() for number, end in sorted(ends.items())},
+            "fresh_seconds": None if serving.fresh is None else serving.fresh.total_seconds(),
+        }
+    )
+
+
+def _unfilled(view: str, feature: str) -> str:
+    """Name a feature in the copy: no other view of a request has a feature of that name."""
+    return f"{view}__{feature}__unfilled"
+
+
+def _rows_name(view: str, version: int) -> str:
+    return f"{filled_name(view)}__v{version}"  # with a third "__" it is the name of no table
+
+
+def _copied(table: ViewTable, version: int, serving: Serving) -> ViewTable:
+    names = [*serving.defaults, VERSION_FEATURE]
+    rows = table.rows.select([*table.keys, *names])
+    renamed = rows.rename_columns([*table.keys, *(_unfilled(table.view, name) for name in names)])
+    return ViewTable(_rows_name(table.view, version), table.keys, renamed)
+
+
+def _rows_view(table: ViewTable, state: PublishedState, serving: Serving, history: History) -> FeatureView:
+    from feast import FileSource
+
+    copied = _copied(table, state.version, serving)
+    source = FileSource(
+        name=f"{copied.view}__history",
+        path=history.relative_path(table.view, state.version),
+        timestamp_field=AS_OF_COLUMN,
+        created_timestamp_column=PUBLISHED_COLUMN,
+        field_mapping={name: _unfilled(table.view, name) for name in (*serving.defaults, VERSION_FEATURE)},
+    )
+    description = state.made.described(f"What {filled_name(table.view)} computes its answers from.")
+    tags = {FILLS_TAG: table.view, **state.made.tags()}
+    return sourced_view(copied, source, tags=tags, owner="ptkstore", description=description)
+
+
+def _on_demand(
+    table: ViewTable, state: PublishedState, serving: Serving, history: History
+) -> OnDemandFeatureView:
+    from feast import Field, RequestSource
+    from feast.on_demand_feature_view import OnDemandFeatureView
+    from feast.types import Float64, Int64
+
+    from ptkstore.adapters.feast.publishing.text_transformation import TextTransformation
+
+    schema = table.rows.schema
+    types = {name: str(schema.field(name).type) for name in serving.defaults}
+    text = source_text(table.view, types, serving, history.ends(table.view, state.version))
+    sources: list[Any] = [_rows_view(table, state, serving, history)]
+    if serving.request:
+        asked = [Field(name=name, dtype=Float64) for name in serving.request]
+        sources.append(RequestSource(name=f"{filled_name(table.view)}__request", schema=asked))
+    fields = [
+        Field(name=f"{name}_{FILLED}", dtype=feast_type(schema.field(name).type)) for name in serving.defaults
+    ]
+    fields += [Field(name=d.name, dtype=Int64 if d.form == "bucket" else Float64) for d in serving.derived]
+    return OnDemandFeatureView(
+        name=filled_name(table.view),
+        sources=sources,
+        schema=[*fields, Field(name=VERSION, dtype=Int64)],
+        mode="pandas",
+        feature_transformation=TextTransformation.of(text, FUNCTION),
+        description=state.made.described(f"{table.view} with its declared defaults."),
+        owner="ptkstore",
+        tags={FILLS_TAG: table.view, **state.made.tags()},
+    )

@@ -1,0 +1,1 @@
+"""Reads versions: lookups of the service, and what a consumer needs for their own."""
