@@ -208,7 +208,7 @@ def test_the_validation_set_of_the_paper_is_too_small() -> None:
     means = random.binomial(m, risk, (runs, rounds)) / m + noise.reshape(runs, rounds) / RESOLUTION / m
     assert np.mean(np.any(means + tau / 4 <= 2 * tau, axis=1)) > 0.15
 
-    settings = plans.Settings(tau, (epsilon,), epsilon, (1.0,) * rounds, 1, FAILURE, "chernoff", None, None)
+    settings = plans.Settings(tau, (epsilon,), epsilon, (1.0,) * rounds, 1, FAILURE, None, None)
     plan = plans.make_plan(settings)
     centre = plan.upper.centre.units / RESOLUTION
     runs = 200
