@@ -50,7 +50,7 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
 
 
 def _codes(units: Any) -> Ints:
-    """Number the units; equal codes mean equal units, exactly."""
+    """Give each unit a number; equal codes mean equal units, exactly."""
     if isinstance(units, pa.Array | pa.ChunkedArray):
         column = units.combine_chunks() if isinstance(units, pa.ChunkedArray) else units
         if pa.types.is_dictionary(column.type):
@@ -75,7 +75,7 @@ def _codes(units: Any) -> Ints:
 
 
 def _object_codes(units: npt.NDArray[Any]) -> Ints:
-    """Number Python objects entry by entry, by their own equality.
+    """Give numbers to Python objects entry by entry, by their own equality.
 
     pandas looks at all entries before it chooses how to compare them (strings up to a NUL, for one), so that one row
     could change how all others are read.

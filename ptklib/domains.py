@@ -82,7 +82,7 @@ class Domain:
         return {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_()}[self.kind]
 
     def array(self) -> Any:
-        """The values as an Arrow array, in code order."""
+        """Return the values as an Arrow array, in code order."""
         return self._array
 
     @cached_property

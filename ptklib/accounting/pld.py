@@ -160,7 +160,7 @@ def _size(leaves: Leaves) -> int:
 
 
 def _by_its_curve(loss: PrivacyLoss, delta: float) -> Parts:
-    """A loss without a profile, as any mechanism of the epsilon that its curve proves at a small delta more."""
+    """Count a loss without a profile, as any mechanism of the epsilon that its curve proves at a small delta more."""
     spent = event_delta(loss.event) + delta
     return Parts(((Pure(epsilon_of([loss], spent)), 1),), spent)
 
@@ -235,7 +235,7 @@ def _composed(leaves: Leaves, step: float, top: int) -> _Pairs:
 
 @lru_cache(maxsize=64)
 def _single(leaf: Leaf, step: float, top: int) -> _Pairs:
-    """A pair on the grid of `step`, from ``-top`` to `top` of its steps, whose profile lies above the leaf's."""
+    """Return a pair on the grid of `step`, from ``-top`` to `top` of its steps, whose profile lies above the leaf's."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots  # takes seconds to import
 
     places = _places(leaf, step, top)

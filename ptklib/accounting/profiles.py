@@ -33,7 +33,7 @@ class Profile(Protocol):
     """What is known of one mechanism, whether a unit is removed or added."""
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """The delta at each epsilon (ascending, of either sign) when a unit is removed, and when it is added."""
+        """Return the delta at each epsilon (ascending, of either sign) when a unit is removed, and when it is added."""
         ...
 
     @property
@@ -186,7 +186,7 @@ class Parts:
 
 
 def parts_of(event: Event | Mapping[str, Any]) -> Parts | None:
-    """The mechanisms of `event`, or None when one of them has no profile here.
+    """Return the mechanisms of `event`, or None when one of them has no profile here.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def check_loss_is_declared_before_data(case: Case) -> None:
 
 
 def check_unusable_epsilon_is_refused_before_data(case: Case) -> None:
-    """An epsilon without meaning is refused by `declared_loss` and by `fit`, before X is looked at."""
+    """Check that an epsilon without meaning is refused by `declared_loss` and by `fit`, before X is looked at."""
     uses: tuple[tuple[str, tuple[object, ...]], ...] = (("declared_loss", ()), ("fit", (object(),)))
     for epsilon in _UNUSABLE:
         for method, data in uses:
@@ -112,7 +112,7 @@ def check_holds_nothing_beyond_declared(case: Case) -> None:
 
 
 def check_state_round_trip(case: Case) -> None:
-    """A state survives its files, byte for byte, and the estimator read from it gives the same features."""
+    """Check that a state survives its files, byte for byte, and the estimator read from it gives the same features."""
     _stored(case)
     estimator = case.fitted()
     files = estimator.to_state().to_files()
@@ -126,7 +126,7 @@ def check_state_round_trip(case: Case) -> None:
 
 
 def check_spec_round_trip(case: Case) -> None:
-    """The spec is plain JSON and describes the same estimator and the same loss."""
+    """Check that the spec is plain JSON and describes the same estimator and the same loss."""
     spec = json.loads(json.dumps(case.estimator.to_spec(), sort_keys=True, allow_nan=False))
     if not is_family(type(case.estimator).__name__):
         raise SkipTest("the family is not in ptklib.families: no stored spec may ask for it")
@@ -237,7 +237,7 @@ def check_odd_rows_are_harmless(case: Case) -> None:
 
 
 def check_errors_hold_no_value(case: Case) -> None:
-    """A missing column or a column of another type raises `SchemaError`, which never quotes an entry."""
+    """Check that a missing column or a column of another type raises `SchemaError`, which never quotes an entry."""
     rows = case.rows
     for name in rows.X.columns:
         without, number = rows.X.drop(columns=name), np.full(len(rows), _SECRET)
@@ -260,7 +260,7 @@ def check_transform_names_its_columns(case: Case) -> None:
 
 
 def check_unfitted_does_nothing(case: Case) -> None:
-    """An unfitted estimator neither transforms nor has a state."""
+    """Check that an unfitted estimator neither transforms nor has a state."""
     for method, data in (("transform", (case.rows.X,)), ("to_state", ())):
         try:
             getattr(case.fresh(), method)(*data)
@@ -270,7 +270,7 @@ def check_unfitted_does_nothing(case: Case) -> None:
 
 
 def check_continues_a_previous_state(case: Case) -> None:
-    """A state of the same parameters is continued, with another epsilon too, and counted."""
+    """Check that a state of the same parameters is continued, with another epsilon too, and counted."""
     _stored(case)
     state = ReleasedState.from_files(case.fitted().to_state().to_files())
     again = fitted(case.fresh(), case.rows.X, case.rows.y, previous_state=state)

@@ -207,14 +207,22 @@ class Synthetic:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Two datasets that differ in one privacy unit."""
+    """Two datasets that differ in one privacy unit.
+
+    Parameters
+    ----------
+    name : str
+    without, unit : Rows
+        One dataset, and the rows that the other has in addition.
+    amplified : Rows
+        Rows of `n_amplified` units like it: what one unit changes, magnified; never used for a bound.
+    n_amplified : int
+    """
 
     name: str
     without: Rows
     unit: Rows
-    """The rows the other dataset has in addition."""
     amplified: Rows
-    """Rows of `n_amplified` units like it: what one unit changes, magnified; never used for a bound."""
     n_amplified: int
 
     @property

@@ -61,7 +61,7 @@ class NamedCheck:
 
 
 def check_audit_stays_below_epsilon(case: Case, *, runs: int) -> None:
-    """Outputs on neighbouring synthetic datasets do not contradict the declared loss."""
+    """Check that outputs on neighbouring synthetic datasets do not contradict the declared loss."""
     estimator = at_audit_budget(case.estimator)
     found = audit(estimator, runs=runs, columns=case.columns)
     require(
@@ -72,7 +72,7 @@ def check_audit_stays_below_epsilon(case: Case, *, runs: int) -> None:
 
 
 def check_audit_sees_half_the_noise(case: Case, *, runs: int) -> None:
-    """The same audit contradicts a twin with half the noise: it could have seen a fault of that size."""
+    """Check that the same audit contradicts a twin with half the noise: it could have seen a fault of that size."""
     estimator = at_audit_budget(case.estimator)
     found = audit(twin(estimator), runs=runs, declared=estimator.declared_loss(), columns=case.columns)
     require(

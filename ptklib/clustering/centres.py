@@ -27,6 +27,13 @@ def weighted_centres(
     """Return k centres of weighted points, and the centre of each point.
 
     They are looked for on `coarse`, fewer points that describe the same rows.
+
+    Parameters
+    ----------
+    points, weights : ndarray of shape (n_points, dimension) and (n_points,)
+    k : int
+    coarse, coarse_weights : ndarray
+        Of the same form.
     """
     with one_thread():
         start = _lloyd(_spread_seeds(coarse, coarse_weights, k), coarse, coarse_weights)

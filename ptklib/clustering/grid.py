@@ -66,6 +66,14 @@ def plan_counts(
 ) -> ReleasePlan:
     """Return the whole release, counts of all levels and offsets of k centres, before any data are read.
 
+    Parameters
+    ----------
+    dimension, k : int
+        Columns and centres.
+    epsilon, delta : float
+    rows_per_unit : int
+        Rows of one privacy unit, at most.
+
     Notes
     -----
     :Sensitivity: a row is in one cell of each level, and adds there 1. It adds to one centre a vector of ``dimension``
@@ -295,7 +303,10 @@ def energy(counts: Floats) -> float:
 
 
 def largest_energy(m: int, variance: float) -> float:
-    """The energy of m Laplace values of variance v is m v with standard deviation v sqrt(5 m): three above it."""
+    """Return the energy of m Laplace values that is three of its standard deviations above its mean.
+
+    Its mean is ``m * variance``, its standard deviation ``variance * sqrt(5 m)``.
+    """
     return (m + 3 * sqrt(5 * m)) * variance
 
 

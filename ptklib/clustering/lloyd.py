@@ -65,6 +65,15 @@ def plan_rounds(
 ) -> ReleasePlan:
     """Return the whole release, spread and all rounds, before any data are read.
 
+    Parameters
+    ----------
+    half_widths : ndarray of shape (dimension,), int64
+        Of the box, in units.
+    k : int
+    epsilon, delta : float
+    rows_per_unit : int
+        Rows of one privacy unit, at most.
+
     Notes
     -----
     What is measured in a round depends on the released centres of the round before: adaptive composition,
@@ -98,6 +107,15 @@ def plan_rounds(
 
 def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, start: Ints | None) -> Centres:
     """Return centres after all rounds of `plan`, from `start` or from centres without data.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, dimension), int64
+        In units.
+    half_widths : ndarray of shape (dimension,), int64
+    k : int
+    plan : ReleasePlan
+    start : ndarray of shape (k, dimension), int64, or None
 
     Notes
     -----

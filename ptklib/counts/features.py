@@ -15,7 +15,15 @@ Feature = Domain | HashedDomain | SelectedKeys
 def feature_names(
     features: Any, domains: Any, hash_buckets: Any, select: Any, label: str | None
 ) -> tuple[str, ...]:
-    """Return the feature columns in the order of their tables, each named in one of three ways."""
+    """Return the feature columns in the order of their tables, each named in one of three ways.
+
+    Parameters
+    ----------
+    features, domains, hash_buckets, select
+        As `CountFeaturizer` is given them.
+    label : str or None
+        The label's column, which is no feature.
+    """
     named: list[str] = []
     for role, source in (("domains", domains), ("hash_buckets", hash_buckets), ("select", select)):
         if source is None or (role == "hash_buckets" and _is_number(source)):
@@ -50,7 +58,16 @@ def read_features(
     max_values: Any,
     n_classes: int,
 ) -> tuple[Feature, ...]:
-    """Return what each feature column is keyed by, refusing tables that are too large."""
+    """Return what each feature column is keyed by, refusing tables that are too large.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        From `feature_names`.
+    domains, hash_buckets, hash_seed, select, max_values
+        As `CountFeaturizer` is given them.
+    n_classes : int
+    """
     return tuple(
         _read_feature(name, domains, hash_buckets, hash_seed, select, max_values, n_classes)
         for name in columns

@@ -73,7 +73,15 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The measurements of one fit, and their loss."""
+    """The measurements of one fit, and their loss.
+
+    Parameters
+    ----------
+    counts, usual, spectrum, directions, rounds, gain : Measurement
+    vectors : Measurement or None
+        Of users; None where they are not released.
+    loss : PrivacyLoss
+    """
 
     counts: Measurement
     usual: Measurement
@@ -87,7 +95,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Public numbers a plan follows from."""
+    """Public numbers a plan follows from.
+
+    Parameters
+    ----------
+    n_users, n_items, k, rounds : int
+        `k` is the number of factors.
+    batch_rate : float
+        Chance of a unit to be in the batch of a round.
+    guarantee : {"user", "record"}
+    """
 
     n_users: int
     n_items: int

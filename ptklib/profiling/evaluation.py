@@ -50,7 +50,17 @@ class RowValidation:
 
 
 class BatchValidation:
-    """The PTK's own evaluation of a public number of disjoint test sets."""
+    """The PTK's own evaluation of a public number of disjoint test sets.
+
+    Parameters
+    ----------
+    subject : Subject
+    profile_set : ProfileSet
+    part : HashRange
+        Where the hashes of the validation set lie.
+    n_batches : int
+    loss_bounds : tuple (low, high)
+    """
 
     def __init__(
         self,
@@ -119,7 +129,13 @@ def validation_of(
     n_batches: int,
     loss_bounds: tuple[float, float],
 ) -> Validation:
-    """Return the validation set of a PTK."""
+    """Return the validation set of a PTK.
+
+    Parameters
+    ----------
+    subject, profile_set, part, n_batches, loss_bounds
+        As for `BatchValidation`; the last two are read for a PTK without a loss of rows only.
+    """
     if subject.risk is not None:
         return RowValidation(subject.risk, profile_set, part)
     return BatchValidation(subject, profile_set, part, n_batches, loss_bounds)

@@ -10,6 +10,14 @@ def prior_variance(
 ) -> float:
     """Estimate how much group means differ, from sums of deviations from the common mean.
 
+    Parameters
+    ----------
+    deviations, sizes : ndarray of shape (n_groups,)
+        Noisy.
+    noise, size_noise : float
+        Variances of the noise in both; that of deviations may be one for each group.
+    most : float
+
     Notes
     -----
     A sum of deviations has expected square ``n**2 * tau**2 + noise`` and a noisy size ``n**2 + size_noise``;

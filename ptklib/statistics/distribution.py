@@ -37,6 +37,15 @@ class NoisyBins:
     ) -> "NoisyBins":
         """Join bins and counts by the inverse variances of the two totals they give.
 
+        Parameters
+        ----------
+        bins : Binning
+        counts : ndarray of shape (n_groups, n_nodes)
+        node_variance : float
+            Of the noise in one of them.
+        count, count_variance : ndarray of shape (n_groups,), float
+            Noisy totals of the groups.
+
         Notes
         -----
         With equally noisy bins the least squares estimate moves each bin by the same part of the difference.

@@ -199,7 +199,13 @@ def check_bounds(
 def lay_out(
     keys: Any, values: Any, domains: Any, bounds: Any, statistics: Any, bins: Any, quantiles: Any
 ) -> Layout:
-    """Check the parameters of `HistoricalStatistics` against each other."""
+    """Check the parameters of `HistoricalStatistics` against each other.
+
+    Parameters
+    ----------
+    keys, values, domains, bounds, statistics, bins, quantiles
+        As `HistoricalStatistics` is given them.
+    """
     names, asked = key_names(keys, domains), check_statistics(statistics)
     checked = tuple(Domain.of(key, domains[key]) for key in names)
     product_size(checked)

@@ -37,7 +37,18 @@ class Boosted:
 def boost(
     codes: Codes, label: Ints, n_bins: Sequence[int], loss: Loss, settings: Settings, plan: RoundsPlan
 ) -> Boosted:
-    """Return trees and values after all rounds of `plan`."""
+    """Return trees and values after all rounds of `plan`.
+
+    Parameters
+    ----------
+    codes, label : ndarray
+        Binned rows, of shape (n_features, n_rows), and their label.
+    n_bins : sequence of int
+        Of each feature.
+    loss : Loss
+    settings : Settings
+    plan : RoundsPlan
+    """
     rows = Rows(codes, label, loss, plan, settings)
     start = rows.start()
     if rows.n_counted:
@@ -82,6 +93,12 @@ def boost_again(
     plan: RoundsPlan,
 ) -> Boosted:
     """Return the trees of `before` with values moved by the rounds of `plan`; as many trees as before.
+
+    Parameters
+    ----------
+    codes, label, n_bins, loss, settings, plan
+        As for `boost`.
+    before : Boosted
 
     Notes
     -----

@@ -32,7 +32,17 @@ class Growth:
 def greedy_plan(
     leaves: Leaves, loss: Loss, growth: Growth, epsilon: object, delta: object, factor: int = 1
 ) -> RoundsPlan:
-    """Return all selections and counts, before any data are read."""
+    """Return all selections and counts, before any data are read.
+
+    Parameters
+    ----------
+    leaves : Leaves
+    loss : Loss
+    growth : Growth
+    epsilon, delta : float
+    factor : int
+        Rows of one privacy unit, at most.
+    """
     n, units = growth.n_trees, {"counts": 1, "sums": UNITS}
     parts: list[Measure | Choice] = [
         Measure(_START, loss.n_starts, loss.start_l1, loss.start_l1, _SHARES[_START]),
@@ -49,6 +59,12 @@ def grown_trees(
     codes: Codes, label: Ints, n_bins: list[int], loss: Loss, growth: Growth, plan: RoundsPlan
 ) -> Trees:
     """Return trees; all nodes of a level split alike, by the candidate that separates labels most.
+
+    Parameters
+    ----------
+    codes, label, n_bins, loss, plan
+        As for `boosting.boost`.
+    growth : Growth
 
     Notes
     -----

@@ -44,7 +44,13 @@ def leaf_sums(leaves: Ints, units: Ints, n_leaves: int) -> Ints:
 
 
 class Rows:
-    """The only holder of rows: measures them with the noise of the plan."""
+    """The only holder of rows: measures them with the noise of the plan.
+
+    Parameters
+    ----------
+    codes, label, loss, plan, settings
+        As for `boosting.boost`.
+    """
 
     def __init__(self, codes: Codes, label: Ints, loss: Loss, plan: RoundsPlan, settings: Settings) -> None:
         self._codes, self._label, self._loss, self._plan = codes, label, loss, plan

@@ -79,11 +79,9 @@ class BoostedModel(RowsModel):
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
         return rounds.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
 
-    def release(
-        self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
-    ) -> Release:
+    def _drawn(self, plan: RoundsPlan, exact: Units, previous: Previous | None) -> Release:
         """Choose and measure one tree after the other, or move the values of the previous ones."""
-        loss, settings, plan = self._loss, self._settings, self._plan(epsilon, delta, rows_per_unit)
+        loss, settings = self._loss, self._settings
         codes, label = self._rows(exact)
         variance = measuring.weight_variance(loss, settings, plan)
         if previous is None:
@@ -227,11 +225,9 @@ class RandomModel(_ForestModel):
             for name, units in leaves.exact(trees.leaves(tree, codes, self.n_bins), label).items()
         }
 
-    def release(
-        self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
-    ) -> Release:
+    def _drawn(self, plan: ReleasePlan, exact: Units, previous: Previous | None) -> Release:
         """Add noise to all leaves at once."""
-        plan, names = self._plan(epsilon, delta, rows_per_unit), self._leaves.names
+        names = self._leaves.names
         noisy = plan.draw(exact)
         totals = {name: self._stack(noisy, name) for name in names}
         variance = {name: plan.noise_variance(_name(0, name)) for name in names}
@@ -272,11 +268,9 @@ class GreedyModel(RowsModel, _ForestModel):
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
         return greedy.greedy_plan(self._leaves, self._loss, self._growth, epsilon, delta, rows_per_unit)
 
-    def release(
-        self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
-    ) -> Release:
+    def _drawn(self, plan: RoundsPlan, exact: Units, previous: Previous | None) -> Release:
         """Grow trees, or take the previous ones, and count their leaves."""
-        plan, leaves = self._plan(epsilon, delta, rows_per_unit), self._leaves
+        leaves = self._leaves
         codes, label = self._rows(exact)
         if previous is None:
             trees = greedy.grown_trees(codes, label, self.n_bins, self._loss, self._growth, plan)

@@ -95,11 +95,25 @@ class Model(ABC):
     def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
         """Return the exact integer vectors of some rows."""
 
-    @abstractmethod
     def release(
         self, exact: Units, previous: Previous | None, epsilon: object, delta: object, rows_per_unit: int
     ) -> Release:
-        """Draw all noise `loss` stands for."""
+        """Draw all noise `loss` stands for.
+
+        Parameters
+        ----------
+        exact : mapping of str to ndarray
+            What `collect` returned, merged.
+        previous : Previous or None
+        epsilon, delta : float
+        rows_per_unit : int
+            Rows of one privacy unit, at most.
+        """
+        return self._drawn(self._plan(epsilon, delta, rows_per_unit), exact, previous)
+
+    @abstractmethod
+    def _drawn(self, plan: Any, exact: Units, previous: Previous | None) -> Release:
+        """Draw all noise of `plan`, which is of the method's own kind."""
 
     @abstractmethod
     def scores(self, values: Floats) -> Floats:

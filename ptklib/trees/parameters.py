@@ -35,7 +35,16 @@ _DEFAULT_TREES = {"adaptive": 24, "boosting": 24, "random": 60, "greedy": 12}
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Checked public parameters of trees."""
+    """Checked public parameters of trees.
+
+    Parameters
+    ----------
+    method : {"adaptive", "boosting", "random", "greedy"}
+    features : tuple of Feature
+    target : Target
+    n_trees, depth, n_candidates, seed : int
+    learning_rate : float
+    """
 
     method: Method
     features: tuple[Feature, ...]
@@ -106,7 +115,13 @@ def check_cells(n: int) -> None:
 
 
 def features(names: Any, bounds: Any, domains: Any, thresholds: Any, n_bins: Any) -> tuple[Feature, ...]:
-    """Return the features with their public bins, in the order of `names`."""
+    """Return the features with their public bins, in the order of `names`.
+
+    Parameters
+    ----------
+    names, bounds, domains, thresholds, n_bins
+        As `TreeFeaturizer` is given them.
+    """
     listed = {} if domains is None else domains
     cuts = {} if thresholds is None else thresholds
     if not isinstance(listed, Mapping):

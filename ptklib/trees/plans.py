@@ -61,6 +61,18 @@ class Choice:
 class RoundsPlan:
     """Vectors and selections, each drawn a fixed number of times.
 
+    Parameters
+    ----------
+    parts : tuple of Measure or Choice
+    loss : PrivacyLoss
+    epsilons : mapping of str to Fraction
+        Of Laplace noise and of selections.
+    scales : mapping of str to float
+        Of noise.
+    gaussian : bool
+    factor : int
+        Rows of one privacy unit, at most.
+
     Notes
     -----
     What is drawn in a round depends on what was released in the rounds before: adaptive composition, basic for
@@ -71,12 +83,9 @@ class RoundsPlan:
     parts: tuple[Measure | Choice, ...]
     loss: PrivacyLoss
     epsilons: Mapping[str, Fraction]
-    """Of Laplace noise and of selections."""
     scales: Mapping[str, float]
-    """Of noise."""
     gaussian: bool
     factor: int
-    """How many rows one privacy unit has at most."""
 
     def add_noise(self, name: str, exact: Ints) -> Ints:
         """Release one vector; each call is a release of its own."""

@@ -40,7 +40,16 @@ class Settings:
 def boosting_plan(
     loss: Loss, settings: Settings, epsilon: object, delta: object, factor: int = 1
 ) -> RoundsPlan:
-    """Return all rounds, before any data are read."""
+    """Return all rounds, before any data are read.
+
+    Parameters
+    ----------
+    loss : Loss
+    settings : Settings
+    epsilon, delta : float
+    factor : int
+        Rows of one privacy unit, at most.
+    """
     leaves, rounds = 2**settings.depth, settings.n_rounds
     shared = {**_SHARES, START: _start_share(check_epsilon(epsilon))}
     cells = leaves * loss.n_scores

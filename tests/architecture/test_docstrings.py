@@ -11,6 +11,9 @@ import pytest
 
 from tests.architecture.source import Module, modules
 
+MANY = 5
+"""Parameters from which on the library describes them."""
+
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -60,6 +63,8 @@ def faults(module: Module) -> list[str]:
         if (known := parameters(node)) is not None:
             unknown = [p for p in documented_parameters(text) if p not in known]
             found += [f"{name}: documents the parameter {p!r}, which it does not have" for p in unknown]
+            if module.name.startswith("ptklib") and len(known) >= MANY and not documented_parameters(text):
+                found.append(f"{name}: has {len(known)} parameters and no section Parameters")
     return found
 
 
@@ -159,6 +164,7 @@ def _hidden(): ...
         (GOOD + 'class BlockLedger:\n    """The block ledger."""', "repeats the name"),
         (GOOD + WITH_A_PARAMETER_TOO_MANY, "'z'"),
         (GOOD + WITH_A_RENAMED_FIELD, "'size'"),
+        (GOOD + 'def act(a, b, c, d, *, e):\n    """Do it all."""', "has 5 parameters"),
     ],
 )
 def test_the_check_sees_what_it_is_for(text: str, fault: str):

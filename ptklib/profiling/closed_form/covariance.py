@@ -50,7 +50,15 @@ def covariance_error(estimator: CovarianceMatrix, facts: Facts) -> Callable[[flo
 def matrix_error(
     estimator: CovarianceMatrix, trace: float, mean: float, rows: float, releases: float = 1.0
 ) -> float:
-    """Return the expected error in the Frobenius norm, of the sum of so many releases of like noise."""
+    """Return the expected error in the Frobenius norm, of the sum of so many releases of like noise.
+
+    Parameters
+    ----------
+    estimator : CovarianceMatrix
+    trace, mean : float
+        Of the covariance, and the norm of the mean, in half widths.
+    rows, releases : float
+    """
     sampling, noise = _squares(estimator, trace, mean)
     return math.sqrt(sampling / rows + releases * noise / (rows * rows))
 
