@@ -62,7 +62,7 @@ class _Ordered:
         self._rows = rows.cast(pa.schema(wide)).combine_chunks()  # the offsets of text columns end at 2 GiB
 
     def between(self, start: int, stop: int) -> pa.Table:
-        """The rows from place `start` up to `stop`."""
+        """Return the rows from place `start` up to `stop`."""
         pieces = [self._schema.empty_table()]
         for first in range(start, stop, _AT_ONCE):
             places = pa.array(self._order[first : min(stop, first + _AT_ONCE)])
@@ -71,7 +71,7 @@ class _Ordered:
 
 
 def _groups(rows: pa.Table, request: PrepareRequest) -> Ints:
-    """The place of each row's value in the attribute's domain, outside of which no row was accepted."""
+    """Return the place of each row's value in the attribute's domain, outside of which no row was accepted."""
     if request.attribute is None:
         return np.zeros(rows.num_rows, dtype=np.int64)
     column = rows[request.attribute]

@@ -34,11 +34,11 @@ def has_drifted(request: DriftRequest, raw: RawZone) -> bool:
 
 
 def _profile_set(request: ProfileRequest | DriftRequest, raw: RawZone) -> HashedRows:
-    """The rows of the part with the keyed hashes of their privacy units; its size is public, from the policy."""
+    """Read the rows of the part with the keyed hashes of their privacy units; its size is public, from the policy."""
     from ptklib.profiling.samples import HashedRows  # takes pandas with it, which preparations go without
 
     where = request.profile_set
-    columns = tuple(dict.fromkeys(_columns(request)))
+    columns = tuple(dict.fromkeys(estimator_from_spec(request.estimator).input_columns()))
     pieces = [raw.read_part(url, where.window_key, (*columns, HASH)) for url in where.part_urls]
     rows = pa.concat_tables(pieces).combine_chunks()
     return HashedRows(
@@ -47,11 +47,6 @@ def _profile_set(request: ProfileRequest | DriftRequest, raw: RawZone) -> Hashed
         population=request.ask.population,
         within=(where.low, where.high),
     )
-
-
-def _columns(request: ProfileRequest | DriftRequest) -> tuple[str, ...]:
-    columns: tuple[str, ...] = estimator_from_spec(request.estimator).input_columns()
-    return columns
 
 
 def _point(epsilon: float, answer: Answer) -> Point:

@@ -48,10 +48,10 @@ def train(
     estimator.check_previous_state(previous)
     if request.bundle is not None:
         rows = _rows(estimator, request, raw)
-        made = train_team_code(
+        released = train_team_code(
             estimator.to_spec(), request.bundle, rows, previous, bubblewrap or Bubblewrap(), limits
         )
-        return made if isinstance(made, TrainFailed) else _drafted(made, request, staging)
+        return released if isinstance(released, TrainFailed) else _drafted(released, request, staging)
     parts: Iterable[PartialStatistics] = _staged(request.partials, staging)
     if not request.partials:
         parts = [_collected(estimator, request, raw)]
@@ -60,16 +60,15 @@ def train(
 
 
 def _drafted(state: ReleasedState, request: TrainRequest, staging: Staging) -> Draft | TrainFailed:
-    files = {}
+    contents, files = {}, []
     for name, content in state.to_files().items():
         if name.endswith(_SUFFIX):
-            files[table_file_name(name.removesuffix(_SUFFIX), hashlib.sha256(content).hexdigest())] = content
-    if not _written(request, files, staging):
+            sha256 = hashlib.sha256(content).hexdigest()
+            files.append(StateFile(table_file_name(name.removesuffix(_SUFFIX), sha256), len(content), sha256))
+            contents[files[-1].name] = content
+    if not _written(request, contents, staging):
         return TrainFailed(STAGING_FAILED)
-    described = tuple(
-        StateFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in files.items()
-    )
-    return Draft(request.draft_id, described, dict(state.meta))
+    return Draft(request.draft_id, tuple(files), dict(state.meta))
 
 
 def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> TrainFailed | None:
@@ -106,8 +105,8 @@ def _estimator(request: TrainRequest | CollectRequest) -> Any:
 
 
 def _collected(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> PartialStatistics:
-    part: PartialStatistics = estimator.partial_statistics(_rows(estimator, request, raw))
-    return part
+    statistics: PartialStatistics = estimator.partial_statistics(_rows(estimator, request, raw))
+    return statistics
 
 
 def _rows(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) -> pa.Table:
@@ -119,6 +118,6 @@ def _rows(estimator: Any, request: TrainRequest | CollectRequest, raw: RawZone) 
 
 
 def _staged(partials: Iterable[StagedPartial], staging: Staging) -> Iterator[PartialStatistics]:
-    for one in partials:
-        content = staging.read(one.draft_id, (PARTIAL_FILE,), one.draft_key)[PARTIAL_FILE]
+    for partial in partials:
+        content = staging.read(partial.draft_id, (PARTIAL_FILE,), partial.draft_key)[PARTIAL_FILE]
         yield PartialStatistics.from_table(pa.ipc.open_stream(content).read_all())

@@ -73,7 +73,7 @@ class Bubblewrap:
     python: str = sys.executable
 
     def argv(self) -> tuple[str, ...]:
-        """The command, but for the number of the descriptor to answer on.
+        """Return the command, but for the number of the descriptor to answer on.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Bubblewrap:
 
 
 def a_new_uid() -> int:
-    """A user for one run; one for all where so few exist, as in a container without root's rights outside."""
+    """Return a user for one run; one for all where so few exist, as in a container without root's rights outside."""
     return _FIRST_UID + secrets.randbelow(_UIDS) if _all_uids_exist() else _NOBODY
 
 
@@ -156,7 +156,7 @@ def _all_uids_exist() -> bool:
 
 
 def _folders(place: str) -> Iterator[str]:
-    """The folders above a place, open to everyone inside."""
+    """Yield the options that make the folders above a place, open to everyone inside."""
     for folder in reversed(Path(place).parents):
         if str(folder) != "/":
             yield from ("--perms", "0755", "--dir", str(folder))

@@ -41,9 +41,9 @@ def run_confined(
     NoSandbox
         There is no bubblewrap.
     """
-    from ptkstore.adapters.sandbox.messages.team_code import ANSWER_BYTES_MAX, SEALED, message, seconds
+    from ptkstore.adapters.sandbox.messages.team_code import ANSWER_BYTES_MAX, SEALED, message
 
-    seal = Seal(a_new_uid(), limits.memory_bytes, seconds(limits.timeout_seconds))
+    seal = Seal(a_new_uid(), limits.memory_bytes, limits.cpu_seconds)
     ended = run_child(
         bubblewrap.argv(),
         message({**header, "seal": asdict(seal)}, parts),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ptkstore.adapters.sandbox.confinement.rights import capabilities
+from ptkstore.adapters.sandbox.processes.hardening import keep_secrets
 
 MIB: Final = 2**20
-_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _CLONE_THREAD = 0x00010000
 _EPERM, _ENOSYS = 1, 38
@@ -174,9 +174,7 @@ def seal(wanted: Seal) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if any(capabilities()):
         sys.exit("it would have rights")
-    for option, value in ((_PR_SET_DUMPABLE, 0), (_PR_SET_NO_NEW_PRIVS, 1)):
-        if libc.prctl(option, value, 0, 0, 0) != 0:
-            sys.exit("prctl was refused")
+    keep_secrets()
     _filter_calls(libc)
 
 
@@ -194,7 +192,7 @@ def _filter_calls(libc: ctypes.CDLL) -> None:
 
 
 def _instructions(machine: str) -> Iterator[bytes]:
-    """A program for the kernel's filter: jumps are counted from the next instruction."""
+    """Yield a program for the kernel's filter: jumps are counted from the next instruction."""
     audit, place, _ = _MACHINES[machine]
     yield _instruction(_LOAD, _ARCHITECTURE)
     yield _instruction(_EQUAL, audit, 1, 0)

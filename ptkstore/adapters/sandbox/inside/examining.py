@@ -35,20 +35,20 @@ Finding = tuple[str, str, str]
 
 
 def examined(estimator: Mapping[str, Any], runs: int) -> dict[str, Any]:
-    """Description and findings, for `team_messages.examined_from`."""
+    """Return description and findings, as `messages.team_code.examined_from` expects them."""
     described = TeamCode(**estimator["params"])
     try:
         code = loaded(described)
-        said = description(code, described)
+        own_words = description(code, described)
     except BaseException as error:  # noqa: BLE001 - team code may raise anything, sys.exit included
         return {"described": None, "findings": [("loads", "failed", _error_text(error))]}
     findings: list[Finding] = [("loads", "passed", "")]
     findings += [_run(name, check) for name, check in _checks(code, described, runs)]
-    return {"described": said, "findings": findings}
+    return {"described": own_words, "findings": findings}
 
 
 def description(code: DPEstimator | Functions, described: TeamCode) -> dict[str, Any]:
-    """What is held against what its owner declared."""
+    """Describe the code, for comparison with what its owner declared."""
     subject = described if isinstance(code, Functions) else code
     loss = subject.declared_loss()
     return {
@@ -65,7 +65,12 @@ def description(code: DPEstimator | Functions, described: TeamCode) -> dict[str,
 def _checks(
     code: DPEstimator | Functions, described: TeamCode, runs: int
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    columns = {name: _declared(values) for name, values in (described.synthetic or {}).items()}
+    columns = {
+        name: list(values)
+        if isinstance(values, list | tuple)
+        else values  # as declared: an interval is two floats
+        for name, values in (described.synthetic or {}).items()
+    }
     if isinstance(code, Functions):
         subject: Any = _AsEstimator.of(described, code)
         yield from _function_checks(subject, columns)
@@ -82,7 +87,7 @@ def _checks(
 
 
 def _sklearn_checks(code: DPEstimator) -> Iterator[tuple[str, Callable[[], None]]]:
-    """scikit-learn's own, which make arrays: for classes whose columns are named by their parameters."""
+    """Yield scikit-learn's own, which make arrays: for classes whose columns are named by their parameters."""
     checks: list[tuple[Any, NamedCheck]] = []
 
     def collect() -> None:
@@ -166,7 +171,7 @@ def _function_checks(
 
 
 def _check_served(subject: Any, described: TeamCode, columns: Mapping[str, Any]) -> None:
-    """What a training on real rows has to fulfil as well; there nobody is told why it fails."""
+    """Check what a training on real rows has to fulfil as well; there nobody is told why it fails."""
     rows = Synthetic(subject, columns).many(_ROWS)
     with few_rows():
         fitted = subject.fit(rows.X, rows.y)
@@ -188,7 +193,7 @@ def _audit(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float
 
 
 def _audit_of_twin(subject: Any, columns: Mapping[str, Any], runs: int, took: list[float]) -> None:
-    """Tell whether the audit could have seen half the noise; that so few runs do not is no fault of the code."""
+    """Check whether the audit could have seen half the noise; that so few runs do not is no fault of the code."""
     visible = at_audit_budget(subject)
     if not took or took[0] > _LONG_SECONDS:
         raise SkipTest("the audit takes long, or found something: it is not made of a twin")
@@ -210,7 +215,7 @@ class _AsEstimator(TeamCode):
 
     @classmethod
     def of(cls, described: TeamCode, code: Functions) -> Self:
-        """The description, with the functions in place of their name."""
+        """Return the description, with the functions in place of their name."""
         return cls(**{**described.get_params(deep=False), "code": code})
 
     def _check(self) -> None:
@@ -221,7 +226,7 @@ class _AsEstimator(TeamCode):
         return self.finalize([self.partial_statistics(X)])
 
     def partial_statistics(self, X: Any, y: Any = None) -> Any:
-        """The rows."""
+        """Return the rows."""
         return X if isinstance(X, pa.Table) else pa.Table.from_pandas(X, preserve_index=False)
 
     def finalize(self, parts: Any, previous_state: ReleasedState | None = None) -> Self:
@@ -247,11 +252,6 @@ def _error_text(error: BaseException) -> str:
     if isinstance(error, AssertionError | PtklibError | NotServable):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text}"
-
-
-def _declared(values: Any) -> Any:
-    """Values as declared: two floats are an interval, as a pair in Python is."""
-    return list(values) if isinstance(values, list | tuple) else values
 
 
 def _table(rows: Rows) -> pa.Table:

@@ -35,14 +35,14 @@ class Functions:
         return in_form(released, described)
 
     def evaluate(self, rows: pa.Table, state: Tables) -> float:
-        """What `eval` says of a state."""
+        """Ask `eval` for its value of a state."""
         assert self.eval is not None
         takes_state = len(_positional(self.eval)) > 1
         return float(self.eval(iter([rows]), state) if takes_state else self.eval(iter([rows])))
 
 
 def loaded(described: TeamCode) -> DPEstimator | Functions:
-    """The estimator with the described parameters, or the functions.
+    """Return the estimator with the described parameters, or the functions.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def trained(header: Mapping[str, Any], parts: Mapping[str, memoryview]) -> bytes
 def continued(
     estimator: DPEstimator, described: TeamCode, tables: Tables, meta: Mapping[str, Any]
 ) -> ReleasedState:
-    """A stored state of team code as one of the team's own class."""
+    """Return a stored state of team code as one of the team's own class."""
     schemas = {name: schema.to_json() for name, schema in described.table_schemas().items()}
     return ReleasedState(
         tables,
@@ -125,8 +125,8 @@ def _previous(meta: Any, parts: Mapping[str, memoryview]) -> dict[str, pa.Table]
 
 def _answer(described: TeamCode, tables: Tables, meta: Mapping[str, Any]) -> bytes:
     rows, parts = columns_of(tables, described.table_schemas())
-    said = {name: _plain(meta.get(name, {})) for name in ("noise_std", "noise_variance", "defaults")}
-    return message({"rows": rows, **said}, parts)
+    noise = {name: _plain(meta.get(name, {})) for name in ("noise_std", "noise_variance", "defaults")}
+    return message({"rows": rows, **noise}, parts)
 
 
 def _plain(value: Any) -> Any:

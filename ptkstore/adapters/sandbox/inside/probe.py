@@ -30,7 +30,7 @@ _UNWRITABLE: Final = ("/", LIBRARIES, PACKAGES, "/dev", "/usr/lib")
 
 
 def breaches(header: Mapping[str, Any], ours: Collection[int]) -> Iterator[str]:
-    """The names of what succeeded and should not have, or failed and should not have; `ours` are open on purpose."""
+    """Yield the names of what succeeded or failed and should not have; the descriptors `ours` are open on purpose."""
     libc = ctypes.CDLL(None, use_errno=True)
     forbidden: dict[str, Callable[[], object]] = {
         "network": lambda: closing(socket.socket()),
@@ -90,13 +90,13 @@ def _locks() -> None:
 
 
 def _many_folders() -> None:
-    made: list[str] = []
+    folders: list[str] = []
     try:
         for number in range(TEMPORARY_FILES):
             os.mkdir(f"{TEMPORARY}/many-{number}")
-            made.append(f"{TEMPORARY}/many-{number}")
+            folders.append(f"{TEMPORARY}/many-{number}")
     finally:
-        for folder in made:
+        for folder in folders:
             os.rmdir(folder)
 
 

@@ -70,7 +70,7 @@ class _Printed:
             os.dup2(self.number, number)
 
     def text(self) -> str:
-        """The end of it."""
+        """Return the end of it."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         start = max(0, os.fstat(self.number).st_size - 4 * TEXT_MAX)

@@ -71,7 +71,7 @@ def _typed(expected: Any, plain: Any) -> Any:
 
 
 def _first(members: tuple[Any, ...], plain: Any) -> Any:
-    """The value as the first member of a union that it fits."""
+    """Return the value as the first member of a union that it fits."""
     for member in members:
         try:
             return _typed(member, plain)
@@ -81,7 +81,7 @@ def _first(members: tuple[Any, ...], plain: Any) -> Any:
 
 
 def _exactly(kind: type, plain: Any) -> Any:
-    """The value itself, if it is of this very type: a bool is no number here."""
+    """Return the value itself, if it is of this very type: a bool is no number here."""
     if type(plain) is not kind:
         raise ValueError
     return plain

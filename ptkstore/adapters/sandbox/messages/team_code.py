@@ -7,7 +7,6 @@ of Arrow is far more code than one of arrays.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -44,14 +43,14 @@ class NotAsDeclared(ValueError):
 
 
 def message(header: Mapping[str, Any], parts: Parts = ()) -> bytes:
-    """A header and named parts."""
+    """Write a header and named parts."""
     sizes = [[name, len(content)] for name, content in parts]
     line = json.dumps({**header, "parts": sizes}, allow_nan=False).encode()
     return b"".join([line, b"\n", *(content for _, content in parts)])
 
 
 def split(content: bytes) -> tuple[dict[str, Any], dict[str, memoryview]]:
-    """Header and parts of a message; `NotAsDeclared` unless it is whole and nothing follows it."""
+    """Return header and parts of a message; `NotAsDeclared` unless it is whole and nothing follows it."""
     line, newline, _ = content[:HEADER_BYTES_MAX].partition(b"\n")
     try:
         header = json.loads(line.decode("utf-8")) if newline else None
@@ -63,13 +62,15 @@ def split(content: bytes) -> tuple[dict[str, Any], dict[str, memoryview]]:
     if not isinstance(sizes, list):
         raise NotAsDeclared
     rest, place, parts = memoryview(content), len(line) + 1, dict[str, memoryview]()
-    for one in sizes:
-        if not isinstance(one, list) or len(one) != 2 or not isinstance(one[0], str) or one[0] in parts:
+    for entry in sizes:
+        if not isinstance(entry, list) or len(entry) != 2:
             raise NotAsDeclared
-        size = one[1]
+        name, size = entry
+        if not isinstance(name, str) or name in parts:
+            raise NotAsDeclared
         if type(size) is not int or not 0 <= size <= len(content) - place:
             raise NotAsDeclared
-        parts[one[0]] = rest[place : place + size]
+        parts[name] = rest[place : place + size]
         place += size
     if place != len(content):
         raise NotAsDeclared
@@ -77,7 +78,7 @@ def split(content: bytes) -> tuple[dict[str, Any], dict[str, memoryview]]:
 
 
 def columns_of(tables: Mapping[str, Any], schemas: Mapping[str, TableSchema]) -> tuple[dict[str, int], Parts]:
-    """The tables of a state as plain columns: rows of each, and one part per column."""
+    """Return the tables of a state as plain columns: rows of each, and one part per column."""
     rows, parts = {}, []
     for name, schema in schemas.items():
         table = tables[name]
@@ -94,7 +95,7 @@ def columns_of(tables: Mapping[str, Any], schemas: Mapping[str, TableSchema]) ->
 
 
 def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> ReleasedState:
-    """The state that a training in the sandbox answered with, held against what was declared.
+    """Read the state that a training in the sandbox answered with, and compare it with what was declared.
 
     What it is called, costs and consists of is ours; only numbers, keys and what is said of noise are the code's.
 
@@ -130,7 +131,7 @@ def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> Re
 
 
 def examined_from(answer: bytes) -> Examined:
-    """What an examination answered with; texts are cut, and shown as texts only."""
+    """Read what an examination answered with; texts are cut, and shown as texts only."""
     header, parts = split(answer)
     if set(header) != {"described", "findings", "printed"} or parts:
         raise NotAsDeclared
@@ -143,14 +144,14 @@ def examined_from(answer: bytes) -> Examined:
 
 
 def shown(text: str, most: int) -> str:
-    """The end of a text, without what would steer a terminal."""
+    """Return the end of a text, without what would steer a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text[-most:])
 
 
-def _finding(one: Any) -> Finding:
-    if not isinstance(one, list) or len(one) != 3 or not all(isinstance(part, str) for part in one):
+def _finding(entry: Any) -> Finding:
+    if not isinstance(entry, list) or len(entry) != 3 or not all(isinstance(part, str) for part in entry):
         raise NotAsDeclared
-    check, status, reason = one
+    check, status, reason = entry
     if status not in _STATUSES or len(check) > 100 or not check.isprintable():
         raise NotAsDeclared
     return Finding(check, status, shown(reason, _REASON_MAX))
@@ -194,8 +195,3 @@ def _texts(content: memoryview, rows: int) -> pa.Array:
 
 def _kind(arrow_type: Any) -> str:
     return {"int64": "int64", "double": "float64", "bool": "bool", "string": "string"}[str(arrow_type)]
-
-
-def seconds(timeout_seconds: float) -> int:
-    """A limit on processor time: of two threads, so that the clock on the wall comes first."""
-    return math.ceil(2 * timeout_seconds) + 1

@@ -29,7 +29,7 @@ _WITH_FORMULA: Final = ("CountFeaturizer", "CovarianceMatrix", "HistoricalStatis
 
 
 def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | None:
-    """The draft if staging holds, byte for byte, a state of the requested estimator within the granted loss.
+    """Return the draft if staging contains, byte for byte, a state of the requested estimator within the granted loss.
 
     Such a state can be placed in the lake and served.
 
@@ -45,7 +45,7 @@ def verified(draft: Draft, request: TrainRequest, staging: Staging) -> Draft | N
 
 
 def _facts(state: ReleasedState) -> dict[str, Any] | None:
-    """What the state tells of the data; nothing where its family has no formula, or the state is too odd for it."""
+    """Return what the state tells of the data; None if its family has no formula, or the state is too odd for it."""
     if state.meta["family"] not in _WITH_FORMULA:
         return None
     from ptklib.profiling import cautious_facts, facts_json  # loads every family that has a formula

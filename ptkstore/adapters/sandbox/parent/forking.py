@@ -54,7 +54,7 @@ def run_fork(
     refused = False
     for _ in range(_TRIES):
         with _used_server(tuple(argv), environment) as server, Watch(order) as watch, _Fork() as fork:
-            if not fork.is_asked_for(server, json.dumps(setup).encode(), watch):
+            if not fork.request(server, json.dumps(setup).encode(), watch):
                 _drop(server)
                 continue
             if watch.until(fork.fileno(), deadline, keep_alive, feeding=False):
@@ -86,11 +86,11 @@ class _Fork:
         self._channel.close()
 
     def fileno(self) -> int:
-        """Readable when the server has told something, or is gone."""
+        """Return what can be read once the server has sent something, or is gone."""
         return self._channel.fileno()
 
-    def is_asked_for(self, server: _Server, message: bytes, watch: Watch) -> bool:
-        """Send the message with the ends of the run; whether somebody will read it."""
+    def request(self, server: _Server, message: bytes, watch: Watch) -> bool:
+        """Send the message with the ends of the run; False if nobody will read it."""
         with watch.theirs() as (order_fd, answer_fd), self._theirs:
             return server.send(message, (order_fd, answer_fd, self._theirs.fileno()))
 
@@ -164,7 +164,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _used_server(argv: tuple[str, ...], environment: Mapping[str, str]) -> Iterator[_Server]:
-    """A server for one run; one that was dropped is closed by its last user, since closing it ends all its runs."""
+    """Lend a server to one run; one that was dropped is closed by its last user, since closing it ends all its runs."""
     with _lock:
         if argv not in _servers:
             try:

@@ -31,7 +31,7 @@ _REMOTE: Final = {"s3": "s3fs"}
 
 
 def modules_for(request: Request, *urls: str) -> tuple[str, ...]:
-    """The modules that a run of this request imports, in the order to import them; names nothing that is secret."""
+    """Return the modules that a run of this request imports, in the order to import them; none of them is secret."""
     storage = [_REMOTE[scheme] for url in urls if (scheme := url.partition("://")[0]) in _REMOTE]
     modules = [*_ALWAYS, *storage, _WORK[type(request)]]
     estimator: Any = getattr(request, "estimator", None)
@@ -41,7 +41,7 @@ def modules_for(request: Request, *urls: str) -> tuple[str, ...]:
 
 
 def _of_family(family: object) -> tuple[str, ...]:
-    """Of team code nothing: its own program computes it."""
+    """Return the modules of a family; of team code nothing, which a program of its own computes."""
     if isinstance(family, str) and family in FAMILIES:
         return (FAMILIES[family], *_ESTIMATORS)
     return ("ptklib.team",)

@@ -80,7 +80,7 @@ class Program:
 
 
 def storage_environment(environment: Mapping[str, str], *urls: str) -> dict[str, str]:
-    """What a child needs of our environment to reach these trees: nothing for local ones.
+    """Return what a child needs of our environment to reach these trees: nothing for local ones.
 
     Credentials, region and endpoint of S3 and nothing else. They travel inside the order, since whoever may list
     processes may read the environment that one was started with.
@@ -91,7 +91,7 @@ def storage_environment(environment: Mapping[str, str], *urls: str) -> dict[str,
 
 
 def failure_of(ended: Ended) -> str | None:
-    """The code of a run that did not end by itself and well."""
+    """Return the code of a run that did not end by itself and well."""
     if ended.timed_out or ended.status == -signal.SIGXCPU:
         return TIMEOUT
     if ended.status < 0:
@@ -100,5 +100,5 @@ def failure_of(ended: Ended) -> str | None:
 
 
 def _absolute(url: str) -> str:
-    """The child has another working directory."""
+    """Return a URL that means the same in the working directory of the child."""
     return url if "://" in url else os.path.abspath(url)

@@ -110,14 +110,14 @@ class ChildRuns:
     def _answer(
         self, expected: type[_Answer], request: Request, keep_alive: Callable[[], None]
     ) -> _Answer | TrainFailed:
-        """What the child said, true or not; anything but one well-formed answer is a fixed code."""
+        """Return what the child said, true or not; anything but one well-formed answer is a fixed code."""
         ended = self._program.run(request, keep_alive)
         code = failure_of(ended)
         return decode_answer(expected, ended.answer) if code is None else TrainFailed(code)
 
 
 def _is_answer(points: tuple[Point, ...], request: ProfileRequest) -> bool:
-    """Whether these points can be the answer to a request."""
+    """Return whether these points can be the answer to a request."""
     counts = all(
         (point.verdict is not Verdict.UNREACHABLE) <= point.n <= request.ask.n_max for point in points
     )

@@ -21,7 +21,7 @@ def die_with_parent() -> None:
 
 
 def keep_secrets() -> None:
-    """No core dump, no debugger of the same user, no rights gained by running other programs."""
+    """Allow no core dump, no debugger of the same user, no rights gained by running other programs."""
     _prctl(_PR_SET_DUMPABLE, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
@@ -32,7 +32,7 @@ def name_process(name: str) -> None:
 
 
 def parent_is(pid: int) -> bool:
-    """Whether the process that started us still lives; once true, `die_with_parent` sees to the rest."""
+    """Return whether the process that started us still lives; once true, `die_with_parent` sees to the rest."""
     return os.getppid() == pid
 
 

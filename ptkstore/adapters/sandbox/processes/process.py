@@ -27,6 +27,11 @@ class Limits:
     timeout_seconds: float
     memory_bytes: int
 
+    @property
+    def cpu_seconds(self) -> int:
+        """The processor time of two threads, so that the wall clock comes first."""
+        return math.ceil(2 * self.timeout_seconds) + 1
+
 
 USUAL_LIMITS: Final = Limits(600.0, 4 << 30)
 
@@ -82,14 +87,13 @@ def run_child(
 
 def limit(pid: int, limits: Limits) -> None:
     """Limit a process that may be gone by now; no limit is raised."""
-    seconds = math.ceil(2 * limits.timeout_seconds) + 1  # of two threads; the wall clock comes first
-    wanted = (
+    maxima = (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_DATA, limits.memory_bytes),
-        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_CPU, limits.cpu_seconds),
     )
     with suppress(ProcessLookupError):
-        for kind, most in wanted:
+        for kind, most in maxima:
             _, hard = resource.prlimit(pid, kind)
             allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.prlimit(pid, kind, (allowed, allowed))
@@ -127,7 +131,7 @@ class Watch:
 
     @contextmanager
     def theirs(self) -> Iterator[tuple[int, int]]:
-        """The ends that the process gets, to read its order and to answer; closed here once it has them."""
+        """Lend the ends that the process gets, to read its order and to answer; closed here once it has them."""
         try:
             yield self._their_order, self._their_answer
         finally:
