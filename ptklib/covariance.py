@@ -172,12 +172,12 @@ class CovarianceMatrix(MomentSums):
 
     @once
     def _features(self) -> list[str]:
-        size, asked = len(self.required_columns()), self.n_components
-        if asked is None:
-            asked = size
-        if not is_integer(asked) or not 1 <= asked <= size:
+        size, count = len(self.required_columns()), self.n_components
+        if count is None:
+            count = size
+        if not is_integer(count) or not 1 <= count <= size:
             raise InvalidParameterError("n_components must be an integer from 1 to the number of columns")
-        return [f"component_{i}" for i in range(int(asked))]
+        return [f"component_{i}" for i in range(int(count))]
 
     @once
     def _blocks(self) -> tuple[Block, ...]:

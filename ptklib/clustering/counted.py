@@ -63,12 +63,12 @@ class CountedRelease:
         """Count all levels; the arguments are those that `ptklib.clustering.grid.cells` returns."""
         return self._wide(self._drawn(grid.nested(cells, self._dimension)), cells, offsets)
 
-    def of_places(self, places: Ints) -> Counted:
+    def of_positions(self, positions: Ints) -> Counted:
         """Count the finest cells; what they show decides whether the other levels or narrow clusters come next."""
-        cells, offsets = zoom.cells(places)
+        cells, offsets = zoom.cells(positions)
         *coarse, finest = grid.names(self._dimension)
-        first = self._drawn({TOTAL: np.array([len(places)], dtype=np.int64), finest: cells})
-        found = self._narrow(places, first)
+        first = self._drawn({TOTAL: np.array([len(positions)], dtype=np.int64), finest: cells})
+        found = self._narrow(positions, first)
         if found is not None:
             return found
         exact = grid.nested(cells, self._dimension)
@@ -87,7 +87,7 @@ class CountedRelease:
             centres = centres + shifts * box.width * box.factor
         return self._counted(box.clip(centres / box.factor), found.shares, counts)
 
-    def _narrow(self, places: Ints, noisy: Mapping[str, Noisy]) -> Counted | None:
+    def _narrow(self, positions: Ints, noisy: Mapping[str, Noisy]) -> Counted | None:
         """Go on with boxes and means of narrow clusters, unless the finest counts show anything else."""
         assert self.narrow is not None
         dimension, finest = self._dimension, noisy[grid.names(self._dimension)[-1]]
@@ -100,11 +100,11 @@ class CountedRelease:
             [region.rows / region.n_clusters for region in regions for _ in range(region.n_clusters)]
         )
         if self.previous is None:
-            clusters = zoom.narrow_clusters(places, regions, self.narrow)
+            clusters = zoom.narrow_clusters(positions, regions, self.narrow)
         else:
             now = [region.counted(finest, dimension) for region in regions]
-            earlier = zoom.places_of(self.box.shares(self.previous.centres))
-            found = zoom.narrow_clusters(places, now, self.narrow)
+            earlier = zoom.positions_of(self.box.shares(self.previous.centres))
+            found = zoom.narrow_clusters(positions, now, self.narrow)
             clusters = zoom.continued(found, earlier, self.previous.weights)
         centres = self.box.at(zoom.middles(np.array([cluster.middle for cluster in clusters])))
         return self._counted(centres, rows / rows.sum(), counts)

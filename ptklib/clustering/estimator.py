@@ -237,9 +237,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         return self._checked(super().merge(map(self._of_this_version, parts)))
 
     def _checked(self, merged: PartialStatistics) -> PartialStatistics:
-        """Refuse places outside of the box."""
-        places = merged.arrays.get(_ROWS, np.zeros(0, dtype=np.int64))
-        if len(places) % len(self._bounds()) or (places >> zoom.BITS).any():
+        """Refuse positions outside of the box."""
+        positions = merged.arrays.get(_ROWS, np.zeros(0, dtype=np.int64))
+        if len(positions) % len(self._bounds()) or (positions >> zoom.BITS).any():
             raise StateMismatchError("partial statistics hold rows that this estimator did not write")
         return merged
 
@@ -259,7 +259,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         if counts.min() < 0:
             raise StateMismatchError("partial statistics have a negative number of rows")
         middles = grid.middles(np.arange(n_cells), grid.LEVELS[dimension][-1], dimension)
-        return replace(part, arrays={_ROWS: np.repeat(zoom.places_of(middles), counts, axis=0).reshape(-1)})
+        return replace(
+            part, arrays={_ROWS: np.repeat(zoom.positions_of(middles), counts, axis=0).reshape(-1)}
+        )
 
     def _empty(self) -> dict[str, Ints]:
         return self._exact(np.zeros((0, len(self._bounds()))))
@@ -274,7 +276,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     def _exact(self, rows: Floats) -> dict[str, Ints]:
         box = self._box()
         if self._method() == "zoom":
-            return {_ROWS: zoom.places_of(box.shares(rows)).reshape(-1)}
+            return {_ROWS: zoom.positions_of(box.shares(rows)).reshape(-1)}
         if self._method() == "grid":
             cells, offsets = grid.cells(box.shares(rows))
             return {_CELLS: cells, grid.OFFSETS: offsets}
@@ -286,10 +288,10 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         box, plan, k = self._box(), self._plan(), self._clusters()
         start = None if previous is None else box.quantise(self._centres_in(previous.tables))
         rows = exact[_ROWS].reshape(-1, len(box.names))
-        found = lloyd.noisy_centres(rows, box.half_widths, k, plan, start)
+        centres = lloyd.noisy_centres(rows, box.half_widths, k, plan, start)
         last = lloyd.rounds_of(len(box.names), plan.epsilons is None) - 1
         std = plan.noise_variance(f"round_{last}_count") ** 0.5
-        table = self._centers(box.restore(found.units), found.weights)
+        table = self._centers(box.restore(centres.units), centres.weights)
         return Release({CENTERS: table}, {CENTERS: {_WEIGHT: std}})
 
     def _release_counted(self, exact: Units, previous: ReleasedState | None) -> Release:
@@ -299,17 +301,17 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         )
         if self._method() == "grid":
             release = CountedRelease(self._box(), self._clusters(), self._plan(), previous=before)
-            found = release.of_cells(exact[_CELLS], exact[grid.OFFSETS])
+            counted = release.of_cells(exact[_CELLS], exact[grid.OFFSETS])
         else:
             plan = self._zoom()
             release = CountedRelease(self._box(), self._clusters(), plan.wide, plan.narrow, before)
-            found = release.of_places(exact[_ROWS].reshape(-1, len(self._bounds())))
-        counts = {_COUNT: np.concatenate([found.counts[name].values for name in names])}
+            counted = release.of_positions(exact[_ROWS].reshape(-1, len(self._bounds())))
+        counts = {_COUNT: np.concatenate([counted.counts[name].values for name in names])}
         cells = pa.table({**self._key_columns()[CELLS], **counts}, schema=self.table_schemas()[CELLS].schema)
-        tables = {CENTERS: self._centers(found.centres, found.weights), CELLS: cells}
-        std = max(found.counts[name].variance for name in names) ** 0.5
+        tables = {CENTERS: self._centers(counted.centres, counted.weights), CELLS: cells}
+        std = max(counted.counts[name].variance for name in names) ** 0.5
         return Release(
-            tables, {CELLS: {_COUNT: std}}, {name: one.variance for name, one in found.counts.items()}
+            tables, {CELLS: {_COUNT: std}}, {name: one.variance for name, one in counted.counts.items()}
         )
 
     def _counted_in(self, state: ReleasedState) -> Counted:

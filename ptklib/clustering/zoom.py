@@ -20,7 +20,7 @@ TOTAL = "rows"
 """The name of the noisy number of rows."""
 
 BITS = 20
-"""A place is a whole number of so many bits in each column."""
+"""A position is a whole number of so many bits in each column."""
 
 _TOTAL, _FINEST = Fraction(1, 20), Fraction(1, 4)
 """Shares of the budget for the number of rows and for the finest counts, which decide what the rest is for.
@@ -139,19 +139,19 @@ def _selection_epsilon(narrow: ReleasePlan, dimension: int, shared: int) -> Frac
     return narrow.epsilons[_INTERVALS] / (shared * dimension)
 
 
-def places_of(shares: Floats) -> Ints:
-    """Return shares of the box as places, in units of ``2**-BITS``."""
+def positions_of(shares: Floats) -> Ints:
+    """Return shares of the box as positions, in units of ``2**-BITS``."""
     return np.asarray(np.minimum((shares * (1 << BITS)).astype(np.int64), (1 << BITS) - 1))
 
 
-def middles(places: Floats | Ints) -> Floats:
-    """Return places as shares of the box."""
-    return np.asarray((places + 0.5) / (1 << BITS))
+def middles(positions: Floats | Ints) -> Floats:
+    """Return positions as shares of the box."""
+    return np.asarray((positions + 0.5) / (1 << BITS))
 
 
-def cells(places: Ints) -> tuple[Ints, Ints]:
+def cells(positions: Ints) -> tuple[Ints, Ints]:
     """Count rows in the finest cells and add their offsets, as `ptklib.clustering.grid.cells` does."""
-    side, columns = _cell(places.shape[1]), np.ascontiguousarray(places.T)
+    side, columns = _cell(positions.shape[1]), np.ascontiguousarray(positions.T)
     bits = side.bit_length() - 1  # a side is a power of two, and shifting is faster than dividing
     return grid.totals(columns >> bits, (2 * (columns & side - 1) + 1 - side) * OFFSET >> bits)
 
@@ -163,7 +163,7 @@ class NarrowCluster:
     Parameters
     ----------
     middle, half : ndarray of shape (n_columns,)
-        Where it is and half its sides, in places.
+        Where it is and half its sides, in positions.
     rows : float
         Noisy number of its rows.
     """
@@ -172,29 +172,29 @@ class NarrowCluster:
     half: Floats
     rows: float
 
-    def offsets(self, places: Ints) -> Floats:
+    def offsets(self, positions: Ints) -> Floats:
         """Return how far rows are from the middle, in half sides."""
-        return np.asarray((places - self.middle) / self.half)
+        return np.asarray((positions - self.middle) / self.half)
 
 
-def narrow_clusters(places: Ints, regions: Sequence[Region], narrow: ReleasePlan) -> list[NarrowCluster]:
+def narrow_clusters(positions: Ints, regions: Sequence[Region], narrow: ReleasePlan) -> list[NarrowCluster]:
     """Release the box and the mean of each cluster; the mean becomes the middle.
 
     Parameters
     ----------
-    places : ndarray of shape (n_rows, n_columns)
-        As `places_of` returns them.
+    positions : ndarray of shape (n_rows, n_columns)
+        As `positions_of` returns them.
     regions : sequence of Region
         As `narrow_regions` returns them, with no rows where this release has none.
     narrow : ReleasePlan
         As `plan_zoom` returns it.
     """
-    dimension = places.shape[1]
+    dimension = positions.shape[1]
     epsilon = _selection_epsilon(narrow, dimension, max(region.n_clusters for region in regions))
     noise = narrow.noise_variance(OFFSETS) ** 0.5 / OFFSET
     clusters: list[NarrowCluster] = []
     sums: list[Ints] = []
-    for region, inside in zip(regions, _divided(places, regions), strict=True):
+    for region, inside in zip(regions, _divided(positions, regions), strict=True):
         found = _boxes(inside, region, epsilon, _sensitivity(narrow))
         if noise < _LITTLE * region.rows / region.n_clusters:
             least = (region.high - region.low + 2) * _cell(dimension) / 2 ** (_HALVINGS[-1] + 1)
@@ -235,28 +235,28 @@ def continued(clusters: Sequence[NarrowCluster], earlier: Ints, weights: Floats)
 
 
 def _cell(dimension: int) -> int:
-    """Return the side of a finest cell, in places."""
+    """Return the side of a finest cell, in positions."""
     return (1 << BITS) // LEVELS[dimension][-1]
 
 
-def _divided(places: Ints, regions: Sequence[Region]) -> list[Ints]:
+def _divided(positions: Ints, regions: Sequence[Region]) -> list[Ints]:
     """Return the rows of each region: those in its cells, and next to them where no other region is."""
-    dimension = places.shape[1]
+    dimension = positions.shape[1]
     shape = (LEVELS[dimension][-1],) * dimension
     owners = np.full(shape, len(regions))
     for number, region in reversed(list(enumerate(regions))):
         owners[box_of(np.maximum(region.low - 1, 0), region.high + 1)] = number
     for number, region in enumerate(regions):
         owners[box_of(region.low, region.high)] = number
-    of_rows = owners[tuple((places // _cell(dimension)).T)]
+    of_rows = owners[tuple((positions // _cell(dimension)).T)]
     order = np.argsort(of_rows, kind="stable")
     ends = np.searchsorted(of_rows[order], np.arange(len(regions) + 1))
-    return [places[order[first:last]] for first, last in pairwise(ends)]
+    return [positions[order[first:last]] for first, last in pairwise(ends)]
 
 
-def _boxes(places: Ints, region: Region, epsilon: Fraction, sensitivity: int) -> list[NarrowCluster]:
+def _boxes(positions: Ints, region: Region, epsilon: Fraction, sensitivity: int) -> list[NarrowCluster]:
     """Select the intervals of each cluster of a region, column by column."""
-    dimension, rows = places.shape[1], region.rows / region.n_clusters
+    dimension, rows = positions.shape[1], region.rows / region.n_clusters
     everywhere = (
         (region.low + region.high) / 2 * _cell(dimension),
         (region.high - region.low) / 2 * _cell(dimension),
@@ -265,7 +265,7 @@ def _boxes(places: Ints, region: Region, epsilon: Fraction, sensitivity: int) ->
     sides = (region.high - region.low + 2) * _cell(dimension)
     found: list[NarrowCluster] = []
     for _ in range(region.n_clusters):
-        inside = places
+        inside = positions
         middle, half = np.empty(dimension), np.empty(dimension)
         for column, (low, side) in enumerate(zip(lows, sides, strict=True)):
             start, length = _interval(inside[:, column], int(low), int(side), rows, epsilon, sensitivity)
@@ -273,7 +273,7 @@ def _boxes(places: Ints, region: Region, epsilon: Fraction, sensitivity: int) ->
             inside = inside[np.abs(inside[:, column] - middle[column]) <= _SLACK * half[column]]
         box = (middle, half) if rows else everywhere  # no rows in this release, which a released count says
         found.append(NarrowCluster(*box, rows))
-        places = places[np.abs(found[-1].offsets(places)).max(axis=1) > _CLEARED]
+        positions = positions[np.abs(found[-1].offsets(positions)).max(axis=1) > _CLEARED]
     return found
 
 
@@ -295,9 +295,9 @@ def _interval(
     return int(first[chosen]), int(length[chosen])
 
 
-def _sums_of_offsets(places: Ints, clusters: Sequence[NarrowCluster]) -> list[Ints]:
+def _sums_of_offsets(positions: Ints, clusters: Sequence[NarrowCluster]) -> list[Ints]:
     """Return the summed offsets of the rows of each box; a row counts in the box whose middle it is nearest to."""
-    offsets = np.array([cluster.offsets(places) for cluster in clusters])
+    offsets = np.array([cluster.offsets(positions) for cluster in clusters])
     far = np.abs(offsets).max(axis=2)
     owners = np.where(far.min(axis=0) <= 1, far.argmin(axis=0), -1)
     units = np.rint(offsets * OFFSET).astype(np.int64)

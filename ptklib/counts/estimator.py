@@ -149,9 +149,9 @@ class CountFeaturizer(Labelled, NoisySums):
             A column of `hash_buckets`.
         values : array-like of shape (n,)
         """
-        for known in self._features():
-            if isinstance(known, HashedDomain) and known.column == feature:
-                return known.encode(as_column(values, "values"))
+        for candidate in self._features():
+            if isinstance(candidate, HashedDomain) and candidate.column == feature:
+                return candidate.encode(as_column(values, "values"))
         raise InvalidParameterError(f"{feature!r} is not a hashed feature")
 
     def merge(self, parts: Iterable[PartialStatistics]) -> PartialStatistics:
@@ -234,17 +234,17 @@ class CountFeaturizer(Labelled, NoisySums):
     def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         classes = self._classes()
         labels, n_classes = classes.encode(label), len(classes)
-        known = labels != OUTSIDE
+        labelled = labels != OUTSIDE
         units: dict[str, Ints] = {}
         for feature in self._features():
             column = table.column(feature.column)
             if isinstance(feature, SelectedKeys):
-                units |= feature.collect(column, labels, known, n_classes)
+                units |= feature.collect(column, labels, labelled, n_classes)
                 continue
             codes, size = feature.encode(column), len(feature) * n_classes
             total = np.zeros(size + 1, dtype=np.int64)
             for rows in blocks(len(codes), size):
-                kept = known[rows] & (codes[rows] != OUTSIDE)
+                kept = labelled[rows] & (codes[rows] != OUTSIDE)
                 # Dropped rows do the same work, in a cell that is thrown away.
                 total += count_by(np.where(kept, codes[rows] * n_classes + labels[rows], size), size + 1)
             units[feature.column] = total[:size]
@@ -277,13 +277,15 @@ class CountFeaturizer(Labelled, NoisySums):
             tables[feature.column] = Contingency(feature.array(), counts, noise)
         return tables
 
-    def _reading(self, known: Mapping[str, Contingency], variance: Mapping[str, float]) -> Reading:
+    def _reading(self, contingencies: Mapping[str, Contingency], variance: Mapping[str, float]) -> Reading:
         layout = self._layout()
-        share = overall_shares(list(known.values()), len(layout.counts))
+        share = overall_shares(list(contingencies.values()), len(layout.counts))
         reading = Reading({}, {}, {})
         for feature in self._features():
             name, noise_std = feature.column, variance[feature.column] ** 0.5
-            reading.tables[name] = layout.table(feature, known[name], probabilities(known[name], share))
+            reading.tables[name] = layout.table(
+                feature, contingencies[name], probabilities(contingencies[name], share)
+            )
             reading.noise_std[name] = dict.fromkeys(layout.counts, noise_std)
             reading.defaults[name] = layout.defaults(feature, share, noise_std)
         return reading
@@ -303,9 +305,9 @@ class CountFeaturizer(Labelled, NoisySums):
 
     def _unseen(self) -> tuple[str, ...]:
         features, label = self._features(), self._label_column()
-        found = tuple(feature.column for feature in features if not self._seen(feature))
-        none = len(found) == len(features)  # then it may be the label that matches nothing
-        return (*found, label) if none and label is not None else found
+        unseen = tuple(feature.column for feature in features if not self._seen(feature))
+        none = len(unseen) == len(features)  # then it may be the label that matches nothing
+        return (*unseen, label) if none and label is not None else unseen
 
     def _seen(self, feature: Feature) -> bool:
         table, columns = self.tables_[feature.column], self._layout().counts

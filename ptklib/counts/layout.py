@@ -47,19 +47,19 @@ class Layout:
         refuse_duplicates([key, *numbers], "the columns of a released table")
         return TableSchema.of({key: feature.arrow_type}, numbers)
 
-    def table(self, feature: Feature, known: Contingency, probabilities: Floats) -> Any:
+    def table(self, feature: Feature, contingency: Contingency, probabilities: Floats) -> Any:
         """Return the table of a feature."""
-        data = {key_column(feature): known.keys, NOISE: np.sqrt(known.variance)}
-        data |= dict(zip(self.counts, known.counts.T, strict=True))
+        data = {key_column(feature): contingency.keys, NOISE: np.sqrt(contingency.variance)}
+        data |= dict(zip(self.counts, contingency.counts.T, strict=True))
         data |= dict(zip(self.probabilities, probabilities.T, strict=True))
         schema = self.schema(feature).schema
         return pa.table({name: data[name] for name in schema.names}, schema=schema)
 
     def defaults(self, feature: Feature, share: Floats, noise_std: float) -> dict[str, float]:
         """Return what stands for a value that the feature's table does not have."""
-        found = dict.fromkeys(self.counts, 0.0)
-        found |= dict(zip(self.probabilities, share.tolist(), strict=True))
-        return found | {NOISE: noise_std} if isinstance(feature, SelectedKeys) else found
+        defaults = dict.fromkeys(self.counts, 0.0)
+        defaults |= dict(zip(self.probabilities, share.tolist(), strict=True))
+        return defaults | {NOISE: noise_std} if isinstance(feature, SelectedKeys) else defaults
 
     def counts_of(self, table: Any) -> Floats:
         """Return the counts of a released table, of shape (n_values, n_classes)."""

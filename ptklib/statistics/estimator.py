@@ -145,11 +145,11 @@ class HistoricalStatistics(NoisySums):
 
     def to_spec(self) -> dict[str, Any]:
         """Return family and parameters as plain JSON values, without those that are not read."""
-        spec, asked = super().to_spec(), check_statistics(self.statistics)
-        unread = {"quantiles"} if "histogram" in asked else {"bins", "quantiles"}
-        for name in unread if "quantiles" not in asked else ():
+        spec, statistics = super().to_spec(), check_statistics(self.statistics)
+        unread = {"quantiles"} if "histogram" in statistics else {"bins", "quantiles"}
+        for name in unread if "quantiles" not in statistics else ():
             del spec["params"][name]
-        if "quantiles" not in asked or "histogram" in asked or self.bin_features is False:
+        if "quantiles" not in statistics or "histogram" in statistics or self.bin_features is False:
             # younger than other parameters: states without it stay the same
             del spec["params"]["bin_features"]
         return spec
@@ -182,8 +182,8 @@ class HistoricalStatistics(NoisySums):
 
     @once
     def _value_names(self) -> list[str]:
-        keys, asked = key_names(self.keys, self.domains), check_statistics(self.statistics)
-        return list(check_bounds(keys, self.values, self.bounds, asked))
+        keys, statistics = key_names(self.keys, self.domains), check_statistics(self.statistics)
+        return list(check_bounds(keys, self.values, self.bounds, statistics))
 
     def _resolved_columns(self) -> dict[str, list[str]]:
         return {"keys": list(key_names(self.keys, self.domains)), "values": self._value_names()}

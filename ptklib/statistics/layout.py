@@ -165,15 +165,15 @@ def key_names(keys: Any, domains: Any) -> tuple[str, ...]:
 
 def check_statistics(statistics: Any) -> tuple[str, ...]:
     """Return the statistics asked for."""
-    asked = (statistics,) if isinstance(statistics, str) else statistics
+    names = (statistics,) if isinstance(statistics, str) else statistics
     if (
-        not isinstance(asked, tuple | list)
-        or not asked
-        or any(name not in STATISTICS for name in asked)
-        or len(set(asked)) != len(asked)
+        not isinstance(names, tuple | list)
+        or not names
+        or any(name not in STATISTICS for name in names)
+        or len(set(names)) != len(names)
     ):
         raise InvalidParameterError(f"statistics must be some of {', '.join(STATISTICS)}, each once")
-    return tuple(asked)
+    return tuple(names)
 
 
 def check_bounds(
@@ -206,13 +206,13 @@ def lay_out(
     keys, values, domains, bounds, statistics, bins, quantiles
         As `HistoricalStatistics` is given them.
     """
-    names, asked = key_names(keys, domains), check_statistics(statistics)
+    names, chosen = key_names(keys, domains), check_statistics(statistics)
     checked = tuple(Domain.of(key, domains[key]) for key in names)
     product_size(checked)
-    limits = check_bounds(names, values, bounds, asked)
-    edges = binnings(bins, limits if not _OF_BINS.isdisjoint(asked) else {})
+    limits = check_bounds(names, values, bounds, chosen)
+    edges = binnings(bins, limits if not _OF_BINS.isdisjoint(chosen) else {})
     orders = _check_quantiles(quantiles)
-    layout = Layout(checked, limits, asked, edges, orders if "quantiles" in asked else ())
+    layout = Layout(checked, limits, chosen, edges, orders if "quantiles" in chosen else ())
     for name, bound in limits.items():
         bound.within(SQUARES_MOST if layout.squares else SUMS_MOST, name)
     product_size(checked, sum(c.size for c in layout.components()) // layout.n_groups)

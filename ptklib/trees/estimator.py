@@ -262,8 +262,8 @@ class TreeFeaturizer(Labelled):
 
     def released_domains(self) -> dict[str, dict[str, Any]]:
         """Return the values of trees and nodes, and the features that nodes may look at, "" for a leaf."""
-        found = super().released_domains()[tables.TREES]
-        keys = {name: found[name] for name in self.table_schemas()[tables.TREES].keys}
+        domains = super().released_domains()[tables.TREES]
+        keys = {name: domains[name] for name in self.table_schemas()[tables.TREES].keys}
         return {tables.TREES: {**keys, tables.FEATURE: ["", *self._feature_names()]}}
 
     # Training
@@ -312,8 +312,8 @@ class TreeFeaturizer(Labelled):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the likeliest class, or the mean, of each row."""
-        found = self._predictions(X)
-        return self.classes_[found.argmax(axis=1)] if self._target().n_classes else found[:, 0]
+        predictions = self._predictions(X)
+        return self.classes_[predictions.argmax(axis=1)] if self._target().n_classes else predictions[:, 0]
 
     def _predictions(self, X: Any) -> Floats:
         check_is_fitted(self)

@@ -85,16 +85,16 @@ class BoostedModel(RowsModel):
         codes, label = self._rows(exact)
         variance = measuring.weight_variance(loss, settings, plan)
         if previous is None:
-            found = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
+            boosted = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
         else:
             before = self._boosted(previous.table, loss)
-            found = boosting.boost_again(codes, label, self.n_bins, before, loss, settings, plan)
+            boosted = boosting.boost_again(codes, label, self.n_bins, before, loss, settings, plan)
             variance += previous.variance["weights"]
         unit = self._unit(loss)
-        numbers = np.concatenate([found.weights, found.values * unit], axis=2)
+        numbers = np.concatenate([boosted.weights, boosted.values * unit], axis=2)
         columns = {name: numbers[:, :, i] for i, name in enumerate(self.columns)}
         std = dict.fromkeys(self.sizes, variance**0.5)
-        table = tables.to_table(found.trees, self.features, columns)
+        table = tables.to_table(boosted.trees, self.features, columns)
         return Release({tables.TREES: table}, {tables.TREES: std}, {"weights": variance})
 
     def _unit(self, loss: Loss) -> float:
@@ -130,11 +130,11 @@ class AdaptiveModel(BoostedModel):
 
     def chosen(self, table: Any) -> Chosen:
         """Read off the trees whether they are counted, and how many say something."""
-        shape, found = self.shape, self.trees(table)
-        known = counted.counted_trees(shape.seed, self.n_bins, 1, shape.depth)
+        shape, released = self.shape, self.trees(table)
+        public = counted.counted_trees(shape.seed, self.n_bins, 1, shape.depth)
         if not (
-            np.array_equal(known.features, found.features[:1])
-            and np.array_equal(known.splits, found.splits[:1])
+            np.array_equal(public.features, released.features[:1])
+            and np.array_equal(public.splits, released.splits[:1])
         ):
             return Chosen("boosting", shape.n_trees, shape.depth)
         weights = tables.column(table, self.columns[0], shape.n_trees)
@@ -197,12 +197,13 @@ class RandomModel(_ForestModel):
 
     def trees(self, table: Any) -> Trees:
         """Return the public trees, refusing a table of others."""
-        known, found = self._trees(), super().trees(table)
+        public, released = self._trees(), super().trees(table)
         if not (
-            np.array_equal(known.features, found.features) and np.array_equal(known.splits, found.splits)
+            np.array_equal(public.features, released.features)
+            and np.array_equal(public.splits, released.splits)
         ):
             raise CorruptStateError("the trees are not those of the public seed")
-        return known
+        return public
 
     def _trees(self) -> Trees:
         return forest.random_trees(tuple(self.n_bins), self.shape.n_trees, self.shape.depth, self.shape.seed)
@@ -242,17 +243,17 @@ class RandomModel(_ForestModel):
         counts = self._stack(exact, "counts")
         if not counts.sum():
             return 0.0
-        for tree, found in enumerate(values):
+        for tree, leaves in enumerate(values):
             if self.target.n_classes:
-                true = counts[tree].reshape(len(found), -1)
-                squares = (found**2).sum(axis=1, keepdims=True) - 2 * found + 1
+                true = counts[tree].reshape(len(leaves), -1)
+                squares = (leaves**2).sum(axis=1, keepdims=True) - 2 * leaves + 1
                 errors.append(float((true * squares).sum() / true.sum() / 2))
                 continue
             assert self.target.bounds is not None
             n = counts[tree]
             mean = self.target.numbers(self._stack(exact, "sums")[tree] / np.maximum(n, 1.0) / UNITS)
             width = 2 * self.target.bounds.half_width
-            errors.append(float((np.abs(found[:, 0] - mean) * n).sum() / n.sum() / width))
+            errors.append(float((np.abs(leaves[:, 0] - mean) * n).sum() / n.sum() / width))
         return float(np.clip(np.mean(errors), 0.0, 1.0))
 
 
@@ -276,11 +277,11 @@ class GreedyModel(RowsModel, _ForestModel):
             trees = greedy.grown_trees(codes, label, self.n_bins, self._loss, self._growth, plan)
         else:
             trees = self.trees(previous.table)
-        found = [
+        exact_leaves = [
             leaves.exact(trees.leaves(tree, codes, self.n_bins), label) for tree in range(self.shape.n_trees)
         ]
         totals = {
-            name: np.stack([plan.add_noise(name, units[name]) for units in found]).astype(np.float64)
+            name: np.stack([plan.add_noise(name, units[name]) for units in exact_leaves]).astype(np.float64)
             for name in leaves.names
         }
         variance = {name: plan.noise_variance(name) for name in leaves.names}

@@ -134,8 +134,8 @@ class Model(ABC):
     def leaf_values(self, table: Any) -> Floats:
         """Return `outputs` of the leaves, of shape (n_trees, n_leaves, n_outputs)."""
         n_inner = 2**self.shape.depth - 1
-        found = [tables.column(table, name, self.shape.n_trees)[:, n_inner:] for name in self.outputs]
-        return np.stack(found, axis=2)
+        columns = [tables.column(table, name, self.shape.n_trees)[:, n_inner:] for name in self.outputs]
+        return np.stack(columns, axis=2)
 
     def predict(self, table: Any, codes: Codes) -> Floats:
         """Return class probabilities, or means in one column."""
@@ -148,25 +148,25 @@ class Model(ABC):
     def by_tree(self, table: Any, codes: Codes) -> Floats:
         """Return the outputs of the leaf of each row in each tree."""
         values = self.leaf_values(table)
-        found = np.empty((codes.shape[1], self.shape.n_trees, values.shape[2]))
+        outputs = np.empty((codes.shape[1], self.shape.n_trees, values.shape[2]))
         for rows, tree, leaves in self._visits(table, codes):
-            found[rows, tree] = values[tree].take(leaves, axis=0)
-        return found.reshape(codes.shape[1], int(np.prod(found.shape[1:])))  # also of no rows
+            outputs[rows, tree] = values[tree].take(leaves, axis=0)
+        return outputs.reshape(codes.shape[1], int(np.prod(outputs.shape[1:])))  # also of no rows
 
     def leaf_indices(self, table: Any, codes: Codes) -> Floats:
         """Return the leaf of each row in each tree."""
-        found = np.empty((codes.shape[1], self.shape.n_trees))
+        indices = np.empty((codes.shape[1], self.shape.n_trees))
         for rows, tree, leaves in self._visits(table, codes):
-            found[rows, tree] = leaves
-        return found
+            indices[rows, tree] = leaves
+        return indices
 
     def indicators(self, table: Any, codes: Codes) -> Floats:
         """Return 1 for the leaf of each row in each tree, and 0 for others."""
         n_leaves = 2**self.shape.depth
-        found = np.zeros((codes.shape[1], self.shape.n_trees * n_leaves))
+        ones = np.zeros((codes.shape[1], self.shape.n_trees * n_leaves))
         places = self.leaf_indices(table, codes).astype(np.int64) + n_leaves * np.arange(self.shape.n_trees)
-        np.put_along_axis(found, places, 1.0, axis=1)
-        return found
+        np.put_along_axis(ones, places, 1.0, axis=1)
+        return ones
 
     def _visits(self, table: Any, codes: Codes) -> Iterator[tuple[slice, int, Ints]]:
         """Return the leaves of some rows in one tree after the other."""
@@ -198,11 +198,11 @@ class RowsModel(Model):
         codes, label = self._rows(exact)
         if not len(label):
             return 0.0
-        found = self.predict(table, codes)
+        predicted = self.predict(table, codes)
         if self.target.n_classes:
-            found[np.arange(len(label)), label] -= 1.0
-            return float(np.clip((found**2).sum(axis=1).mean() / 2, 0.0, 1.0))
+            predicted[np.arange(len(label)), label] -= 1.0
+            return float(np.clip((predicted**2).sum(axis=1).mean() / 2, 0.0, 1.0))
         assert self.target.bounds is not None
         true = self.target.numbers(label / UNITS)
-        error = np.sqrt(np.mean((found[:, 0] - true) ** 2)) / (2 * self.target.bounds.half_width)
+        error = np.sqrt(np.mean((predicted[:, 0] - true) ** 2)) / (2 * self.target.bounds.half_width)
         return float(np.clip(error, 0.0, 1.0))

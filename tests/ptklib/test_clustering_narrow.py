@@ -286,7 +286,7 @@ def test_damaged_counts_of_an_earlier_version_are_refused() -> None:
 def test_places_are_counted_as_the_rows_they_stand_for(dimension: int) -> None:
     shares = np.random.default_rng(6).uniform(0, 1, (500, dimension))
     shares[0], shares[1] = 0.0, 1.0
-    places = zoom.places_of(shares)
+    places = zoom.positions_of(shares)
     assert zoom.middles(places) == pytest.approx(shares, abs=2.0**-20)
     counts, offsets = zoom.cells(places)
     expected, of_shares = grid.cells(shares)

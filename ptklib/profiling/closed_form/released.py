@@ -72,12 +72,12 @@ def cautious_facts(state: ReleasedState) -> Facts | None:
     estimator = DPEstimator.from_state(state)
     if isinstance(estimator, CovarianceMatrix):
         return _of_covariance(estimator, state)
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     if shares := _shares(state):
-        told["shares"] = shares
+        facts["shares"] = shares
     if isinstance(estimator, HistoricalStatistics):
-        told |= _of_values(estimator, state)
-    return Facts(**told) if told else None
+        facts |= _of_values(estimator, state)
+    return Facts(**facts) if facts else None
 
 
 def facts_json(facts: Facts) -> dict[str, Any]:
@@ -168,9 +168,9 @@ def _of_values(estimator: HistoricalStatistics, state: ReleasedState) -> dict[st
     """
     table, bounds = state.tables["statistics"], layout_of(estimator).bounds
     hidden = _hidden(table.column(COUNT).to_numpy(), float(state.meta["noise_variance"][COUNT]))
-    unknown, told = float(hidden.mean()), dict[str, float]()
+    unknown, facts = float(hidden.mean()), dict[str, float]()
     if not bounds or unknown == 1:
-        return told
+        return facts
 
     def worst(column: str) -> float | None:
         """Return the largest square, or variance, in half widths, of a column that all values have."""
@@ -185,8 +185,8 @@ def _of_values(estimator: HistoricalStatistics, state: ReleasedState) -> dict[st
     for name, column in (("mean_reach", "mean"), ("spread", "variance")):
         square = worst(column)
         if square is not None:
-            told[name] = math.sqrt(square)
-    return told
+            facts[name] = math.sqrt(square)
+    return facts
 
 
 def _runs(shares: Floats) -> list[list[float]]:
