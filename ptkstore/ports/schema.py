@@ -9,16 +9,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """`found` is None where there is no catalog yet; `pending` are the upgrades in order, each told in a line."""
+    """`current` is None where there is no catalog yet; `pending` are the upgrades in order, each told in a line."""
 
-    found: str | None
+    current: str | None
     needed: str
     pending: tuple[str, ...]
 
     @property
     def up_to_date(self) -> bool:
         """Whether this program can work with the catalog, or make one."""
-        return self.found in (None, self.needed)
+        return self.current in (None, self.needed)
 
 
 @dataclass(frozen=True, slots=True)

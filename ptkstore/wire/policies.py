@@ -85,22 +85,22 @@ def with_policy(*, shown: bool) -> Callable[[type[_Document]], type[_Document]]:
     What is sent may be left out, and has its default then; what came later an older server does not show.
     """
     declared = {field.name: field for field in POLICY_FIELDS}
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for one in fields(Policy):
         if (field := declared.get(one.name)) is None:
-            found |= (_SHOWN_BY_HAND if shown else _ASKED_BY_HAND).get(one.name, {})
+            types |= (_SHOWN_BY_HAND if shown else _ASKED_BY_HAND).get(one.name, {})
         else:
             as_asked, as_shown = _types(field)
             default = field.default if field.default is None else field.to_json(field.default)
             if shown:
                 found[field.key] = as_shown, default if field.later else ...
             else:
-                found[field.key] = as_asked, default
+                types[field.key] = as_asked, default
 
     def added(document: type[_Document]) -> type[_Document]:
         name, module = document.__name__, document.__module__
         made: Any = create_model(
-            name, __base__=document, __doc__=document.__doc__, __module__=module, **found
+            name, __base__=document, __doc__=document.__doc__, __module__=module, **types
         )
         return cast("type[_Document]", made)
 

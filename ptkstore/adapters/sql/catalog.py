@@ -253,8 +253,8 @@ class SqlJournalView:
     def digest_at(self, stream: str, sequence: int) -> str | None:
         """The chained digest of a line."""
         with self._catalog._begin(reads=True) as connection:
-            found = {"stream": stream, "sequence": sequence}
-            return connection.execute(_DIGEST_AT, found).scalar_one_or_none()
+            place = {"stream": stream, "sequence": sequence}
+            return connection.execute(_DIGEST_AT, place).scalar_one_or_none()
 
     def policy(self, stream: str) -> str | None:
         """The policy that the journal holds, as a text."""

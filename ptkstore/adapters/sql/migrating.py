@@ -48,14 +48,14 @@ class SqlCatalogSchema:
             before = _state(connection)
             if before.up_to_date:
                 return Upgraded(before, None)
-            if not can_be_upgraded(before.found):
+            if not can_be_upgraded(before.current):
                 check_schema(connection)
             copy = None
             if _is_sqlite(engine):
-                copy = _copied(engine, str(before.found))
+                copy = _copied(engine, str(before.current))
             elif not backed_up:
                 raise Refused("back the catalog up first (pg_dump), then say so by --backed-up")
-            _apply(connection, _pending(before.found))
+            _apply(connection, _pending(before.current))
             connection.commit()
             return Upgraded(before, copy)
 
@@ -83,13 +83,13 @@ def differences(connection: Connection) -> list[str]:
             "include_name": lambda name, kind, _: kind != "table" or name in t.metadata.tables,
         },
     )
-    found: list[str] = []
+    texts: list[str] = []
     for one in compare_metadata(context, t.metadata):
-        found += [_told(change) for change in (one if isinstance(one, list) else [one])]
-    return found
+        texts += [_change_text(change) for change in (one if isinstance(one, list) else [one])]
+    return texts
 
 
-def _told(change: Sequence[Any]) -> str:
+def _change_text(change: Sequence[Any]) -> str:
     """A difference in words: what would have to be done, and to what."""
     kind, *what = change
     names = [one if isinstance(one, str) else getattr(one, "name", None) for one in what]
@@ -111,14 +111,16 @@ def _alone(url: str) -> Iterator[tuple[Engine, Connection]]:
 
 
 def _state(connection: Connection) -> SchemaState:
-    found = found_version(connection)
-    return SchemaState(found, str(t.SCHEMA_VERSION), tuple(f"{s.revision}: {s.doc}" for s in _pending(found)))
+    current = found_version(connection)
+    return SchemaState(
+        current, str(t.SCHEMA_VERSION), tuple(f"{s.revision}: {s.doc}" for s in _pending(current))
+    )
 
 
-def _pending(found: str | None) -> Sequence[Script]:
-    if not can_be_upgraded(found):
+def _pending(current: str | None) -> Sequence[Script]:
+    if not can_be_upgraded(current):
         return ()
-    return tuple(reversed(list(_scripts().iterate_revisions("head", found))))
+    return tuple(reversed(list(_scripts().iterate_revisions("head", current))))
 
 
 def _scripts() -> ScriptDirectory:

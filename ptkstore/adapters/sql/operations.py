@@ -45,31 +45,31 @@ class SqlOperations:
 
     def _jobs(self, now: datetime) -> dict[str, Waiting]:
         job = t.jobs.c
-        found = {kind.value: Waiting() for kind in JobKind}
+        waiting = {kind.value: Waiting() for kind in JobKind}
         ready = select(job.kind, func.count(), func.min(job.due_at)).where(CLAIMABLE)
         for kind, n, oldest in self._connection.execute(ready.group_by(job.kind), at(now)):
-            found[kind] = Waiting(int(n), oldest)
+            waiting[kind] = Waiting(int(n), oldest)
         for kind, n in self._connection.execute(_counted(job.kind, leased(t.jobs)), at(now)):
-            found[kind] = replace(found[kind], running=int(n))
-        return found
+            waiting[kind] = replace(waiting[kind], running=int(n))
+        return waiting
 
     def _ended(self) -> dict[tuple[str, str], int]:
         job = t.jobs.c
         query = select(job.kind, job.outcome, func.count()).where(job.state == JobState.ENDED)
         rows = self._connection.execute(query.group_by(job.kind, job.outcome))
-        found = Counter({(kind, str(outcome)): int(n) for kind, outcome, n in rows})
+        counts = Counter({(kind, str(outcome)): int(n) for kind, outcome, n in rows})
         removed = t.removed_jobs.c
         for kind, outcome, n in self._connection.execute(
             select(removed.kind, removed.outcome, removed["count"])
         ):
-            found[kind, outcome] += int(n)
-        return dict(found)
+            counts[kind, outcome] += int(n)
+        return dict(counts)
 
     def _outbox(self) -> dict[str, Outbox]:
         """By PTK. A delivery is late since its version was elected: retries move the job's own due time."""
         notify, flip, version = t.jobs.alias("notify"), t.jobs.alias("flip"), t.versions
         subscription, letter = t.subscriptions.c, t.dead_letters.c
-        found: defaultdict[str, Outbox] = defaultdict(Outbox)
+        outboxes: defaultdict[str, Outbox] = defaultdict(Outbox)
         late = (
             select(
                 notify.c.ptk_id, func.sum(flip.c.position - notify.c.position), func.min(version.c.elected_at)
@@ -88,7 +88,7 @@ class SqlOperations:
             .group_by(notify.c.ptk_id)
         )
         for ptk_id, behind, oldest in self._connection.execute(late):
-            found[ptk_id] = Outbox(int(behind), oldest)
+            outboxes[ptk_id] = Outbox(int(behind), oldest)
         counts = {
             "dead_letters": _counted(subscription.ptk_id).join(
                 t.dead_letters, letter.subscription_id == subscription.id
@@ -100,8 +100,8 @@ class SqlOperations:
         }
         for name, query in counts.items():
             for ptk_id, n in self._connection.execute(query):
-                found[ptk_id] = _with(found[ptk_id], name, int(n))
-        return dict(found)
+                outboxes[ptk_id] = _with(outboxes[ptk_id], name, int(n))
+        return dict(outboxes)
 
     def _versions(self) -> dict[tuple[str, str], int]:
         job = t.jobs.c

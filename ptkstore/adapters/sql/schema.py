@@ -46,8 +46,8 @@ def lock_setup(connection: Connection) -> None:
 
 def _make(connection: Connection) -> None:
     t.metadata.create_all(connection)
-    known = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16), t.CLAIMS: ""}
-    connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in known.items()])
+    marks = {"schema_version": str(t.SCHEMA_VERSION), "ledger_id": secrets.token_hex(16), t.CLAIMS: ""}
+    connection.execute(insert(t.meta), [{"name": k, "value": v} for k, v in marks.items()])
 
 
 def found_version(connection: Connection) -> str | None:
@@ -77,23 +77,23 @@ def _settled_version(connection: Connection) -> str | None:
         raise Unavailable("the catalog is being upgraded: start again once that is done") from error.orig
 
 
-def _check_found(found: str | None) -> None:
-    if found != str(t.SCHEMA_VERSION):
-        raise CatalogOutdated(_advice(found))
+def _check_found(current: str | None) -> None:
+    if current != str(t.SCHEMA_VERSION):
+        raise CatalogOutdated(_advice(current))
 
 
-def can_be_upgraded(found: str | None) -> bool:
+def can_be_upgraded(current: str | None) -> bool:
     """Whether migrations lead from this schema to the program's."""
-    return found is not None and found.isdecimal() and OLDEST <= int(found) < t.SCHEMA_VERSION
+    return current is not None and current.isdecimal() and OLDEST <= int(current) < t.SCHEMA_VERSION
 
 
-def _advice(found: str | None) -> str:
-    told = f"the catalog has schema {found}, this program needs {t.SCHEMA_VERSION}"
-    if can_be_upgraded(found):
-        return f"{told}: stop all processes of the service, then run: ptk catalog upgrade"
-    if found is not None and found.isdecimal() and int(found) < OLDEST:
-        return f"{told}, and upgrades from {OLDEST} on"
-    return f"{told}: use the program that wrote it"
+def _advice(current: str | None) -> str:
+    state = f"the catalog has schema {current}, this program needs {t.SCHEMA_VERSION}"
+    if can_be_upgraded(current):
+        return f"{state}: stop all processes of the service, then run: ptk catalog upgrade"
+    if current is not None and current.isdecimal() and int(current) < OLDEST:
+        return f"{state}, and upgrades from {OLDEST} on"
+    return f"{state}: use the program that wrote it"
 
 
 _VERSION = select(t.meta.c.value).where(t.meta.c.name == "schema_version")

@@ -40,9 +40,9 @@ class SqlStreams:
         """Create a stream, True if it is new; equal content changes nothing."""
         content = stream_text(stream)
         query = select(t.streams.c.content).where(t.streams.c.name == stream.name)
-        known = self._connection.execute(query).scalar_one_or_none()
-        if known is not None:
-            _check_is_or_grew_from(stream_of(known), stream)
+        row = self._connection.execute(query).scalar_one_or_none()
+        if row is not None:
+            _check_is_or_grew_from(stream_of(row), stream)
             return False
         try:
             self._connection.execute(
@@ -168,10 +168,10 @@ class SqlWindows:
         """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time."""
         index = t.windows.c.index
         these = (t.windows.c.stream == stream, index >= lo, index < hi, t.windows.c.state.in_(_OPENABLE))
-        found = self._connection.execute(select(index).where(*these).order_by(index)).scalars().all()
-        if found:
+        numbers = self._connection.execute(select(index).where(*these).order_by(index)).scalars().all()
+        if numbers:
             self._connection.execute(update(t.windows).where(*these).values(state=WindowState.EXPIRING))
-        return tuple(WindowId(stream, int(number)) for number in found)
+        return tuple(WindowId(stream, int(number)) for number in numbers)
 
     def of(self, stream: str) -> tuple[Window, ...]:
         """All that ever closed, in order of time."""
@@ -179,15 +179,15 @@ class SqlWindows:
         return tuple(map(_window, self._connection.execute(query)))
 
 
-def _check_is_or_grew_from(known: Stream, given: Stream) -> None:
+def _check_is_or_grew_from(stored: Stream, given: Stream) -> None:
     """`NameTaken` unless a stream is what is asked for, or was when it was created; other teams' are not described."""
-    if given in (known, replace(known, schema=known.schema.as_created())):
+    if given in (stored, replace(stored, schema=stored.schema.as_created())):
         return
-    if known.team != given.team:
+    if stored.team != given.team:
         raise NameTaken(f"stream {given.name!r} exists and belongs to another team; choose another name")
     raise NameTaken(
         f"stream {given.name!r} exists with another schema or policy, both fixed at creation: "
-        f"{'; '.join(differences(known, given))}"
+        f"{'; '.join(differences(stored, given))}"
     )
 
 

@@ -45,11 +45,11 @@ class SqlSubscriptions:
 
     def many(self, subscription_ids: Iterable[str]) -> Mapping[str, Subscription]:
         """Those of these that exist."""
-        found: dict[str, Subscription] = {}
+        by_id: dict[str, Subscription] = {}
         for ids in parts(subscription_ids):
             query = select(t.subscriptions).where(t.subscriptions.c.id.in_(ids))
-            found.update((row.id, _subscription(row)) for row in self._connection.execute(query))
-        return found
+            by_id.update((row.id, _subscription(row)) for row in self._connection.execute(query))
+        return by_id
 
     def of(
         self,
@@ -87,10 +87,10 @@ class SqlSubscriptions:
             "told": int(letter.told),
             "asked_at": letter.asked_at,
         }
-        known = self._connection.execute(
+        updated = self._connection.execute(
             update(t.dead_letters).where(_letter(letter.subscription_id, letter.number)).values(**values)
         )
-        if not known.rowcount:
+        if not updated.rowcount:
             self._connection.execute(
                 insert(t.dead_letters).values(
                     subscription_id=letter.subscription_id, number=letter.number, **values
@@ -123,11 +123,11 @@ class SqlSubscriptions:
 
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """How many dead letters each of these has that has any."""
-        owner, found = t.dead_letters.c.subscription_id, dict[str, int]()
+        owner, counts = t.dead_letters.c.subscription_id, dict[str, int]()
         for ids in parts(subscription_ids):
             query = select(owner, func.count()).where(owner.in_(ids)).group_by(owner)
-            found.update((name, int(count)) for name, count in self._connection.execute(query))
-        return found
+            counts.update((name, int(count)) for name, count in self._connection.execute(query))
+        return counts
 
     def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""

@@ -28,7 +28,7 @@ def created(
     caller: Caller,
     key: str | None,
     operation: str,
-    asked: Wire,
+    body: Wire,
     act: Callable[[], Wire],
     *,
     secret: str | None = None,
@@ -52,7 +52,7 @@ def created(
     answer, old = caller.identity.answer_once(
         caller.principal.team,
         key,
-        {"operation": operation, "asked": asked.model_dump(mode="json")},
+        {"operation": operation, "asked": body.model_dump(mode="json")},
         stored,
         repeatable=secret is None,
     )

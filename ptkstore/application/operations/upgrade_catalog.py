@@ -22,7 +22,7 @@ def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, begin: Begin, back
     """
     with keys.recovering():
         done = schema.upgrade(backed_up=backed_up)
-        if done.before.found is not None:
+        if done.before.current is not None:
             _keep_policies(begin, keys)
         return done
 

@@ -54,12 +54,12 @@ def upgrade(
     copy = None if done.copy is None else str(done.copy)
     if as_json:
         print_json(
-            {"from": done.before.found, "to": done.before.needed, "copy": copy, "done": done.before.pending}
+            {"from": done.before.current, "to": done.before.needed, "copy": copy, "done": done.before.pending}
         )
     elif done.before.up_to_date:
         console.print(f"the catalog has schema {done.before.needed} already")
     else:
-        console.print(f"upgraded from schema {done.before.found} to {done.before.needed}")
+        console.print(f"upgraded from schema {done.before.current} to {done.before.needed}")
         if copy:
             console.print(f"the catalog of before: {escape(copy)}", soft_wrap=True)
 
@@ -94,15 +94,15 @@ def _tell(state: SchemaState, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "schema": state.found,
+                "schema": state.current,
                 "needed": state.needed,
                 "up_to_date": state.up_to_date,
                 "pending": state.pending,
             }
         )
         return
-    state_text = "there is no catalog yet" if state.found is None else f"the catalog has schema {state.found}"
-    console.print(f"{state_text}; this program needs {state.needed}")
+    text = "there is no catalog yet" if state.current is None else f"the catalog has schema {state.current}"
+    console.print(f"{text}; this program needs {state.needed}")
     for one in state.pending:
         console.print(f"  upgrade {one}")
     if state.pending:

@@ -20,17 +20,17 @@ def _with_policy(command: Callable[..., None]) -> Callable[..., None]:
     asked, own = (signature(one, eval_str=True).parameters for one in (StreamMethods.create_stream, command))
     options = [
         own.get(name) or one.replace(annotation=Annotated[one.annotation, _option(one, helps[name])])
-        for name, one in asked.items()
+        for name, one in params.items()
         if name != "self"
     ]
-    last = [one for name, one in own.items() if name not in asked and one.kind is not Parameter.VAR_KEYWORD]
+    last = [one for name, one in own.items() if name not in params and one.kind is not Parameter.VAR_KEYWORD]
     command.__signature__ = Signature([*options, *last])  # type: ignore[attr-defined]
     return command
 
 
-def _option(argument: Parameter, told: str) -> Any:
+def _option(argument: Parameter, text: str) -> Any:
     flags = [f"--{argument.name.replace('_', '-')}"] if argument.default is False else []
-    return typer.Option(*flags, help=told)
+    return typer.Option(*flags, help=text)
 
 
 @answers

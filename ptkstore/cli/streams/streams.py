@@ -147,24 +147,24 @@ def _shared(policy: Policy) -> dict[str, Any]:
     """Who pays from which part of a block's budget, and into how many parts a window's rows are dealt."""
     sharing = policy.sharing
     lines = policy.sharing.lines(policy.capacity)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "train_partitions": policy.train_partitions,
         "profile_share": float(policy.profile_share),
         "test_share": float(policy.test_share),
         "retire_below": policy.retire_below.epsilon,
     }
     if sharing.contexts:
-        told |= {
+        document |= {
             "contexts": {name: list(teams) for name, teams in sharing.contexts},
             "no_collusion": sharing.no_collusion,
             "contexts_rest_on": CONTEXTS,
             "all_contexts_together": {"epsilon": all_lines(policy).epsilon, "delta": all_lines(policy).delta},
         }
     if sharing.reserved:
-        told["reserved_shares"] = {ptk_id: float(share) for ptk_id, share in sharing.reserved}
+        document["reserved_shares"] = {ptk_id: float(share) for ptk_id, share in sharing.reserved}
     if len(lines) > 1:
-        told["lines"] = {line: {"epsilon": c.epsilon, "delta": c.delta} for line, c in lines.items()}
-    return told
+        document["lines"] = {line: {"epsilon": c.epsilon, "delta": c.delta} for line, c in lines.items()}
+    return document
 
 
 def _later(policy: Policy) -> dict[str, Any]:
@@ -178,14 +178,14 @@ def _later(policy: Policy) -> dict[str, Any]:
 
 def _units(policy: Policy) -> dict[str, Any]:
     """What a policy says beyond the record, where it does."""
-    told: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     if policy.unit_column is not None:
-        told |= {"unit_column": policy.unit_column, "max_rows_per_unit": policy.max_rows_per_unit}
+        document |= {"unit_column": policy.unit_column, "max_rows_per_unit": policy.max_rows_per_unit}
     if policy.user_shards > 1:
-        told["user_shards"] = policy.user_shards
+        document["user_shards"] = policy.user_shards
     if policy.attribute is not None:
-        told["block_by"] = {policy.attribute: list(policy.attribute_values)}
-    return told
+        document["block_by"] = {policy.attribute: list(policy.attribute_values)}
+    return document
 
 
 def _summary(stream: Stream) -> dict[str, Any]:

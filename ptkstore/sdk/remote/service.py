@@ -161,13 +161,13 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
         """The id of the new PTK; sent again until it is answered, done once."""
         ptk_id_of(team, wanted["name"])  # which says what a name must be
-        asked = {"team": team, "stream": stream, **wanted}
-        return self._http.create(path_of("ptks"), plain(asked), lambda made: str(made["ptk_id"]))
+        body = {"team": team, "stream": stream, **wanted}
+        return self._http.create(path_of("ptks"), plain(body), lambda made: str(made["ptk_id"]))
 
     def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
-        asked = {name: value for name, value in change.items() if value is not None}
-        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(asked), repeatable=True)
+        body = {name: value for name, value in change.items() if value is not None}
+        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(body), repeatable=True)
         return read(changed, ptk_of)
 
     def deregister_ptk(self, ptk_id: str) -> None:

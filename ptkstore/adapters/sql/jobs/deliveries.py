@@ -80,11 +80,11 @@ class SqlDeliveries:
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """The last version that each of these has done with."""
-        found: dict[str, int] = {}
+        places: dict[str, int] = {}
         for ids in parts(job_id(JobKind.NOTIFY, name) for name in subscription_ids):
             query = select(t.jobs.c.subscription_id, t.jobs.c.position).where(t.jobs.c.id.in_(ids))
-            found.update((row.subscription_id, row.position) for row in self._connection.execute(query))
-        return found
+            places.update((row.subscription_id, row.position) for row in self._connection.execute(query))
+        return places
 
     def save(self, jobs: Iterable[Job]) -> None:
         """Write what became of held jobs."""

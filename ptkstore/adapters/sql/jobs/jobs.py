@@ -38,11 +38,11 @@ class SqlJobs:
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
-        known: set[str] = set()
+        stored: set[str] = set()
         for start in range(0, len(jobs), _AT_ONCE):
             some = t.jobs.c.id.in_([job.id for job in jobs[start : start + _AT_ONCE]])
-            known.update(self._connection.execute(select(t.jobs.c.id).where(some)).scalars())
-        new = [job for job in jobs if job.id not in known]
+            stored.update(self._connection.execute(select(t.jobs.c.id).where(some)).scalars())
+        new = [job for job in jobs if job.id not in stored]
         if not new:
             return
         if not try_insert(self._connection, insert(t.jobs), list(map(_values, new))) and len(new) > 1:
@@ -59,8 +59,8 @@ class SqlJobs:
     def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
         """The kind of each of these that exists."""
         query = select(t.jobs.c.id, t.jobs.c.kind)
-        found = (self._connection.execute(query.where(t.jobs.c.id.in_(ids))) for ids in parts(job_ids))
-        return {row.id: JobKind(row.kind) for rows in found for row in rows}
+        pages = (self._connection.execute(query.where(t.jobs.c.id.in_(ids))) for ids in parts(job_ids))
+        return {row.id: JobKind(row.kind) for rows in pages for row in rows}
 
     def lock(self, job_id: str) -> Job:
         """Like `get`, holding the row until the transaction ends."""

@@ -141,12 +141,12 @@ class SqlLedger:
 
     def histories(self, keys: Sequence[str]) -> dict[str, tuple[Entry, ...]]:
         """All entries of each reservation."""
-        found: dict[str, list[Entry]] = {key: [] for key in keys}
+        by_key: dict[str, list[Entry]] = {key: [] for key in keys}
         for start in range(0, len(keys), _AT_ONCE):
             some = {"keys": keys[start : start + _AT_ONCE]}
             for row in self._connection.execute(_HISTORIES, some):
-                found[row.key].append(_entry(row))
-        return {key: tuple(entries) for key, entries in found.items()}
+                by_key[row.key].append(_entry(row))
+        return {key: tuple(entries) for key, entries in by_key.items()}
 
     def append(self, request: BudgetRequest, kind: EntryKind, event: Mapping[str, object]) -> Entry:
         """Write the next entry."""

@@ -138,19 +138,19 @@ def _follow(stream: str, kept: _Kept, source: Source, *, decides: bool) -> None:
     A restored catalog may have the same head and give a revision twice; recovery gives it another identity. One whose
     journal is empty needs no recovery, and no digest tells it apart: whoever decides takes nothing there for known.
     """
-    known = source.standing(stream)
+    there = source.standing(stream)
     unsure = decides and not kept.filters.sequence
-    if unsure or known.ledger_id != kept.ledger_id or known.revision < kept.revision:
+    if unsure or there.ledger_id != kept.ledger_id or there.revision < kept.revision:
         kept.forget()
-        kept.ledger_id = known.ledger_id
+        kept.ledger_id = there.ledger_id
     head = kept.filters.sequence
-    read = source.chain if known.policy_at >= head else source.journal
+    read = source.chain if there.policy_at >= head else source.journal
     tail = read(stream, max(0, head - 1))
     if head and (not tail or tail[0].digest != kept.filters.digest):
         kept.forget()
         head, tail = 0, source.chain(stream)
     blocks, kept.revision = source.created(stream, kept.revision)
-    _check_policy(kept, known.policy, tail, blocks)
+    _check_policy(kept, there.policy, tail, blocks)
     kept.filters.put(blocks)
     for line in tail:
         if line.sequence > head:

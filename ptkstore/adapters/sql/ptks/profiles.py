@@ -42,12 +42,12 @@ class SqlProfiles:
     def of(self, keys: Iterable[str]) -> dict[str, tuple[ProfileRecord, ...]]:
         """All profiles under each key, by number."""
         wanted = sorted(set(keys))
-        found: dict[str, list[ProfileRecord]] = {key: [] for key in wanted}
+        by_key: dict[str, list[ProfileRecord]] = {key: [] for key in wanted}
         for start in range(0, len(wanted), _AT_ONCE):
             query = select(t.profiles).where(t.profiles.c.key.in_(wanted[start : start + _AT_ONCE]))
             for row in self._connection.execute(query.order_by(t.profiles.c.number)):
-                found[row.key].append(_record(row))
-        return {key: tuple(records) for key, records in found.items()}
+                by_key[row.key].append(_record(row))
+        return {key: tuple(records) for key, records in by_key.items()}
 
     def of_job(self, job_id: str) -> ProfileRecord | None:
         """The profile whose last job this is."""

@@ -80,8 +80,8 @@ class SqlPtks:
         return self.informed(ptk_of(row.content))
 
     def _deregistered(self, ptk_id: str, team: str) -> Deregistered:
-        told = SqlNotices(self._connection).about(team, ptk_id)
-        times = [f" on {one.at:%Y-%m-%d %H:%M} UTC" for one in told if one.code == Deregistered.code]
+        notices = SqlNotices(self._connection).about(team, ptk_id)
+        times = [f" on {one.at:%Y-%m-%d %H:%M} UTC" for one in notices if one.code == Deregistered.code]
         hint = (
             f"it was deregistered{times[-1] if times else ''}; declare it and run ptk apply to bring it back"
         )
@@ -98,8 +98,8 @@ class SqlPtks:
         """All PTKs that a stream ever had, by what was registered and by the runs that made versions."""
         registered = select(t.ptks.c.ptk_id).where(t.ptks.c.stream == stream)
         made = select(t.versions.c.ptk_id).join(t.jobs).where(t.jobs.c.stream == stream)
-        found = self._connection.execute(union(registered, made)).scalars()
-        return tuple(sorted(found))  # databases order texts in many ways
+        ids = self._connection.execute(union(registered, made)).scalars()
+        return tuple(sorted(ids))  # databases order texts in many ways
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK."""
@@ -124,9 +124,9 @@ class SqlPtks:
         keys = {spec.ptk_id: spec.profile.key for spec in specs if spec.profile is not None}
         if not keys:
             return tuple(specs)
-        known = self._profiles.of(keys.values())
-        found = {ptk_id: usable(known[key]) for ptk_id, key in keys.items()}
-        menus = {ptk_id: record.menu for ptk_id, record in found.items() if record is not None}
+        records = self._profiles.of(keys.values())
+        usable_of = {ptk_id: usable(records[key]) for ptk_id, key in keys.items()}
+        menus = {ptk_id: record.menu for ptk_id, record in usable_of.items() if record is not None}
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
 
 
@@ -206,12 +206,12 @@ class SqlVersions:
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Number and time of election, without the manifests."""
-        found: dict[str, tuple[int, datetime]] = {}
+        versions: dict[str, tuple[int, datetime]] = {}
         for ids in parts(job_ids):
             query = select(t.versions.c.job_id, t.versions.c.number, t.versions.c.elected_at)
             rows = self._connection.execute(query.where(t.versions.c.job_id.in_(ids)))
-            found.update((row.job_id, (row.number, row.elected_at)) for row in rows)
-        return found
+            versions.update((row.job_id, (row.number, row.elected_at)) for row in rows)
+        return versions
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """One whose manifest cannot be read is among them."""

@@ -103,7 +103,7 @@ def test_every_row_is_kept_and_the_journal_adds_up(url: str, tmp_path: Path) -> 
     with connected(url) as connection:
         before = rows_of(connection)
     assert all(before.values()), "a table of the stored catalog is empty"
-    assert SqlCatalogSchema(url).upgrade(backed_up=True).before.found == "3"
+    assert SqlCatalogSchema(url).upgrade(backed_up=True).before.current == "3"
     with connected(url) as connection:
         after = rows_of(connection)
     for table, rows in before.items():
@@ -142,7 +142,7 @@ def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
     with pytest.raises(CatalogOutdated, match=r"schema 3.*needs \d+.*ptk catalog upgrade"):
         SqlCatalog(url)
     state = SqlCatalogSchema(url).state()
-    assert (state.found, state.needed, state.up_to_date) == ("3", str(t.SCHEMA_VERSION), False)
+    assert (state.current, state.needed, state.up_to_date) == ("3", str(t.SCHEMA_VERSION), False)
     assert [one.partition(":")[0] for one in state.pending] == ["4", "5", "6", "7"]
     with connected(url) as connection:
         assert (shape_of(connection), rows_of(connection)) == before
@@ -150,7 +150,7 @@ def test_an_older_catalog_is_not_touched_until_somebody_asks(url: str) -> None:
 
 def test_of_many_who_upgrade_at_once_one_does_it(url: str) -> None:
     def found(_: int) -> str | None:
-        return SqlCatalogSchema(url).upgrade(backed_up=True).before.found
+        return SqlCatalogSchema(url).upgrade(backed_up=True).before.current
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(map(str, pool.map(found, range(4)))) == ["3"] + [str(t.SCHEMA_VERSION)] * 3
@@ -170,7 +170,7 @@ def test_an_upgrade_waits_for_whoever_changes_tables(fresh_postgres_url: str) ->
             time.sleep(0.02)
         assert found_version(other) == "3"
         other.rollback()
-        assert upgrading.result(60).before.found == "3"
+        assert upgrading.result(60).before.current == "3"
 
 
 @pytest.mark.real
@@ -185,7 +185,7 @@ def test_an_upgrade_does_not_wait_for_ever_for_whoever_holds_a_table(
             SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True)
         other.rollback()
     monkeypatch.undo()
-    assert SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True).before.found == "3"
+    assert SqlCatalogSchema(fresh_postgres_url).upgrade(backed_up=True).before.current == "3"
 
 
 @contextmanager
@@ -268,7 +268,7 @@ def test_postgresql_is_upgraded_only_when_a_backup_was_made(fresh_postgres_url: 
     schema = SqlCatalogSchema(fresh_postgres_url)
     with pytest.raises(Refused, match="--backed-up"):
         schema.upgrade(backed_up=False)
-    assert schema.state().found == "3"
+    assert schema.state().current == "3"
 
 
 @pytest.mark.real
