@@ -93,7 +93,7 @@ def with_policy(*, shown: bool) -> Callable[[type[_Document]], type[_Document]]:
             as_asked, as_shown = _types(field)
             default = field.default if field.default is None else field.to_json(field.default)
             if shown:
-                found[field.key] = as_shown, default if field.later else ...
+                types[field.key] = as_shown, default if field.later else ...
             else:
                 types[field.key] = as_asked, default
 

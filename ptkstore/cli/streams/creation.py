@@ -17,7 +17,7 @@ from ptkstore.sdk.streams import StreamMethods
 def _with_policy(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each argument of `Store.create_stream`, but for those that it has itself."""
     helps = {field.argument: field.help for field in POLICY_FIELDS}
-    asked, own = (signature(one, eval_str=True).parameters for one in (StreamMethods.create_stream, command))
+    params, own = (signature(one, eval_str=True).parameters for one in (StreamMethods.create_stream, command))
     options = [
         own.get(name) or one.replace(annotation=Annotated[one.annotation, _option(one, helps[name])])
         for name, one in params.items()

@@ -11,7 +11,7 @@ from ptkstore import errors as e
 from ptkstore.adapters.sql.jobs.jobs import SqlJobs
 from ptkstore.adapters.sql.ptks.ptks import SqlPtks
 from ptkstore.adapters.sql.streams import SqlStreams
-from ptkstore.cli.consumers.lookups import _asked
+from ptkstore.cli.consumers.lookups import _selection
 from ptkstore.cli.streams.rows import columns_of
 from ptkstore.console.pages import Pages
 from ptkstore.domain.identity import Principal, Role
@@ -45,7 +45,7 @@ def test_the_client_reads_one_thing(world: World) -> None:
     assert columns_of(store, "taxi")["speed"].value == "float64"
     assert world.service.version(PTK, 1).content["ptk_id"] == PTK
     assert world.service.newest_version("taxi.other") == 0
-    assert [_asked(text, store).view for text in (PTK, "taxi__speed", "ptk_state:version")] == [
+    assert [_selection(text, store).view for text in (PTK, "taxi__speed", "ptk_state:version")] == [
         "taxi__speed",
         "taxi__speed",
         "ptk_state",

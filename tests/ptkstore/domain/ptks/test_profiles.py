@@ -77,19 +77,21 @@ def test_a_profile_is_open_until_all_is_answered_or_all_windows_are_used(
     answers: tuple[Verdict, Verdict], tries: int, state: ProfileState
 ) -> None:
     told = [Point(e, verdict, 128) for e, verdict in zip(ASK.epsilons, answers, strict=True)]
-    assert replace(OPEN, tries=tries, code="timeout").told(told, ASK) == replace(
+    assert replace(OPEN, tries=tries, code="timeout").with_answers(told, ASK) == replace(
         OPEN, tries=tries, state=state, points=tuple(told)
     )
 
 
 def test_a_profile_that_tried_the_largest_sample_is_given_up() -> None:
-    assert OPEN.told([Point(0.1, MORE, 256), Point(0.5, FOUND, 256)], ASK).state is ProfileState.GIVEN_UP
+    assert (
+        OPEN.with_answers([Point(0.1, MORE, 256), Point(0.5, FOUND, 256)], ASK).state is ProfileState.GIVEN_UP
+    )
 
 
 def test_later_answers_replace_needs_more_and_leave_the_others() -> None:
-    first = OPEN.told([Point(0.1, MORE, 128), Point(0.5, FOUND, 128)], ASK)
+    first = OPEN.with_answers([Point(0.1, MORE, 128), Point(0.5, FOUND, 128)], ASK)
     assert (first.unanswered(ASK.epsilons), first.n_tried) == ((0.1,), 128)
-    both = first.told([Point(0.1, FOUND, 256)], ASK)
+    both = first.with_answers([Point(0.1, FOUND, 256)], ASK)
     assert both.points == (Point(0.1, FOUND, 256), Point(0.5, FOUND, 128))
     assert (both.unanswered(ASK.epsilons), both.n_tried) == ((), 0)
 
