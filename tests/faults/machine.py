@@ -15,7 +15,7 @@ import psutil
 import redis
 
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
-from ptkstore.adapters.processes.supervisor import Patience
+from ptkstore.adapters.processes.supervisor import Waits
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.service.machine import environment
@@ -217,7 +217,7 @@ def machine(directory: Path, *, database_url: str | None = None) -> Iterator[Mac
     )
     env = {**environment(settings), "PYTHONPATH": str(ROOT), FAULTS: str(directory / "faults")}
     with (
-        Supervisor(settings.root, patience=Patience(first=0.1, longest=1.0, grace=5.0)) as supervisor,
+        Supervisor(settings.root, waits=Waits(first=0.1, longest=1.0, grace=5.0)) as supervisor,
         RedisServer(settings.root, supervisor=supervisor),
         WebhookReceiver(directory / "received.jsonl") as receiver,
     ):

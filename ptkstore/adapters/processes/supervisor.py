@@ -53,7 +53,7 @@ class ChildStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Waits:
     """Waits in seconds: before restarts (doubling from first to longest), and before TERM becomes KILL."""
 
     first: float = 0.2
@@ -89,7 +89,7 @@ class Supervisor:
         The folder of locks and logs.
     listener : Listener or None
         Is told of starts and ends.
-    patience : Patience or None
+    waits : Waits or None
         How long to wait before restarts and for ends.
     exclusive : bool
         Refuse to start while another supervisor runs in this home.
@@ -102,14 +102,14 @@ class Supervisor:
         home: Path,
         *,
         listener: Listener | None = None,
-        patience: Patience | None = None,
+        waits: Waits | None = None,
         exclusive: bool = True,
         largest_log_bytes: int = LARGEST_BYTES,
     ) -> None:
         self._home = home.absolute()
         self._log_directory = self._home / "log"
         self._listener = listener
-        self._patience = patience if patience is not None else Patience()
+        self._waits = waits if waits is not None else Waits()
         self._exclusive = exclusive
         self._largest_log_bytes = largest_log_bytes
         self._kept: dict[str, _Kept] = {}
@@ -208,7 +208,7 @@ class Supervisor:
             return
         code = kept.child.exit_code()
         if code is not None:
-            if now - kept.started_at >= self._patience.healthy:
+            if now - kept.started_at >= self._waits.healthy:
                 kept.failures = 0
             self._ended(kept, kept.child.pid, code)
 
@@ -234,12 +234,12 @@ class Supervisor:
         self._wait_longer(kept)
 
     def _wait_longer(self, kept: _Kept) -> None:
-        kept.next_start = time.monotonic() + self._patience.before_restart(kept.failures)
+        kept.next_start = time.monotonic() + self._waits.before_restart(kept.failures)
         kept.failures += 1
 
     def _end(self, ending: list[_Kept]) -> None:
         """End these; they are no longer kept, so nobody else starts or watches them."""
-        until = time.monotonic() + self._patience.grace
+        until = time.monotonic() + self._waits.grace
         running = [(kept, kept.child) for kept in ending if kept.child is not None]
         for _, child in running:
             child.terminate()

@@ -15,7 +15,7 @@ import pytest
 
 from ptkstore.adapters.processes import Command, Supervisor
 from ptkstore.adapters.processes.logs import rotate
-from ptkstore.adapters.processes.supervisor import TEND_EVERY_SECONDS, ChildStatus, Patience
+from ptkstore.adapters.processes.supervisor import TEND_EVERY_SECONDS, ChildStatus, Waits
 from ptkstore.errors import Conflict, InvalidRequest
 from tests.support import full_disk
 from tests.support.processes import (
@@ -64,8 +64,8 @@ def heard() -> Heard:
 
 @pytest.fixture
 def supervisor(tmp_path: Path, heard: Heard) -> Iterator[Supervisor]:
-    patience = Patience(first=0.05, longest=0.2, healthy=60.0, grace=0.5)
-    with Supervisor(tmp_path / "home", listener=heard, patience=patience) as running:
+    waits = Waits(first=0.05, longest=0.2, healthy=60.0, grace=0.5)
+    with Supervisor(tmp_path / "home", listener=heard, waits=waits) as running:
         yield running
 
 
@@ -108,18 +108,18 @@ def test_what_a_killed_child_had_started_is_gone_before_it_is_started_again(
 
 
 def test_the_waits_before_restarts_double_up_to_the_longest() -> None:
-    waits = [Patience().before_restart(failures) for failures in (0, 1, 2, 5, 6, 5000)]
+    waits = [Waits().before_restart(failures) for failures in (0, 1, 2, 5, 6, 5000)]
     assert waits == [0.2, 0.4, 0.8, 6.4, 10.0, 10.0]
 
 
 def test_deaths_in_a_row_are_counted_and_the_child_is_not_started_before_its_wait_is_over(
     tmp_path: Path,
 ) -> None:
-    with Supervisor(tmp_path, patience=Patience(first=0.01, longest=3600.0, healthy=3600.0)) as supervisor:
+    with Supervisor(tmp_path, waits=Waits(first=0.01, longest=3600.0, healthy=3600.0)) as supervisor:
         supervisor.run(Command("dies", ("false",)))
         wait_until(lambda: only(supervisor).failures == 4)
         assert only(supervisor).starts == 4
-    with Supervisor(tmp_path, patience=Patience(first=3600.0, longest=3600.0)) as supervisor:
+    with Supervisor(tmp_path, waits=Waits(first=3600.0, longest=3600.0)) as supervisor:
         supervisor.run(Command("dies", ("false",)))
         wait_until(lambda: only(supervisor).failures == 1)
         supervisor.run(Command("later", ("false",)))
@@ -129,7 +129,7 @@ def test_deaths_in_a_row_are_counted_and_the_child_is_not_started_before_its_wai
 
 def test_a_healthy_while_makes_the_next_wait_the_first_one_again(tmp_path: Path) -> None:
     # Were the deaths counted on, the twelfth start would come after more than 100 s of waits.
-    with Supervisor(tmp_path, patience=Patience(first=0.05, longest=3600.0, healthy=0.0)) as supervisor:
+    with Supervisor(tmp_path, waits=Waits(first=0.05, longest=3600.0, healthy=0.0)) as supervisor:
         supervisor.run(Command("dies", ("false",)))
         wait_until(lambda: only(supervisor).starts >= 12)
         assert only(supervisor).failures <= 1
@@ -297,8 +297,8 @@ def test_a_second_supervisor_in_the_same_home_is_refused_until_the_first_has_sto
 @pytest.mark.long
 def test_on_a_full_disk_children_are_started_again_and_logs_are_kept_small_later(tmp_path: Path) -> None:
     with full_disk.mounted(tmp_path / "disk") as disk:
-        patience = Patience(first=0.05, longest=0.2, healthy=60.0, grace=0.5)
-        with Supervisor(disk / "home", patience=patience, largest_log_bytes=8192) as supervisor:
+        waits = Waits(first=0.05, longest=0.2, healthy=60.0, grace=0.5)
+        with Supervisor(disk / "home", waits=waits, largest_log_bytes=8192) as supervisor:
             supervisor.run(Command("sleeper", SLEEP))
             log = disk / "home" / "log" / "sleeper.log"
             log.write_bytes(bytes(65_536))
