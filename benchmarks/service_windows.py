@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.streams.blocks import HASH_RANGE
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.training import CollectRequest, StagedPartial, TrainRequest
+from ptkstore.ports.row_processes import CollectRequest, StagedPartial, TrainRequest
 
 ROWS = 8_000_000
 ROUNDS = 7  # single ratios swing by a fifth

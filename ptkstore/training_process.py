@@ -14,9 +14,16 @@ from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT,
 from ptkstore.adapters.sandbox.messages.orders import Answer, Order, decode_order, encode_answer
 from ptkstore.adapters.sandbox.processes import fork_server, hardening
 from ptkstore.errors import CorruptObject, WindowGone
-from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
+    ForgetRequest,
+    PrepareRequest,
+    ProfileRequest,
+    TrainFailed,
+    TrainRequest,
+)
 
 _LEAST_ROOM_BYTES: Final = 32 << 20
 

@@ -8,12 +8,20 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from ptkstore.domain.notices import Notice
-from ptkstore.ports.evaluating import Evaluations, EvaluationsView
 from ptkstore.ports.identity import Answers, AuditLog, AuditLogView, Identities, IdentitiesView
 from ptkstore.ports.jobs import Jobs, JobsView
 from ptkstore.ports.ledger import Ledger, LedgerView
 from ptkstore.ports.operations import Operations, OperationsView
-from ptkstore.ports.ptks import Profiles, ProfilesView, Ptks, PtksView, Versions, VersionsView
+from ptkstore.ports.ptks import (
+    Evaluations,
+    EvaluationsView,
+    Profiles,
+    ProfilesView,
+    Ptks,
+    PtksView,
+    Versions,
+    VersionsView,
+)
 from ptkstore.ports.streams import Streams, StreamsView, Windows, WindowsView
 from ptkstore.ports.subscriptions import Deliveries, DeliveriesView, Subscriptions, SubscriptionsView
 

@@ -1,4 +1,4 @@
-"""The key store: keys of windows, drafts, streams and subscriptions, apart from everything they open."""
+"""The key store: keys of windows, drafts, streams and subscriptions; and the key that signs reports."""
 
 from __future__ import annotations
 
@@ -175,4 +175,16 @@ class KeyStore(Protocol):
 
     def check_writable(self) -> None:
         """Write what nobody reads and delete it; raises `Unavailable` if that cannot be done."""
+        ...
+
+
+class Signer(Protocol):
+    """One signing key of the store, made at first use and kept for its life."""
+
+    def public_key(self) -> bytes:
+        """The 32 bytes that verify what `sign` makes."""
+        ...
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of exactly these bytes."""
         ...

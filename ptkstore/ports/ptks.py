@@ -1,4 +1,4 @@
-"""PTKs of the catalog, their profiles and their versions."""
+"""PTKs of the catalog, their profiles, their versions and what is estimated of these."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from ptkstore.domain.evaluations import Evaluation
 from ptkstore.domain.ptks.profiles import ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.windows import WindowId
@@ -126,4 +127,20 @@ class Versions(VersionsView, Protocol):
 
     def add(self, version: Version) -> None:
         """The database refuses a second version of a job, and a number used before."""
+        ...
+
+
+class EvaluationsView(Protocol):
+    """Released estimates, for reading."""
+
+    def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
+        """All of a PTK, by version."""
+        ...
+
+
+class Evaluations(EvaluationsView, Protocol):
+    """Released estimates, one for each version at most."""
+
+    def add(self, evaluation: Evaluation) -> None:
+        """Keep an estimate; a second one of the same version gets `LateWriter`."""
         ...

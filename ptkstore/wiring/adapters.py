@@ -13,8 +13,8 @@ from ptkstore.adapters.runtime import SilentSteps, SystemClock
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.messages import ManifestAddresses
+from ptkstore.ports.operations import CatalogSchema
 from ptkstore.ports.runtime import Clock, Steps
-from ptkstore.ports.schema import CatalogSchema
 from ptkstore.ports.tracing import Traces
 from ptkstore.settings import Settings
 from ptkstore.wiring.tracing import TracedSteps, traces_of

@@ -17,7 +17,7 @@ from ptkstore.domain.jobs import SMALL_AT_ONCE, Job, JobKind
 from ptkstore.domain.streams.streams import ColumnType, Stream
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import LeaseLost
-from ptkstore.ports.schema import Upgraded
+from ptkstore.ports.operations import Upgraded
 from ptkstore.wiring.ptks import PtkChanging
 from ptkstore.wiring.reading import Reading
 from ptkstore.wiring.subscribing import Subscribing

@@ -25,10 +25,16 @@ from ptkstore.domain.jobs import JobState
 from ptkstore.domain.ptks.profiles import Point as Answer
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import PtkStoreError
-from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import FeatureStore
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
+    PrepareRequest,
+    ProfileRequest,
+    TrainFailed,
+    TrainRequest,
+)
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service

@@ -20,7 +20,7 @@ from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.adapters.sandbox.processes.process import Ended
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.training import TrainRequest
+from ptkstore.ports.row_processes import TrainRequest
 
 WINDOW = WindowId("taxi", 0)
 WHOLE = 2**64

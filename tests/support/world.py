@@ -31,10 +31,17 @@ from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import OutcomeUnknown
-from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.features import Answers, PublishedState
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
+    ForgetRequest,
+    PrepareRequest,
+    ProfileRequest,
+    TrainFailed,
+    TrainRequest,
+)
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 

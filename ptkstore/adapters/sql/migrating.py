@@ -21,7 +21,7 @@ from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.catalog import open_engine
 from ptkstore.adapters.sql.schema import can_be_upgraded, check_schema, found_version, lock_setup
 from ptkstore.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
-from ptkstore.ports.schema import SchemaState, Upgraded
+from ptkstore.ports.operations import SchemaState, Upgraded
 
 BACKUPS = "backups"
 _REVISIONS = Path(__file__).with_name("migrations")

@@ -34,9 +34,8 @@ from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, PrivacyUnit
 from ptkstore.domain.streams.windows import Window, index_of
 from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Read
-from ptkstore.ports.keys import JournalView
+from ptkstore.ports.keys import JournalView, Signer
 from ptkstore.ports.runtime import Clock
-from ptkstore.ports.signing import Signer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptkstore.errors import UnknownName
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
-from ptkstore.ports.schema import CatalogSchema, Upgraded
+from ptkstore.ports.operations import CatalogSchema, Upgraded
 
 
 def upgrade_catalog(*, schema: CatalogSchema, keys: KeyStore, begin: Begin, backed_up: bool) -> Upgraded:

@@ -23,8 +23,8 @@ from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError,
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone
+from ptkstore.ports.row_processes import TrainFailed
 from ptkstore.ports.runtime import Steps
-from ptkstore.ports.training import TrainFailed
 
 R = TypeVar("R")
 _T = TypeVar("_T")

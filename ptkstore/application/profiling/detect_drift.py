@@ -15,8 +15,7 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.profiling import DriftRequest, SampleProfiler
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, SampleProfiler, TrainFailed
 
 
 def detect_drift(

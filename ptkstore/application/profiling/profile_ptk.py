@@ -13,8 +13,7 @@ from ptkstore.domain.ptks.profiles import Point, ProfileRecord, ProfileState, Ve
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.profiling import ProfileRequest, SampleProfiler
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import ProfileRequest, SampleProfiler, TrainFailed
 
 
 def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: SampleProfiler) -> None:

@@ -16,7 +16,7 @@ from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.profiling import ProfileSet, SampleProfiler
+from ptkstore.ports.row_processes import ProfileSet, SampleProfiler
 
 R = TypeVar("R")
 

@@ -18,8 +18,8 @@ from ptkstore.errors import LeaseLost, Unavailable, WindowGone
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
+from ptkstore.ports.row_processes import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
 from ptkstore.ports.runtime import Clock
-from ptkstore.ports.training import STAGING_FAILED, CollectRequest, Trainer, TrainFailed
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,8 @@ from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import evaluation_blocks, groups_where
 from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.evaluating import EvaluateRequest, Evaluator
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, TrainFailed
 
 DENIED: Final = "evaluation-denied"
 

@@ -11,7 +11,7 @@ from ptkstore.domain.versions.drafts import draft_id
 from ptkstore.ports.catalog import CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Staging
-from ptkstore.ports.training import StagedPartial
+from ptkstore.ports.row_processes import StagedPartial
 
 PARTIALS_MAX = 256  # of one training
 

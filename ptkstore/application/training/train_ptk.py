@@ -44,8 +44,8 @@ from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
+from ptkstore.ports.row_processes import Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.team_code import Bundles, Sandbox
-from ptkstore.ports.training import Trainer, TrainFailed, TrainRequest
 
 PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
 

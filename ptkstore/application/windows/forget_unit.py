@@ -11,7 +11,7 @@ from ptkstore.errors import InvalidRequest, PtkStoreError, Refused, UnknownName,
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.training import Eraser, ForgetRequest
+from ptkstore.ports.row_processes import Eraser, ForgetRequest
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 

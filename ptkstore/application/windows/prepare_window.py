@@ -15,8 +15,8 @@ from ptkstore.errors import LeaseLost, NoProcess, PtkStoreError, WindowGone
 from ptkstore.ports.catalog import Begin
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import RawZone
+from ptkstore.ports.row_processes import Preparer, PrepareRequest
 from ptkstore.ports.runtime import Clock, Steps
-from ptkstore.ports.training import Preparer, PrepareRequest
 
 
 def prepare_window(

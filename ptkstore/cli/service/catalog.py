@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from ptkstore.cli.output import REFUSED, AsJson, Home, answers, check_home, console, print_json
-from ptkstore.ports.schema import SchemaState
+from ptkstore.ports.operations import SchemaState
 
 if TYPE_CHECKING:
     from ptkstore.wiring import Service

@@ -20,7 +20,7 @@ from ptkstore.domain.accounting.assurances import Assurance
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.notices import Notice
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, signed_in
 from tests.support.team_code import GOOD, Inspector, bundle_with, described

@@ -12,7 +12,7 @@ import pytest
 
 from ptkstore.domain.identity import Role
 from ptkstore.domain.subscriptions import DeadLetter
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.services.chromium import Chromium, executable
 from tests.support.api_server import Api
 from tests.support.plugins.lacking import needs

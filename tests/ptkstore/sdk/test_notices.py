@@ -11,7 +11,7 @@ from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import Role
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, NotAllowed, UnknownName
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport
 from tests.support.api_server import Api

@@ -8,8 +8,8 @@ from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.streams.reserved_columns import HASH
-from ptkstore.ports.evaluating import EvaluateRequest
 from ptkstore.ports.objects import RawZone
+from ptkstore.ports.row_processes import EvaluateRequest
 
 
 def evaluate(request: EvaluateRequest, raw: RawZone) -> RiskMass:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.training import ForgetRequest
+from ptkstore.ports.row_processes import ForgetRequest
 
 
 def forget(request: ForgetRequest, raw: RawZone) -> None:

@@ -16,7 +16,7 @@ from ptkstore.application.ingest.event_tables import empty_table, filled
 from ptkstore.application.windows.privacy_units import kept_rows, units_of
 from ptkstore.domain.streams.reserved_columns import HASH, ROW_ID
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.training import PrepareRequest
+from ptkstore.ports.row_processes import PrepareRequest
 
 SplitHash: TypeAlias = Callable[[bytes, npt.NDArray[np.void]], npt.NDArray[np.uint64]]
 _ID = pa.binary(16)

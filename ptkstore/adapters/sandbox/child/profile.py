@@ -13,7 +13,7 @@ from ptkstore.application.planning.profile_plans import drift_test_of, profiler_
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.streams.reserved_columns import HASH
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
+from ptkstore.ports.row_processes import DriftRequest, ProfileRequest
 
 if TYPE_CHECKING:
     from ptklib.profiling.samples import HashedRows

@@ -19,7 +19,7 @@ from ptkstore.domain.ptks.ptks import granted
 from ptkstore.domain.versions.versions import Draft, StateFile, table_file_name
 from ptkstore.errors import OutcomeUnknown, Unavailable
 from ptkstore.ports.objects import RawZone, Staging
-from ptkstore.ports.training import (
+from ptkstore.ports.row_processes import (
     STAGING_FAILED,
     CollectRequest,
     StagedPartial,

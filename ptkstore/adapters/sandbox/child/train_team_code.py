@@ -17,7 +17,7 @@ from ptkstore.adapters.sandbox.messages.codes import TEAM_CODE_FAILED
 from ptkstore.adapters.sandbox.messages.team_code import NotAsDeclared, Parts, state_from
 from ptkstore.adapters.sandbox.processes.process import Limits
 from ptkstore.errors import NoSandbox
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 
 _KEPT = ("loss", "n_releases", "noise_std", "noise_variance", "defaults")
 

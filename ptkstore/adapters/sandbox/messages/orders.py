@@ -19,13 +19,14 @@ from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import (
+from ptkstore.ports.row_processes import (
     STAGING_FAILED,
     CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
     ForgetRequest,
     PrepareRequest,
+    ProfileRequest,
     TrainFailed,
     TrainRequest,
 )

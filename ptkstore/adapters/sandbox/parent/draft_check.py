@@ -20,7 +20,7 @@ from ptkstore.domain.ptks.ptks import granted
 from ptkstore.domain.versions.versions import Draft, table_file_name
 from ptkstore.errors import CorruptObject, InvalidRequest
 from ptkstore.ports.objects import Staging
-from ptkstore.ports.training import TrainRequest
+from ptkstore.ports.row_processes import TrainRequest
 
 _SUFFIX = ".parquet"
 

@@ -6,9 +6,15 @@ from typing import Any, Final
 
 from ptklib.families import FAMILIES
 from ptkstore.adapters.sandbox.messages.orders import Request
-from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
+    ForgetRequest,
+    PrepareRequest,
+    ProfileRequest,
+    TrainRequest,
+)
 
 _ALWAYS: Final = (
     "ptkstore.adapters.keys",

@@ -19,9 +19,16 @@ from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point, Verdict
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, Unavailable, WindowGone
-from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import CollectRequest, ForgetRequest, PrepareRequest, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    DriftRequest,
+    EvaluateRequest,
+    ForgetRequest,
+    PrepareRequest,
+    ProfileRequest,
+    TrainFailed,
+    TrainRequest,
+)
 
 if TYPE_CHECKING:
     from ptkstore.ports.objects import Staging

@@ -16,7 +16,7 @@ from ptkstore.adapters.sandbox.parent.program import MODULE
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits, run_child
 from ptkstore.errors import LeaseLost, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.sandbox_orders import FORKS_AND_WAITS, World, nothing
 from tests.support.waiting import lives, until
 

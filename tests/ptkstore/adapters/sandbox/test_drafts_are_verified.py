@@ -24,8 +24,13 @@ from ptkstore.adapters.sandbox.parent.draft_check import verified
 from ptkstore.application.versions.servable import UndeclaredValue
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.versions.versions import Draft, StateFile
-from ptkstore.ports.evaluating import EvaluateRequest
-from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import (
+    CollectRequest,
+    EvaluateRequest,
+    StagedPartial,
+    TrainFailed,
+    TrainRequest,
+)
 from tests.support.sandbox_orders import SPEC, World, nothing
 from tests.support.team_code import described
 

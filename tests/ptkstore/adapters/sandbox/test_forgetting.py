@@ -14,7 +14,7 @@ from ptkstore.adapters.objects import FsspecRawZone
 from ptkstore.adapters.sandbox.child.forget import forget
 from ptkstore.adapters.sandbox.messages.orders import Order, decode_order, encode_order
 from ptkstore.errors import CorruptObject, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.training import ForgetRequest
+from ptkstore.ports.row_processes import ForgetRequest
 from tests.support.sandbox_orders import WINDOW, World, nothing
 
 PARTS = 3

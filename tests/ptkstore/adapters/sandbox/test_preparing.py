@@ -29,7 +29,7 @@ from ptkstore.adapters.sandbox.parent.program import storage_environment
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
 from ptkstore.domain.streams.streams import ColumnType, Schema
 from ptkstore.errors import CorruptObject, LeaseLost, PtkStoreError, Unavailable, WindowGone
-from ptkstore.ports.training import PrepareRequest, TrainFailed
+from ptkstore.ports.row_processes import PrepareRequest, TrainFailed
 from tests.support.sandbox_orders import WHOLE, WINDOW, World, nothing
 
 SCHEMA = Schema((("at", ColumnType.TIMESTAMP), ("zone", ColumnType.STRING)), "at")

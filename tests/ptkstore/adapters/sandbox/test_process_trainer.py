@@ -9,7 +9,7 @@ import pytest
 
 from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.sandbox_orders import World, counts, near, nothing, state_of
 
 

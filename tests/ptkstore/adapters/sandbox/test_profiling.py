@@ -21,8 +21,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
     encode_order,
 )
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest, ProfileSet
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, ProfileSet, TrainFailed
 from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing
 
 N = 3_000

@@ -26,7 +26,7 @@ from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limi
 from ptkstore.adapters.sandbox.parent.fair_queue import FairQueue
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import NoSandbox, TooManyRequests, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.sandbox_orders import World, nothing, state_of
 from tests.support.team_code import GOOD, ROOMY, bundle_with, described
 from tests.support.waiting import until

@@ -26,7 +26,7 @@ from ptkstore.errors import (
     UnknownName,
     WindowGone,
 )
-from ptkstore.ports.training import CollectRequest, StagedPartial, TrainFailed
+from ptkstore.ports.row_processes import CollectRequest, StagedPartial, TrainFailed
 from tests.support.sandbox_orders import SPEC, WHOLE, World, counts, near, some_rows, state_of
 
 

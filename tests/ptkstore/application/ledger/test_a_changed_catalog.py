@@ -18,8 +18,7 @@ from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvariantBroken, NameTaken, UnknownName
-from ptkstore.ports.profiling import ProfileRequest
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import ProfileRequest, TrainFailed
 from ptkstore.sdk import check_report
 from tests.support.profiled_world import profiled_world, rides
 from tests.support.profiled_world import register as register_profiled

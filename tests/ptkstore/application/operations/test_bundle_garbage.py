@@ -18,7 +18,7 @@ from ptkstore.domain.ptks.bundles import sha256_of
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import OutcomeUnknown, Refused, Unavailable, UnknownName
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, NOW, ORIGIN, World, trips
 

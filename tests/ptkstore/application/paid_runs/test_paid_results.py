@@ -18,7 +18,7 @@ from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import STREAM, World, trips
 

@@ -12,7 +12,7 @@ from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.versions.versions import Draft
 from ptkstore.errors import CorruptObject, NoProcess, OutcomeUnknown, PtkStoreError, Unavailable
-from ptkstore.ports.training import STAGING_FAILED, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import STAGING_FAILED, TrainFailed, TrainRequest
 from tests.support.catalog_faults import Faults
 from tests.support.world import World
 

@@ -15,7 +15,7 @@ from ptkstore.adapters.objects.names import STAGING
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome
 from ptkstore.domain.streams.streams import Assurance
 from ptkstore.errors import OutcomeUnknown, Unavailable
-from ptkstore.ports.training import STAGING_FAILED, TrainFailed
+from ptkstore.ports.row_processes import STAGING_FAILED, TrainFailed
 from tests.support.catalog_faults import Faults
 from tests.support.world import DAY, ORIGIN, STREAM, World
 

@@ -23,8 +23,7 @@ from ptkstore.domain.streams.blocks import part_bounds
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.errors import InvalidRequest, WindowGone
-from ptkstore.ports.profiling import DriftRequest, ProfileRequest
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, TrainFailed
 from tests.support.cases import case
 from tests.support.profiled_world import (
     EPSILON,

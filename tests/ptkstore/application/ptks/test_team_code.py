@@ -23,8 +23,8 @@ from ptkstore.errors import (
     Unavailable,
     UnknownName,
 )
+from ptkstore.ports.row_processes import TrainFailed
 from ptkstore.ports.team_code import Finding
-from ptkstore.ports.training import TrainFailed
 from tests.support.cases import case
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, ORIGIN, World, speed, trips

@@ -13,7 +13,7 @@ from ptkstore.domain.streams.streams import Assurance
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.catalog_faults import TICK, Faults
 from tests.support.world import STREAM, World
 

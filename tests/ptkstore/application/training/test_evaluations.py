@@ -22,7 +22,7 @@ from ptkstore.domain.streams.blocks import TEST, evaluation_blocks, place_of, ro
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, InvalidRequest, LateWriter, PtkRejected, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.builders import request
 from tests.support.cases import case
 from tests.support.world import CHAIN, DAY, ORIGIN, STREAM, World, speed, trips

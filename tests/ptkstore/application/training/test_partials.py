@@ -24,7 +24,7 @@ from ptkstore.domain.streams.blocks import rows_behind
 from ptkstore.domain.streams.streams import PrivacyUnit
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import CatalogBehind, Unavailable
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed, trips
 
 TENTH = 10**8

@@ -19,7 +19,7 @@ from ptkstore.domain.ledger.journal import EntryKind
 from ptkstore.domain.streams.windows import WindowState
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import CatalogBehind, CorruptObject, Unavailable, UnknownName, WindowGone
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.builders import request
 from tests.support.world import STREAM, World, speed
 

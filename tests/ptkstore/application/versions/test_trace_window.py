@@ -10,7 +10,7 @@ from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.accounting.assurances import Assurance, Assured
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, UnknownName
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.journeys.backups import copy_database
 from tests.support.world import DAY, ORIGIN, STREAM, World, speed
 

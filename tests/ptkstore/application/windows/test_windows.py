@@ -26,7 +26,7 @@ from ptkstore.errors import (
     UnknownName,
     WindowGone,
 )
-from ptkstore.ports.training import PrepareRequest
+from ptkstore.ports.row_processes import PrepareRequest
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, World, trips
 
 TENTH = 10**8

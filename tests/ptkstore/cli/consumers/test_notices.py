@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptkstore.domain.notices import Notice
-from ptkstore.ports.training import TrainFailed
+from ptkstore.ports.row_processes import TrainFailed
 from tests.support.command_line import Line
 from tests.support.world import NOW, World
 

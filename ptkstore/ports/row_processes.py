@@ -1,4 +1,4 @@
-"""Where rows are opened: one short-lived process per training or preparation."""
+"""Where rows are opened: one short-lived process per run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from ptkstore.domain.evaluations import RiskMass
+from ptkstore.domain.ptks.profiles import Point, ProfileAsk
 from ptkstore.domain.streams.streams import Schema
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
@@ -23,7 +25,20 @@ class StagedPartial:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainRequest:
+class _OpenedRows:
+    estimator: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    part_urls: tuple[str, ...]
+    hash_low: int
+    hash_high: int
+    window_key: bytes = field(repr=False)
+    draft_id: str
+    draft_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest(_OpenedRows):
     """All that a training process gets to know.
 
     Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
@@ -33,36 +48,17 @@ class TrainRequest:
     that is no family of the library.
     """
 
-    estimator: Mapping[str, Any]
-    epsilon: float
-    delta: float
-    part_urls: tuple[str, ...]
-    hash_low: int
-    hash_high: int
-    window_key: bytes = field(repr=False)
-    draft_id: str
-    draft_key: bytes = field(repr=False)
     previous_state: Mapping[str, bytes] | None
     partials: tuple[StagedPartial, ...] = ()
     bundle: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CollectRequest:
+class CollectRequest(_OpenedRows):
     """All that a process gets to know that collects partial statistics: as `TrainRequest`, without noise or state.
 
     What it writes to staging is private.
     """
-
-    estimator: Mapping[str, Any]
-    epsilon: float
-    delta: float
-    part_urls: tuple[str, ...]
-    hash_low: int
-    hash_high: int
-    window_key: bytes = field(repr=False)
-    draft_id: str
-    draft_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +136,79 @@ class Eraser(Protocol):
         Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
         anything about rows.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSet:
+    """Rows of a window's profile part: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
+
+    part_urls: tuple[str, ...]
+    low: int
+    high: int
+    window_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """All that a profiling process gets to know: `epsilons` are profiled from `n_min` units on, as `ask` says."""
+
+    estimator: Mapping[str, Any]
+    ask: ProfileAsk
+    epsilons: tuple[float, ...]
+    n_min: int
+    confidence: float
+    profile_set: ProfileSet
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRequest:
+    """All that a process gets to know that tests a released state; `state` holds its files, as in `TrainRequest`."""
+
+    estimator: Mapping[str, Any]
+    ask: ProfileAsk
+    epsilon: float
+    state: Mapping[str, bytes]
+    profile_set: ProfileSet
+
+
+class SampleProfiler(Protocol):
+    """Reads profile sets in a process of its own with limits on time and memory.
+
+    Both call `keep_alive` about once a second; if that raises, the process is killed first.
+    """
+
+    def profile(
+        self, request: ProfileRequest, keep_alive: Callable[[], None]
+    ) -> tuple[Point, ...] | TrainFailed:
+        """The answer for each of the request's epsilons, ascending."""
+        ...
+
+    def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
+        """Whether the state's risk is above what its profile promised."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateRequest:
+    """All that an evaluating process gets to know.
+
+    The loss of `state`, whose files are as in `TrainRequest`, on the rows of `part_urls` whose keyed hash lies in
+    [`hash_low`, `hash_high`) is estimated for `epsilon`.
+    """
+
+    estimator: Mapping[str, Any]
+    epsilon: float
+    state: Mapping[str, bytes]
+    part_urls: tuple[str, ...]
+    hash_low: int
+    hash_high: int
+    window_key: bytes = field(repr=False)
+
+
+class Evaluator(Protocol):
+    """Reads test sets in a process of its own with limits on time and memory."""
+
+    def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
+        """The noisy sums, calling `keep_alive` about once a second; if that raises, the process is killed first."""
         ...
