@@ -109,6 +109,10 @@ class IngestOut(Wire):
     repeated: Annotated[bool, Field(description="the batch was stored before; nothing was stored now")]
 
 
+Proven = Annotated[Loss | None, Field(description="what the releases that the library proves cost, alone")]
+Asserted = Annotated[Loss | None, Field(description="what all other releases cost, alone")]
+
+
 class BlockOut(Wire):
     """One line of one block: what it may lose, has promised and has lost."""
 
@@ -119,10 +123,8 @@ class BlockOut(Wire):
     reserved: Loss
     spent: Loss
     committed: Loss
-    library: Annotated[
-        Loss | None, Field(description="what the releases that the library proves cost, alone")
-    ] = None
-    asserted: Annotated[Loss | None, Field(description="what all other releases cost, alone")] = None
+    library: Proven = None
+    asserted: Asserted = None
 
 
 class Budget(Wire):
@@ -156,10 +158,8 @@ class LineOdometerOut(Wire):
     reserved: Loss
     spent: SpentOut
     in_doubt: bool
-    library: Annotated[
-        Loss | None, Field(description="what the releases that the library proves cost, alone")
-    ] = None
-    asserted: Annotated[Loss | None, Field(description="what all other releases cost, alone")] = None
+    library: Proven = None
+    asserted: Asserted = None
 
 
 class PartyOdometerOut(Wire):

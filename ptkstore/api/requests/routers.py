@@ -8,7 +8,7 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import Annotated, Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
@@ -19,10 +19,12 @@ from ptkstore.api.load.cpu_limiter import CpuLimiter
 from ptkstore.api.requests.access import AccessRule, PendingRequest, WhoAsks, pending
 from ptkstore.api.requests.parsing import LazyRoute, UnparsedBody
 from ptkstore.domain.identity import RULES, Action
-from ptkstore.wire.base import Wire
+from ptkstore.wire.base import Name, PtkId, Wire
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
 
 PREFIX = "/v1"
+StreamName = Annotated[Name, Path(description="the stream's name")]
+PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
 _UNSEEN = WrapValidator(lambda document, _: document)
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 _MEANS = {

@@ -9,17 +9,16 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 from anyio import to_thread
-from fastapi import Header, Path, Request
+from fastapi import Header, Request
 
 from ptkstore.api.load.body_slots import BodySlots, body_of
 from ptkstore.api.load.decoded_bytes import DecodedShares
 from ptkstore.api.requests.access import Caller, WhoAsks
-from ptkstore.api.requests.routers import Resource
+from ptkstore.api.requests.routers import Resource, StreamName
 from ptkstore.api.rows.bodies import ARROW_STREAM, NDJSON, PARQUET, table_in
 from ptkstore.application.ingest.ingest_records import IngestReply, may_be_stored
 from ptkstore.domain.identity import Action
 from ptkstore.errors import OutcomeUnknown
-from ptkstore.wire.base import Name
 from ptkstore.wire.streams import IngestOut
 
 resource = Resource("streams")
@@ -46,7 +45,7 @@ _BODY = {
     openapi_extra={"requestBody": _BODY},
 )
 async def ingest(
-    stream: Annotated[Name, Path(description="the stream's name")],
+    stream: StreamName,
     request: Request,
     caller: WhoAsks,
     key: Annotated[

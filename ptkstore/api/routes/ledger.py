@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Query
 from fastapi.responses import Response
 
 from ptkstore.api.requests.access import WhoAsks
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in
-from ptkstore.api.requests.routers import Resource
+from ptkstore.api.requests.routers import Resource, StreamName
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ledger.reports import ALGORITHM
 from ptkstore.sdk.documents.resources import block_document, odometers_document
-from ptkstore.wire.base import Name, Time
+from ptkstore.wire.base import Time
 from ptkstore.wire.streams import Budget, LedgerCheckOut, LedgerKey, OdometersOut
 
 resource = Resource("ledger")
-StreamName = Annotated[Name, Path(description="the stream's name")]
 
 
 @resource.route("GET", "/streams/{stream}/budget", Action.BUDGET_READ, response_model=Budget)

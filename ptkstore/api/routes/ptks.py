@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import JSONResponse
 
 from ptkstore.api.load.body_slots import leave_place
 from ptkstore.api.requests.access import WhoAsks
 from ptkstore.api.requests.idempotency import IdempotencyKey, created
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in, page_of
-from ptkstore.api.requests.routers import Resource
+from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import exchanged
 from ptkstore.domain.identity import Action
@@ -23,7 +23,7 @@ from ptkstore.sdk.documents.admissions import admission_document
 from ptkstore.sdk.documents.profiles import profile_document
 from ptkstore.sdk.documents.resources import ptk_document
 from ptkstore.sdk.notices import training_document
-from ptkstore.wire.base import Name, Page, PtkId
+from ptkstore.wire.base import Name, Page
 from ptkstore.wire.notices import TrainingOut
 from ptkstore.wire.ptks import (
     AdmissionOut,
@@ -43,8 +43,6 @@ from ptkstore.wire.ptks import (
 )
 
 resource = Resource("ptks")
-StreamName = Annotated[Name, Path(description="the stream's name")]
-PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
 
 
 @resource.route("POST", "/ptks", Action.PTK_REGISTER, status=201, problems=(404,), response_model=Registered)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Query
 from fastapi.responses import JSONResponse
 
 from ptkstore.api.requests.access import WhoAsks
 from ptkstore.api.requests.idempotency import IdempotencyKey, created
 from ptkstore.api.requests.pages import Cursor, Limit, page_of
-from ptkstore.api.requests.routers import Resource
+from ptkstore.api.requests.routers import Resource, StreamName
 from ptkstore.domain.fields import time_of
 from ptkstore.domain.identity import Action
 from ptkstore.domain.streams.streams import ColumnType
@@ -19,7 +19,7 @@ from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.exposures import exposure_document, window_document
 from ptkstore.sdk.documents.recommendations import advice_document
 from ptkstore.sdk.documents.resources import stream_document, stream_of
-from ptkstore.wire.base import Name, Page
+from ptkstore.wire.base import Page
 from ptkstore.wire.streams import (
     Advice,
     Closed,
@@ -34,7 +34,6 @@ from ptkstore.wire.streams import (
 )
 
 resource = Resource("streams")
-StreamName = Annotated[Name, Path(description="the stream's name")]
 
 
 @resource.route(

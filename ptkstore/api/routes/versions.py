@@ -11,7 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.requests.access import WhoAsks, token_text
 from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
-from ptkstore.api.requests.routers import Resource
+from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.api.version_cache import CachedVersion, VersionCache
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
@@ -20,11 +20,10 @@ from ptkstore.errors import UnknownName
 from ptkstore.sdk.documents.evaluations import evaluation_document
 from ptkstore.sdk.documents.lineage import descendant_document
 from ptkstore.sdk.documents.resources import version_document
-from ptkstore.wire.base import Name, Page, PtkId
+from ptkstore.wire.base import Page
 from ptkstore.wire.ptks import DescendantOut, EvaluationOut, VersionOut
 
 resource = Resource("versions")
-PtkName = Annotated[PtkId, Path(description="`<team>.<name>`")]
 Number = Annotated[int, Path(ge=1, le=10**8 - 1, description="the version")]
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", max_length=200, description="an ETag that is known")
@@ -52,7 +51,7 @@ def list_versions(
     response_model=Page[DescendantOut],
 )
 def trace_window(
-    stream: Annotated[Name, Path(description="the stream's name")],
+    stream: StreamName,
     window: Annotated[int, Path(ge=0, le=INDEX_MAX, description="counted from the stream's origin")],
     caller: WhoAsks,
     cursor: Cursor = None,

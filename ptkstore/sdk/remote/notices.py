@@ -11,7 +11,7 @@ from ptkstore.sdk.remote.transport import Transport, path_of
 
 
 class RemoteNotices:
-    """The part of `wiring.notices` that a client uses, over HTTP."""
+    """What a client asks of notices and trainings, over HTTP."""
 
     _http: Transport
 
