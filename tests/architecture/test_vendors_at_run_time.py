@@ -101,6 +101,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "ptklib.inputs": FRAMES | {"scipy"},
     "ptklib.keys": FRAMES,
     "ptklib.lake": TABLES,
+    "ptklib.labelled": ESTIMATORS,
     "ptklib.linear": ESTIMATORS,
     "ptklib.mechanisms": ARRAYS | NOISE,
     "ptklib.moments": ESTIMATORS,

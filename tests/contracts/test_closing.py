@@ -27,7 +27,6 @@ from ptkstore.domain.streams.streams import Closing
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
 from ptkstore.errors import LateWriter
 from ptkstore.ports.streams import Progress
-from tests.contracts.test_profiles import ASK
 from tests.support.builders import (
     NOW,
     ORIGIN,
@@ -42,6 +41,7 @@ from tests.support.builders import (
     with_blocks,
 )
 from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
+from tests.support.profile_asks import ASK
 
 DAY = timedelta(days=1)
 SCHEDULES = 4

@@ -11,16 +11,13 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import SqlCatalog
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.jobs import JobKind
-from ptkstore.domain.ptks.profiles import Paid, Point, ProfileAsk, ProfileRecord, ProfileState, Verdict
+from ptkstore.domain.ptks.profiles import Paid, Point, ProfileRecord, ProfileState, Verdict
 from ptkstore.domain.streams.blocks import BlockRange
 from ptkstore.errors import LateWriter
 from tests.support.builders import NOW, PTK, STREAM, add, job, ptk_spec, stream_named
 from tests.support.databases import OnPostgresql, OnSqlite
+from tests.support.profile_asks import ASK
 
-ASK = ProfileAsk(
-    STREAM, "common", "f" * 64, 0.2, (0.1, 0.5), 1.0, 64, 256, 2.0, 4, (0.0, 1.0), "rows", 100, 0.95, 3, 1_000, (0, 1),
-    30, None,
-)  # fmt: skip
 FIRST = ProfileRecord(
     ASK.key,
     1,

@@ -19,7 +19,7 @@ from ptkstore.cli.main import app
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.repository.declarations import PTK, Repository
-from tests.ptkstore.adapters.objects.test_read_only import READER
+from tests.support.lake_reader import READER
 from tests.support.world import World
 
 START = datetime(2026, 1, 5, tzinfo=UTC)

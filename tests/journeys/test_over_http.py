@@ -25,7 +25,7 @@ from ptkstore.cli.service.machine import environment, running
 from ptkstore.errors import Unauthenticated, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
-from tests.ptkstore.adapters.feast.reading.test_other_environment import python  # noqa: F401 - a fixture
+from tests.support.feast_environment import python  # noqa: F401 - a fixture
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

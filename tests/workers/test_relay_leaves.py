@@ -24,8 +24,8 @@ from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.wiring import Service
 from tests.faults.machine import ROOT
-from tests.ptkstore.adapters.webhooks.test_messenger import EMPTY_200, raw
 from tests.support.full_disk import FULL_DISK
+from tests.support.raw_endpoints import EMPTY_200, raw
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.support.world import World
 from workers.app import make_app

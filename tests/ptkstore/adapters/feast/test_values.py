@@ -1,7 +1,6 @@
 """Types, keys and names of what is served."""
 
 import sys
-from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
@@ -10,26 +9,11 @@ from ptklib.team import TeamCode
 from ptkstore.adapters.feast.names import is_view_of, view_name
 from ptkstore.application.versions.servable import NotServable, check_servable, check_team_code
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
+from tests.support.feast_values import COLUMNS, MOMENT
 from tests.support.team_code import described
 
 _KINDS = {pa.int64(): "int64", pa.float64(): "float64", pa.string(): "string", pa.bool_(): "bool"}
 VIEW = "taxi__speed_by_hour"
-MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
-COLUMNS = {
-    "big": pa.array([2**53 + 1, None], pa.int64()),
-    "small": pa.array([1, 2], pa.uint8()),
-    "half": pa.array([0.5, None], pa.float32()),
-    "text": pa.array(["é:@", None], pa.large_string()),
-    "coded": pa.array(["a", "b"]).dictionary_encode(),
-    "flag": pa.array([True, None]),
-    "day": pa.array([date(2026, 3, 1), None]),
-    "moment": pa.array([MOMENT, None], pa.timestamp("ns", tz="Europe/Berlin")),
-    "raw": pa.array([b"\x00\xff", None]),
-    "vector": pa.array([[0.5, 0.25], None], pa.list_(pa.float32(), 2)),
-    "counts": pa.array([[1, 2], []], pa.large_list(pa.int32())),
-    "names": pa.array([["x"], None], pa.list_(pa.string())),
-    "nothing": pa.nulls(2),
-}
 FIRST = {
     "big": 2**53 + 1,
     "small": 1,

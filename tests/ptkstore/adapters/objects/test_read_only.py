@@ -20,18 +20,10 @@ from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecLake, FsspecRawZone
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import Unavailable
+from tests.support.lake_reader import READER
 from tests.support.published import PTK, a_version, content
 
 pytestmark = pytest.mark.real
-
-# As docs/guide/storage.md gives it.
-READER = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::LAKE"},
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::LAKE/*"},
-    ],
-}
 
 
 @contextmanager

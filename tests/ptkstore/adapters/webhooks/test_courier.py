@@ -21,7 +21,7 @@ from ptkstore.ports.messages import (
     NotTried,
     Tried,
 )
-from tests.ptkstore.adapters.webhooks.test_messenger import (
+from tests.support.raw_endpoints import (
     EMPTY_200,
     Raw,
     drips_a_body,
@@ -31,11 +31,10 @@ from tests.ptkstore.adapters.webhooks.test_messenger import (
     says,
     says_nothing,
 )
+from tests.support.slow_hosts import PATIENCE_SECONDS, slow_host
 from tests.support.waiting import until
 
 LOOPBACK = ("127.0.0.0/8",)
-PATIENCE_SECONDS = 120.0
-LAST_200 = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 SECRET = new_secret()
 LOST = NotDelivered("connection-failed", cause="timeout")  # a lookup without an answer
 
@@ -70,22 +69,6 @@ def hanging(host: str = "127.0.0.1") -> Iterator[int]:
     """A port that takes connections and never says anything."""
     with socket.create_server((host, 0), backlog=512) as listener:
         yield listener.getsockname()[1]
-
-
-@contextmanager
-def slow_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Raw, threading.Event]]:
-    """A host that is called once at a time, and answers once the event is set."""
-    monkeypatch.setattr(courier, "PER_HOST", 1)
-    monkeypatch.setattr(courier, "HOST_WAIT_SECONDS", PATIENCE_SECONDS)
-    let_go = threading.Event()
-
-    def answers(connection: socket.socket) -> None:
-        assert let_go.wait(PATIENCE_SECONDS)
-        connection.sendall(LAST_200)  # the next call must not begin on a connection that ends
-
-    with raw(answers) as server:
-        yield server, let_go
-        let_go.set()
 
 
 @contextmanager

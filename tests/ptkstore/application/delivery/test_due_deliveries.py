@@ -23,8 +23,8 @@ from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.errors import Unavailable
 from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotDelivered, NotTried
 from ptkstore.wiring import subscribing
-from tests.ptkstore.adapters.webhooks.test_courier import slow_host
-from tests.ptkstore.adapters.webhooks.test_messenger import raw, says
+from tests.support.raw_endpoints import raw, says
+from tests.support.slow_hosts import slow_host
 from tests.support.waiting import until
 from tests.support.world import World
 

@@ -12,7 +12,7 @@ import pytest
 
 from ptkstore.adapters.feast import RedisOnline, write_repo
 from ptkstore.adapters.feast.loading import load_feast
-from tests.ptkstore.adapters.feast.packed.test_as_feast_expects import same
+from tests.support.packed_stores import same
 
 pytestmark = pytest.mark.real
 

@@ -15,7 +15,7 @@ from ptkstore.adapters.feast.packed.keys import fields_of, row_field
 from ptkstore.adapters.feast.packed.layout import HEAD, Layout, Layouts
 from ptkstore.adapters.feast.tables import view_tables
 from ptkstore.errors import CorruptObject
-from tests.ptkstore.adapters.feast.test_values import COLUMNS, MOMENT
+from tests.support.feast_values import COLUMNS, MOMENT
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from ptkstore.adapters.feast.reading.lookup import look_up
 from ptkstore.errors import InvalidRequest, RowsLost, Unavailable, UnknownName
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
-from tests.ptkstore.adapters.feast.test_values import COLUMNS
+from tests.support.feast_values import COLUMNS
 
 pytestmark = pytest.mark.real
 
@@ -150,7 +150,7 @@ def test_pinned_versions_are_read_until_nobody_can_name_them(folder, make):
     make.publish(store, make.state(1), make.state(2))
     pinned = [f"{VIEW}@v1:value"]
     assert store.look_up(pinned, [{"hour": 8}]) == [{"value": 1.0}]
-    from tests.ptkstore.adapters.feast.publishing.test_publishing import age
+    from tests.support.feast_rows import age
 
     age(folder, store)
     make.publish(store, make.state(3))

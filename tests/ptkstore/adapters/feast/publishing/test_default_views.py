@@ -117,7 +117,7 @@ def test_a_default_is_never_read_as_code(word):
 
 @pytest.mark.long
 def test_old_copies_go_with_their_versions_and_all_goes_with_the_ptk(light_repo, make, filled):
-    from tests.ptkstore.adapters.feast.publishing.test_publishing import age
+    from tests.support.feast_rows import age
 
     store = FeastFeatureStore(light_repo, keep_versions=1)
 

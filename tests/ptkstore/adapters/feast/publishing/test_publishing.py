@@ -14,7 +14,7 @@ import pytest
 from ptkstore.adapters.feast import FeastFeatureStore
 from ptkstore.domain.ptks.serving import serving_of
 from ptkstore.errors import Conflict, Unavailable, UnknownName
-from ptkstore.ports.features import Computed, PublishedState
+from tests.support.feast_rows import age, telling
 
 pytestmark = pytest.mark.real
 
@@ -164,18 +164,6 @@ def test_a_flip_killed_between_its_two_commits_is_finished_by_the_next(first, re
     assert store.look_up(["ptk_state:version"], [{"ptk": PTK}]) == [{"version": state.version}]
     make.publish(store, make.state(state.version + 1))
     assert store.look_up(FEATURES[1:], [{"hour": 8}]) == [{"ptk_version": state.version + 1}]
-
-
-def telling(state: PublishedState) -> PublishedState:
-    """A state whose computed view tells its version too."""
-    numbers = {
-        "centre": [0.0],
-        "half_width": [1.0],
-        "reach": 9.0,
-        "mean": [0.0],
-        "components": [[state.version]],
-    }
-    return replace(state, computed=(Computed("project", (("a", "double"),), ("p_0",), numbers),))
 
 
 ROWS = [{"hour": hour, "a": 1.0} for hour in range(24)]
@@ -505,17 +493,6 @@ def test_a_version_that_cannot_be_deleted_now_waits_for_the_next_flip(light_repo
     make.publish(store, make.state(5))
     assert not old.exists()
     store.close()
-
-
-def age(repo: Path, store: FeastFeatureStore) -> None:
-    """Make all that was published so far an hour old."""
-    from feast.infra.registry.sql import feature_view_version_history as snapshots
-    from sqlalchemy import update
-
-    with store._sessions.use() as session, session.database.engine.begin() as connection:
-        connection.execute(update(snapshots).values(created_timestamp=snapshots.c.created_timestamp - 3600))
-    for path in (repo / "history").rglob("*.parquet"):
-        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 3600))
 
 
 @pytest.fixture
