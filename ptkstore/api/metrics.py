@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ptkstore.application.operations.liveness import Liveness, ProcessRole, read_liveness
-from ptkstore.application.operations.read_numbers import StoreNumbers, read_numbers
+from ptkstore.application.operations.liveness import Liveness, ProcessRole
+from ptkstore.application.operations.read_numbers import StoreNumbers
 from ptkstore.ports.operations import Numbers
 
 if TYPE_CHECKING:
@@ -86,10 +86,9 @@ class _Catalog(Collector):
         """What waits, what is late, what is left; read anew after some seconds at the earliest."""
         with self._lock:
             if time.monotonic() - self._read_at > KEPT_SECONDS:
-                read, clock = self._service.read, self._service.clock
-                self._known = (
-                    *_of_store(read_numbers(begin=read, clock=clock)),
-                    *_of_liveness(read_liveness(begin=read, clock=clock), clock.now()),
+                self._metrics = (
+                    *_of_store(self._service.numbers()),
+                    *_of_liveness(self._service.liveness(), self._service.clock.now()),
                     _of_online(self._online.lost()),
                 )
                 self._read_at = time.monotonic()

@@ -169,6 +169,32 @@ class Reading(Adapters):
         """The public key that reports are signed with, in hexadecimal."""
         return self.signer.public_key().hex()
 
+    def liveness(
+        self,
+    ) -> Mapping[application.operations.liveness.ProcessRole, application.operations.liveness.Liveness]:
+        """See `application.operations.liveness`."""
+        return application.operations.liveness.read_liveness(begin=self.read, clock=self.clock)
+
+    def numbers(self) -> application.operations.read_numbers.StoreNumbers:
+        """See `application.operations.read_numbers`."""
+        return application.operations.read_numbers.read_numbers(begin=self.read, clock=self.clock)
+
+    def work_on_stream(self, stream: str) -> application.operations.read_work.StreamWork:
+        """See `application.operations.read_work`."""
+        return application.operations.read_work.work_on_stream(stream, begin=self.read_one_moment)
+
+    def spends_on(self, stream: str) -> Mapping[str, int]:
+        """See `application.operations.read_work`."""
+        return application.operations.read_work.spends_on(stream, begin=self.read)
+
+    def takes_writes(self, at_most_seconds: float) -> bool:
+        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
+        return self.catalog.takes_writes(at_most_seconds)
+
+    def ledger_id(self) -> str:
+        """The identity of this catalog's journal; `CatalogBehind` or `Unavailable` if its schema is not read here."""
+        return self.catalog.journal_view().ledger_id
+
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """See `application.streams.create_stream.origin_for`."""
         return application.streams.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)

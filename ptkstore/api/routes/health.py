@@ -18,7 +18,7 @@ from ptkstore.api.online_check import OnlineRows
 from ptkstore.api.requests.access import refused_on_record, token_text
 from ptkstore.api.requests.routers import refusals
 from ptkstore.application.identity.authorize import Named
-from ptkstore.application.operations.liveness import ProcessRole, read_liveness
+from ptkstore.application.operations.liveness import ProcessRole
 from ptkstore.domain.identity import Action
 from ptkstore.errors import InvariantBroken, PtkStoreError, Unavailable, UnknownName
 from ptkstore.wire.health import Health, Readiness
@@ -98,7 +98,7 @@ class Parts:
         # requests are served: only lookups of these PTKs fail, and which they are is not for everybody
         states["online"] = "lost" if self.online.lost() else "ok"
         with suppress(PtkStoreError):  # the catalog has said so already
-            liveness = read_liveness(begin=self._service.read, clock=self._service.clock)
+            liveness = self._service.liveness()
             states |= {role.value: "ok" if one.alive else "silent" for role, one in liveness.items()}
             # of one that never ran nobody expects a sign
             ended = [role.value for role, one in liveness.items() if one.last is not None and not one.alive]
@@ -106,13 +106,13 @@ class Parts:
         return states, codes
 
     def _catalog(self) -> None:
-        _ = self._service.catalog.journal_view().ledger_id  # its schema is checked too
+        self._service.ledger_id()  # its schema is checked too
         self._service.identity.teams()
         self._writable("catalog", self._commits)
 
     def _commits(self) -> bool:
         held, self._held = self._held, None
-        if self._service.catalog.takes_writes(LOCK_SECONDS):
+        if self._service.takes_writes(LOCK_SECONDS):
             return True
         now = self._clock()
         since, last = held or (now, now)

@@ -94,5 +94,5 @@ def show_ledger_key(caller: WhoAsks) -> dict[str, Any]:
     return {
         "algorithm": ALGORITHM,
         "public_key": caller.service.report_key(),
-        "ledger_id": caller.service.catalog.journal_view().ledger_id,
+        "ledger_id": caller.service.ledger_id(),
     }

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from ptkstore.application.operations.read_work import spends_on, work_on_stream
 from ptkstore.cli.demo import report, truth
 from ptkstore.cli.demo.records import BlockBudget, Deliveries, Lookup, PtkSummary, VersionPoint
 from ptkstore.cli.output import console, counted, one_line
@@ -126,8 +125,8 @@ def report_of(
 ) -> report.Report:
     """All that the run reports, from the catalog, the ledger and what was measured."""
     service = store.service
-    policy, spends = service.stream(STREAM).policy, spends_on(STREAM, begin=service.read)
-    jobs = work_on_stream(STREAM, begin=service.read_one_moment).jobs.values()
+    policy, spends = service.stream(STREAM).policy, service.spends_on(STREAM)
+    jobs = service.work_on_stream(STREAM).jobs.values()
     blocks = service.budget(STREAM)
     summaries, points = [], []
     for spec in (s for s in service.ptks(stream=STREAM) if s.ptk_id in ptk_ids):

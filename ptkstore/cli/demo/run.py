@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.application.operations.read_work import StreamWork, work_on_stream
+from ptkstore.application.operations.read_work import StreamWork
 from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
 from ptkstore.cli.output import said
@@ -110,7 +110,7 @@ def _settings(home: Path | None) -> Settings:
 
 
 def _work(store: HomeStore) -> StreamWork:
-    return work_on_stream(STREAM, begin=store.service.read_one_moment)
+    return store.service.work_on_stream(STREAM)
 
 
 def _next_day(store: HomeStore) -> datetime | None:

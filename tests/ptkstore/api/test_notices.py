@@ -77,6 +77,8 @@ def test_both_teams_hear_of_an_endpoint_that_was_disabled_and_no_other(
         "at": api.world.clock.now().isoformat(),
         "subject": f"{PTK} to {name}",
         "code": "subscription-disabled",
+        "stream": None,
+        "ptk": PTK,
     }
     for team in ("taxi", "ads"):
         for role in STREAM_ROLES:

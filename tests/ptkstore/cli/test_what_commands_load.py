@@ -138,7 +138,7 @@ def test_a_budget_is_added_up_without_what_trains(home: str) -> None:
     modules = loaded(("budget", "taxi", "--home", home))
     assert sorted(set(NOT_NEEDED) & modules - A_BUDGET_NEEDS) == []
     assert use_cases(modules) <= READING_USE_CASES | {
-        "books",
+        "snapshot",
         "budgets",
         "charging",
         "odometers",
