@@ -33,7 +33,7 @@ def rows() -> list[Row]:
         np.bincount(codes, weights=values, minlength=GROUPS)
 
     timed = take_turns(lambda: estimator.fit(frame), two_bincounts, 15)
-    shares = [1 / noise.scale for noise in estimator.declared_loss().event.parts()]
+    shares = [1 / noise.scale for noise in estimator.declared_loss().event.parts()]  # type: ignore[attr-defined]
     count = np.bincount(codes, minlength=GROUPS)
     true = {"counts": count, "means": np.bincount(codes, weights=values, minlength=GROUPS) / count}
     arrays = {"codes": codes, "values": values, "true_counts": true["counts"], "true_means": true["means"]}

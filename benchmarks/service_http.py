@@ -27,6 +27,7 @@ from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from ptkstore.wiring.identity import Identity
+from tests.support.local import local
 
 RATE, SECONDS, ROUNDS = 200, 8.0, 7
 LOOKUP_ROWS, LOOKUP_SECONDS, LOOKUP_ROUNDS, CONNECTIONS = 100, 4.0, 5, 4
@@ -150,7 +151,7 @@ def child(command: list[str], port: int, path: str, **more: Any) -> Iterator[sub
 def served(setup: Setup) -> Iterator[Served]:
     store, token = prepared(setup)
     port = free_port()
-    settings = store.service.settings
+    settings = local(store).settings
     environment = {
         **os.environ,
         "PTK_HOME": str(settings.home),

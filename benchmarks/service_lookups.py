@@ -26,6 +26,7 @@ from ptkstore.ports.features import PublishedState
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
+from tests.support.local import local
 
 KEYS, MANY_KEYS, STOCK_KEYS = 1_000, 100_000, 10_000
 VERSIONS = 40
@@ -178,7 +179,7 @@ def subjects(setup: Setup) -> dict[str, Ask]:
     for store in (
         setup.ours("stock", 2, packed=False),
         setup.ours("packed", 6, packed=True),
-        client.service.features,
+        local(client).features,
     ):
         store.stage(published)
         store.flip(published)

@@ -29,6 +29,10 @@ def without_code(page: str) -> str:
     return re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
 
 
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
 def anchors(page: str) -> set[str]:
     """The names of a page's headings, as links have them."""
     headings = re.findall(r"^#+ (.+)$", without_code(page), re.MULTILINE)
@@ -37,13 +41,13 @@ def anchors(page: str) -> set[str]:
 
 def broken_links(page: Path) -> Iterator[str]:
     """Links of a page that lead nowhere."""
-    for link in LINK.findall(without_code(page.read_text(encoding="utf-8"))):
+    for link in LINK.findall(without_code(_text(page))):
         if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
         if not target.exists() or (
-            anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8"))
+            anchor and target.suffix == ".md" and anchor not in anchors(_text(target))
         ):
             yield link
 
@@ -61,7 +65,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 @pytest.mark.parametrize("page", MAPS)
 def test_a_page_that_says_where_things_are_names_what_is_there(page: str) -> None:
-    assert missing_paths((REPOSITORY / page).read_text(encoding="utf-8")) == []
+    assert missing_paths(_text(REPOSITORY / page)) == []
 
 
 def test_a_link_to_nothing_and_a_path_that_is_gone_are_seen(tmp_path: Path) -> None:

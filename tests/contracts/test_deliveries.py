@@ -20,7 +20,7 @@ from tests.support.databases import OnPostgresql, OnSqlite, until_somebody_waits
 SECOND = timedelta(seconds=1)
 
 
-def notify(name: str, state: JobState = JobState.READY, **more: object) -> Job:
+def notify(name: str, state: JobState = JobState.READY, **more: Any) -> Job:
     made = job(f"notify/{name}", JobKind.NOTIFY, window=None, ptk_id=PTK, state=state)
     return replace(made, subscription_id=name, **more)
 

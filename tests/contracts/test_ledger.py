@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
@@ -50,7 +51,7 @@ ENTRY = {
     "digest": "0" * 64,
     "nonce": "",
 }
-WRONG: list[dict[str, object]] = [
+WRONG: list[dict[str, Any]] = [
     {"epsilon_nano": 0},
     {"epsilon_nano": -1},
     {"epsilon_nano": None},
@@ -73,7 +74,7 @@ TENTH = 10**8
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def refused(outsider: Engine, statement: str, values: dict[str, object], reason: str = "") -> bool:
+def refused(outsider: Engine, statement: str, values: dict[str, Any], reason: str = "") -> bool:
     """Whether the database refused the statement, for the reason."""
     try:
         with outsider.begin() as connection:

@@ -29,6 +29,7 @@ from tests.faults import scenario
 from tests.faults.checker import Evidence, Subscriber, check
 from tests.faults.listeners import EventListener
 from tests.faults.strikes import FAULTS, Armed
+from tests.support.local import local
 from tests.support.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +78,7 @@ class Machine:
 
     def serve(self) -> None:
         """Run the HTTP API too; it may be killed as `api`."""
-        identity = Identity(self.store.service)
+        identity = Identity(local(self.store))
         identity.create_team(scenario.TEAM)
         _, token = identity.issue_token(scenario.TEAM, [Role.CONSUMER])
         port = free_port()
@@ -94,14 +95,14 @@ class Machine:
         """What listeners heard who did not hear of every version once and in order, as it was published."""
         wrong = {}
         for one in self.listeners:
-            published = self.store.service.versions(one.ptk_id)
+            published = local(self.store).versions(one.ptk_id)
             if one.digests != [version.sha256 for version in published]:
                 wrong[one.ptk_id] = one.versions
         return wrong
 
     def shown(self, ptk_id: str) -> int:
         """The newest version of a PTK that is online."""
-        with self.store.service.begin() as uow:
+        with local(self.store).begin() as uow:
             return uow.jobs.get(job_id(JobKind.FLIP, ptk_id)).position
 
     def leave(self) -> None:
@@ -150,7 +151,7 @@ class Machine:
 
     def unfinished(self) -> list[Job]:
         """Jobs that are neither over nor idle."""
-        with self.store.service.begin() as uow:
+        with local(self.store).begin() as uow:
             jobs = [job for stream in uow.streams.all() for job in uow.jobs.find(stream=stream.name)]
         return [job for job in jobs if job.state not in (JobState.ENDED, JobState.IDLE)]
 

@@ -41,6 +41,7 @@ from ptkstore.wiring import Service
 from tests.faults import scenario
 from tests.faults.checker import Evidence, Fault, Subscriber, check
 from tests.faults.steps import Point, kind_of
+from tests.support.local import local
 
 LEASE = timedelta(seconds=2)
 LONGEST_RUN = 10_000  # jobs; a chain that needs more goes round in circles
@@ -188,7 +189,7 @@ class Rig:
 
     def unfinished(self) -> list[str]:
         """Jobs that are neither over nor idle."""
-        with self.store.service.begin() as uow:
+        with local(self.store).begin() as uow:
             return [
                 job.id
                 for job in uow.jobs.find(stream=scenario.STREAM)

@@ -13,6 +13,7 @@ from ptkstore.domain.jobs import JobKind, cursor
 from tests.faults import scenario, variants
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import Point
+from tests.support.local import local
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +35,7 @@ def chain(tmp_path: Path) -> Iterator[Rig]:
 
 def overbook(chain: Rig) -> None:
     """A third PTK, past registration's own check: the ledger alone decides."""
-    with chain.store.service.begin() as uow:
+    with local(chain.store).begin() as uow:
         spec = replace(uow.ptks.get(scenario.LONG), ptk_id=THIRD, name="third")
         uow.ptks.add(spec)
         for kind in (JobKind.PLACE, JobKind.FLIP):

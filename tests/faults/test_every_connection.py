@@ -33,6 +33,7 @@ from tests.services import proxy, wire
 from tests.services.postgres import Postgres
 from tests.services.proxy import FaultyHttp
 from tests.services.wire import FaultyWire
+from tests.support.local import local
 from tests.support.s3 import serving
 from tests.support.world import ErasesHere
 
@@ -60,7 +61,7 @@ class Chain:
         store = self.rig.store
         self.persist(lambda: store.ingest(scenario.STREAM, scenario.rows(n), f"day {n}"))
         self.persist(lambda: store.close_windows(scenario.STREAM, scenario.end_of(n)))
-        self.persist(lambda: self.rig.work(self.rig.store.service))
+        self.persist(lambda: self.rig.work(local(self.rig.store)))
 
     def persist(self, act: Callable[[], T]) -> T:
         """What a client does that was told to wait and retry, or to look."""
@@ -73,7 +74,7 @@ class Chain:
 
 
 def published(chain: Chain) -> list[int]:
-    return [version.number for version in chain.rig.store.service.versions(scenario.LONG)]
+    return [version.number for version in local(chain.rig.store).versions(scenario.LONG)]
 
 
 def begun(made: Rig) -> Chain:
@@ -309,7 +310,7 @@ def test_an_erasure_that_fails_half_way_is_complete_when_it_is_asked_for_again(b
     """No row of the unit is left in any file, and every other row is, whatever became of which request."""
     urls = {"lake_url": f"s3://{BUCKET}/users/lake", "raw_url": f"s3://{BUCKET}/users/raw"}
     with rig(tmp_path / "home", **urls) as made:
-        store, service = made.store, made.store.service
+        store, service = made.store, local(made.store)
         service.__dict__["eraser"] = ErasesHere(service)
         store.create_stream(
             "users",
@@ -379,8 +380,8 @@ def test_what_people_ask_for_is_done_once_whatever_becomes_of_the_commit(postgre
                     act()
                 faulty.heal()
                 act()
-            assert [stream.name for stream in store.service.streams()].count(name) == 1
-            assert len([p for p in made.store.service.raw.files(name) if "/batches/" in p]) <= 2
+            assert [stream.name for stream in local(store).streams()].count(name) == 1
+            assert len([p for p in local(made.store).raw.files(name) if "/batches/" in p]) <= 2
 
 
 @pytest.mark.parametrize("kind", ENDS)
@@ -391,7 +392,7 @@ def test_people_and_the_trail_hear_of_a_commit_that_nobody_answered(postgres_wir
     names = [f"commit_{kind.replace('-', '_')}_{nth}" for nth in range(3)]
     told: list[type[Exception]] = []
     with Store(LocalService(settings)) as store:
-        before = newest_line(store.service)
+        before = newest_line(local(store))
         for nth, name in enumerate(names):
             faulty.strike(kind, COMMIT, skip=nth)
             try:
@@ -400,8 +401,8 @@ def test_people_and_the_trail_hear_of_a_commit_that_nobody_answered(postgres_wir
             finally:
                 faulty.heal()
             told.append(caught.type)
-        created = [stream.name for stream in store.service.streams() if stream.name in names]
-        with store.service.begin() as uow:
+        created = [stream.name for stream in local(store).streams() if stream.name in names]
+        with local(store).begin() as uow:
             trail = [(line.subject, line.outcome) for line in uow.audit.after(before, 10_000)]
     assert told == [Unavailable, OutcomeUnknown, OutcomeUnknown]
     written = kind == "cut-after"

@@ -16,6 +16,7 @@ from ptkstore.domain.ptks.profiles import ProfileRecord, ProfileState, Verdict
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_PROFILES, Point, all_points
+from tests.support.local import local
 from tests.support.world import SeenViews
 
 pytestmark = pytest.mark.long
@@ -36,7 +37,7 @@ def register(made: Rig, ptk_id: str, n_clusters: int, **profile: object) -> None
 
 def profiled(made: Rig, ptk_id: str) -> None:
     """Have a profile there that was answered long ago."""
-    with made.store.service.begin() as uow:
+    with local(made.store).begin() as uow:
         ask = uow.ptks.get(ptk_id).profile
         assert ask is not None
         found = (Answer(ask.epsilons[0], Verdict.FOUND, 256),)
@@ -81,7 +82,7 @@ def test_a_fault_at_a_step_of_a_profile_costs_one_spend_and_keeps_one_answer(
     chain.close(window, ROWS)
     assert chain.work_struck(point, mode), f"{point} was never reached"
     assert chain.faults() == []
-    service = chain.store.service
+    service = local(chain.store)
     assert service.verify_ledger(scenario.STREAM).faults == ()
     with service.begin() as uow:
         spends = Counter(entry.key for entry in uow.ledger.journal(scenario.STREAM) if entry.kind == "spend")

@@ -13,6 +13,7 @@ from ptkstore.domain.ledger.journal import EntryKind
 from tests.faults import scenario
 from tests.faults.rig import Rig, rig
 from tests.faults.steps import OF_EVALUATIONS, Point, all_points
+from tests.support.local import local
 from tests.support.world import SeenViews
 
 pytestmark = pytest.mark.long  # the last tests look at what the others left
@@ -79,7 +80,7 @@ def test_a_fault_at_a_step_of_an_evaluation_only_delays(
     large_chain: Rig, large_windows: Iterator[int], point: Point, mode: str
 ):
     struck(large_chain, large_windows, point, mode, time=1)
-    service = large_chain.store.service
+    service = local(large_chain.store)
     estimates = service.evaluations(scenario.LONG)
     assert [one.number for one in estimates] == [v.number for v in service.versions(scenario.LONG)]
     with service.begin() as uow:
@@ -99,7 +100,7 @@ def struck(chain: Rig, windows: Iterator[int], point: Point, mode: str, *, time:
     chain.close(window)
     assert chain.work_struck(point, mode, time=time), f"{point} was never reached"
     assert chain.faults() == []
-    assert [v.number for v in chain.store.service.versions(scenario.LONG)] == list(range(1, window + 2))
+    assert [v.number for v in local(chain.store).versions(scenario.LONG)] == list(range(1, window + 2))
 
 
 @pytest.mark.parametrize("which", ["chain", "large_chain"])
@@ -119,12 +120,12 @@ def test_expired_windows_leave_no_rows_no_drafts_and_no_keys(which: str, request
 
 def test_a_split_training_leaves_no_partials_once_it_is_over(large_chain: Rig):
     """Nor do workers that died while they collected: whoever ends the training clears away after them."""
-    names = [*large_chain.store.service.staging.drafts(), *large_chain.store.service.keys.draft_ids()]
+    names = [*local(large_chain.store).staging.drafts(), *local(large_chain.store).keys.draft_ids()]
     assert [name for name in names if "-" in name] == []
 
 
 def test_what_consumers_look_up_is_the_newest_version(chain: Rig):
-    newest = chain.store.service.versions(scenario.LONG)[-1]
+    newest = local(chain.store).versions(scenario.LONG)[-1]
     [shown] = chain.store.look_up(["ptk_state:version"], [{"ptk": scenario.LONG}])
     assert shown["version"] == newest.number
     manifest = Path(chain.settings.lake) / f"ptks/{scenario.LONG}/v{newest.number:08d}/manifest.json"

@@ -16,6 +16,7 @@ from tests.faults.checker import spends_without_version
 from tests.faults.machine import API, Machine, machine
 from tests.faults.steps import Point, all_points
 from tests.services.postgres import Postgres
+from tests.support.local import local
 from tests.support.real_processes import CLOCKED, KEPT_WINDOWS, ZOMBIES, numbers, once_in_order, prepare
 from tests.support.waiting import until
 
@@ -45,7 +46,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def next_window(made: Machine) -> int:
-    with made.store.service.begin() as uow:
+    with local(made.store).begin() as uow:
         return uow.streams.progress(scenario.STREAM).closed_before
 
 
@@ -79,7 +80,7 @@ def test_kills_at_every_step_and_of_every_process_only_delay(running: Machine, s
     until(lambda: not running.unheard(), "listeners to hear of every version once and in order")
     for window in (first, first + 1):
         folder = f"{scenario.STREAM}/{window}/"
-        assert [file for file in running.store.service.raw.files() if file.startswith(folder)] == []
+        assert [file for file in local(running.store).raw.files() if file.startswith(folder)] == []
     shown = running.store.look_up(["ptk_state:version"], [{"ptk": ptk_id} for ptk_id in PTKS])
     assert [row["version"] for row in shown] == [len(numbers(running, ptk_id)) for ptk_id in PTKS]
 
@@ -90,7 +91,7 @@ def test_a_killed_training_keeps_its_loss_and_tells_its_owner(running: Machine):
     running.close(window, window)
 
     def trainings() -> tuple[Job, ...]:
-        with running.store.service.begin() as uow:
+        with local(running.store).begin() as uow:
             return uow.jobs.of_window(WindowId(scenario.STREAM, window), JobKind.TRAIN)
 
     def failed_ptks() -> list[str]:
@@ -106,7 +107,7 @@ def test_a_killed_training_keeps_its_loss_and_tells_its_owner(running: Machine):
     failed = failed_ptks()
     lost = spends_without_version(running.evidence)
     assert [ptk_id for ptk_id, block in lost if block // STRIDE == window] == failed
-    with running.store.service.begin() as uow:
+    with local(running.store).begin() as uow:
         told = sorted(notice.subject for notice in uow.notices() if notice.code == "killed")
     assert told == [f"{ptk_id} window {window}" for ptk_id in failed]
     running.close(window + 1, window + 1)
@@ -129,7 +130,7 @@ def test_a_killed_schedule_closes_every_window_once_it_is_back(running: Machine)
     )
 
     def closed() -> list[int]:
-        with running.store.service.begin() as uow:
+        with local(running.store).begin() as uow:
             return [window.id.index for window in uow.windows.of(CLOCKED)]
 
     running.kill("schedule")
@@ -137,7 +138,7 @@ def test_a_killed_schedule_closes_every_window_once_it_is_back(running: Machine)
     running.kill("schedule")
     running.settle()
     assert closed() == list(range(len(closed())))
-    with running.store.service.begin() as uow:
+    with local(running.store).begin() as uow:
         assert {window.state for window in uow.windows.of(CLOCKED)} == {WindowState.CLOSED}
 
 

@@ -20,6 +20,7 @@ from ptkstore.domain.jobs import JobKind
 from ptkstore.sdk import Store
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
+from tests.support.local import local
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -69,7 +70,7 @@ def test_a_schedule_that_dies_is_missed_by_nobody(
         store.register_ptk(counts, name="counts", stream=STREAM, target=1.0, train_frequency="2s")
 
         def closed() -> list[int]:
-            with store.service.begin() as uow:
+            with local(store).begin() as uow:
                 return [window.id.index for window in uow.windows.of(STREAM)]
 
         def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -85,7 +86,7 @@ def test_a_schedule_that_dies_is_missed_by_nobody(
         begun = datetime.now(UTC)
 
         def started() -> int:
-            with store.service.begin() as uow:
+            with local(store).begin() as uow:
                 return uow.operations.last_seen(begun).get(ProcessRole.SCHEDULE, (0, begun))[0]
 
         first, second = (stack.enter_context(schedule(settings, log)) for _ in range(2))
@@ -101,12 +102,12 @@ def test_a_schedule_that_dies_is_missed_by_nobody(
         assert third.wait(PATIENCE_SECONDS) == 0
         windows = closed()
         assert windows == list(range(len(windows)))
-        with store.service.begin() as uow:
+        with local(store).begin() as uow:
             jobs = [job for job in uow.jobs.find(stream=STREAM) if job.kind is JobKind.PREPARE]
         prepared = sorted(job.window.index for job in jobs)
         assert prepared == windows[-len(prepared) :]
         assert prepared[0] <= 1  # the first may have ended before the PTK came
         assert {job.attempt for job in jobs} == {0}
-        blocks = [block.number for block in store.service.budget(STREAM)]
+        blocks = [block.number for block in local(store).budget(STREAM)]
         assert len(blocks) == len(set(blocks))
     assert "not closed" not in log.read_text()

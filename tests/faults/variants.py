@@ -78,7 +78,7 @@ def charge_after_publish(database: str) -> Iterator[None]:
 @contextmanager
 def check_then_act(database: str) -> Iterator[None]:
     """The room of a block is read once, before the lock: what others reserve in between is not seen."""
-    decide_all = charging.decide_all
+    decide_all = charging.decide_all  # type: ignore[attr-defined]
     room: dict[int, Filters] = {}
 
     def earlier(filters: Filters, requests: list[BudgetRequest]) -> list[Granted | Denied]:

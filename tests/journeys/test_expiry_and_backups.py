@@ -25,6 +25,7 @@ from tests.faults.checker import spends_without_version
 from tests.faults.rig import Killed, Rig, Striking
 from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
+from tests.support.local import local
 
 pytestmark = pytest.mark.long
 
@@ -69,7 +70,7 @@ def test_a_copy_taken_before_expiry_cannot_be_read_after_it(chain: Rig, tmp_path
     stolen = copied(chain, tmp_path / "stolen", *names)
     publish(chain, 1)  # the first window leaves its retention
     with pytest.raises(WindowGone):
-        chain.store.service.keys.sealing_key(FIRST)
+        local(chain.store).keys.sealing_key(FIRST)
     with pytest.raises(UnknownName):
         FileKeyStore(tmp_path / "new keys").sealing_key(FIRST)
     everything = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
@@ -90,7 +91,7 @@ def test_with_the_keys_copied_in_time_the_same_copy_can_be_read(chain: Rig, tmp_
 def test_nothing_of_an_expired_window_is_left_but_the_names_of_its_tombstones(chain: Rig):
     publish(chain, 0)
     publish(chain, 1)
-    service = chain.store.service
+    service = local(chain.store)
     assert [file for file in service.raw.files() if file.startswith(f"{scenario.STREAM}/0/")] == []
     left = sorted(path.name for path in (service.settings.root / "keys/windows/rides").glob("0.*"))
     assert left == ["0.gone"]
@@ -111,7 +112,7 @@ def test_a_restored_catalog_opens_nothing_though_it_takes_the_same_steps_again(c
     assert lake_of(restored) == before
     shown = restored.store.look_up(["ptk_state:version"], [{"ptk": scenario.LONG}])
     assert shown == [{"version": 2}]
-    manifest, _ = restored.store.service.lake.read_version(scenario.LONG, 2)
+    manifest, _ = local(restored.store).lake.read_version(scenario.LONG, 2)
     assert manifest["version"] == 2
 
 
@@ -121,7 +122,7 @@ def test_a_forked_catalog_is_refused_however_far_it_goes_on(chain: Rig, old_cata
     forked = restore(chain, old_catalog)
     scenario.register(forked.store, [scenario.SPEED])  # another turn, and more spends per window
     for window in range(1, further + 2):
-        forked.store.service.close_windows(scenario.STREAM, scenario.end_of(window), expire_unfinished=True)
+        local(forked.store).close_windows(scenario.STREAM, scenario.end_of(window), expire_unfinished=True)
         steps, errors = try_all(forked)
         assert {type(error) for error in errors} == {CatalogBehind}
         assert "opened" not in steps
@@ -136,7 +137,7 @@ def test_the_true_catalog_goes_on_after_an_old_one_was_tried(chain: Rig, old_cat
     assert try_all(restored)[1]
     again = restore(restored, tmp_path / "true.db")
     publish(again, 2)
-    assert [version.number for version in again.store.service.versions(scenario.LONG)] == [1, 2, 3]
+    assert [version.number for version in local(again.store).versions(scenario.LONG)] == [1, 2, 3]
     assert again.faults() == []
 
 
@@ -179,14 +180,14 @@ def test_a_spend_whose_output_was_lost_stays_spent(chain: Rig):
     with suppress(Killed):
         chain.work(chain.service(Striking(Point("train", "opened"), kill)))
     chain.clock.move(scenario.DAY)
-    chain.store.service.close_windows(scenario.STREAM, scenario.end_of(1), expire_unfinished=True)
+    local(chain.store).close_windows(scenario.STREAM, scenario.end_of(1), expire_unfinished=True)
     due = job_id(JobKind.EXPIRE, FIRST)
     assert chain.service().work_on(due)  # expiry comes before the second try
     chain.work(chain.service())
     assert spends_without_version(chain.evidence) == [(scenario.LONG, TRAIN_BLOCK)]
     [block] = [one for one in chain.store.budget(scenario.STREAM) if one["block"] == TRAIN_BLOCK]
     assert (block["spent_epsilon"], block["reserved_epsilon"], block["state"]) == (0.4, 0.0, "erased")
-    with chain.store.service.begin() as uow:
+    with local(chain.store).begin() as uow:
         assert uow.jobs.get(job_id(JobKind.TRAIN, scenario.LONG, 0)).outcome is Outcome.EXPIRED
         assert f"{scenario.LONG} window 0" in [notice.subject for notice in uow.notices(scenario.TEAM)]
     assert chain.faults() == []
@@ -198,7 +199,7 @@ def test_a_reservation_whose_rows_were_never_opened_is_given_back_at_expiry(chai
     service = chain.service()
     for kind in (JobKind.PREPARE, JobKind.ALLOCATE):
         assert service.work_on(job_id(kind, FIRST))
-    chain.store.service.close_windows(scenario.STREAM, scenario.end_of(1), expire_unfinished=True)
+    local(chain.store).close_windows(scenario.STREAM, scenario.end_of(1), expire_unfinished=True)
     assert service.work_on(job_id(JobKind.EXPIRE, FIRST))
     [block] = [one for one in chain.store.budget(scenario.STREAM) if one["block"] == TRAIN_BLOCK]
     assert (block["spent_epsilon"], block["reserved_epsilon"]) == (0.0, 0.0)

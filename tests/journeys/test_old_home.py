@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import ptkstore
 from ptkstore.adapters.feast.publishing.backfill import PROVENANCE_TAGS
 from ptkstore.cli.main import app
 from ptkstore.errors import PtkStoreError
 from ptkstore.sdk import Store, load_repository
+from tests.support.local import local
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -142,14 +142,14 @@ def test_it_goes_on_as_before(home: Path, tmp_path: Path, before: ModuleType) ->
     with ptkstore.connect(home) as store:
         asked = ["rides__zones:trips"], [{"zone": "east"}]
         assert store.look_up(*asked).assured["rides__zones"].words() == "unknown"
-        assert store.service.repair_online() == ()
+        assert local(store).repair_online() == ()
         assert store.look_up(*asked).assured["rides__zones"].words() == "asserted by rides"
         earlier = store.look_up(["rides__zones@v2:trips"], [{"zone": "east"}])
         # rows of the third window were taken in by the old program
         store.close_windows("rides", until="2026-01-08")
         store.work_until_idle()
         for ptk_id in (SPEED, ZONES):
-            assert [one.number for one in store.service.versions(ptk_id)] == [1, 2, 3], store.notices()
+            assert [one.number for one in local(store).versions(ptk_id)] == [1, 2, 3], store.notices()
         assert store.look_up(["rides__zones:ptk_version"], [{"zone": "west"}]) == [{"ptk_version": 3}]
         assert store.look_up(["rides__zones@v2:trips"], [{"zone": "east"}]) == earlier
         assert store.look_up(["rides__speed__filled:filled_version"], [{"hour": 8}]) == [
@@ -158,7 +158,7 @@ def test_it_goes_on_as_before(home: Path, tmp_path: Path, before: ModuleType) ->
         assert store.rollback(ZONES, 2) == 4
         store.work_until_idle()
         assert [*store.look_up(*asked)] == [*earlier]
-        assert store.service.materialize_ptk(SPEED) == 3
+        assert local(store).materialize_ptk(SPEED) == 3
         store.work_until_idle()
         check_declarations(store, tmp_path / "team", before)
     for view in views:
@@ -189,7 +189,7 @@ def check_declarations(store: Store, folder: Path, before: ModuleType) -> None:
     (folder / "ptks.py").write_text(before.PTKS)
     with pytest.raises(PtkStoreError, match="domain"):
         store.apply(load_repository(folder))
-    assert [one.number for one in store.service.versions(ZONES)] == [1, 2, 3, 4]
+    assert [one.number for one in local(store).versions(ZONES)] == [1, 2, 3, 4]
     declared = before.PTKS.replace(
         '"trips": "int64"}', '"trips": "int64"}, "domains": {"zone": ["east", "west"]}'
     )

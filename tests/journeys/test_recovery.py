@@ -16,6 +16,7 @@ from tests.faults import scenario
 from tests.faults.rig import Rig, Striking
 from tests.faults.steps import Point
 from tests.journeys.backups import copy_database, lake_of, publish, restore, try_all
+from tests.support.local import local
 
 pytestmark = pytest.mark.long
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.long
 def states(one: Rig) -> dict[int, set[BlockState]]:
     """The states of each window's blocks."""
     found: dict[int, set[BlockState]] = {}
-    for block in one.store.service.budget(scenario.STREAM):
+    for block in local(one.store).budget(scenario.STREAM):
         found.setdefault(block.number // 128, set()).add(block.state)
     return found
 
@@ -31,26 +32,26 @@ def states(one: Rig) -> dict[int, set[BlockState]]:
 def test_recovery_retires_what_was_opened_and_goes_on_with_the_next_window(chain: Rig, old_catalog: Path):
     before = lake_of(chain)
     restored = restore(chain, old_catalog)  # knows the first window and not that the second was trained
-    (outcome,) = restored.store.service.recover_ledger()
+    (outcome,) = local(restored.store).recover_ledger()
     assert (outcome.in_step, outcome.windows_in_doubt, outcome.versions_adopted) == (False, 2, 1)
     restored.store.close_windows(scenario.STREAM, scenario.end_of(1))
     steps, errors = try_all(restored)
     assert errors == []
     assert "opened" not in steps  # the second window's rows were opened once, and never again
-    with restored.store.service.begin() as uow:
+    with local(restored.store).begin() as uow:
         assert uow.jobs.get(job_id(JobKind.TRAIN, scenario.LONG, 1)).outcome is Outcome.PUBLISHED
     assert states(restored)[1] == {BlockState.RETIRED}
     assert lake_of(restored) == before
     publish(restored, 2)
-    assert [version.number for version in restored.store.service.versions(scenario.LONG)] == [1, 2, 3]
+    assert [version.number for version in local(restored.store).versions(scenario.LONG)] == [1, 2, 3]
     assert states(restored)[2] == {BlockState.ACTIVE}
-    assert restored.store.service.verify_ledger(scenario.STREAM).faults == ()
+    assert local(restored.store).verify_ledger(scenario.STREAM).faults == ()
     assert lake_of(restored).items() > before.items()
 
 
 def test_after_recovery_no_copy_from_before_opens_anything(chain: Rig, old_catalog: Path):
     restored = restore(chain, old_catalog)
-    restored.store.service.recover_ledger()
+    local(restored.store).recover_ledger()
     again = restore(restored, old_catalog)  # the same backup a second time
     again.store.close_windows(scenario.STREAM, scenario.end_of(1))
     steps, errors = try_all(again)
@@ -60,8 +61,8 @@ def test_after_recovery_no_copy_from_before_opens_anything(chain: Rig, old_catal
 
 def test_recovery_twice_is_recovery_once(chain: Rig, old_catalog: Path):
     restored = restore(chain, old_catalog)
-    first = restored.store.service.recover_ledger()
-    second = restored.store.service.recover_ledger()
+    first = local(restored.store).recover_ledger()
+    second = local(restored.store).recover_ledger()
     assert [one.in_step for one in (*first, *second)] == [False, True]
     publish(restored, 1)
     publish(restored, 2)
@@ -72,7 +73,7 @@ def test_a_recovery_that_was_cut_off_before_the_keys_learned_of_it_is_done_again
     chain: Rig, old_catalog: Path, monkeypatch
 ):
     restored = restore(chain, old_catalog)
-    service = restored.store.service
+    service = local(restored.store)
     with monkeypatch.context() as patch:
         patch.setattr(service.keys, "accept", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with suppress(KeyboardInterrupt):
@@ -94,7 +95,7 @@ def test_a_run_that_was_opened_when_the_copy_was_taken_has_no_second_output(chai
     chain.work(chain.service())
     before = lake_of(chain)
     restored = restore(chain, tmp_path / "reserved.db")
-    (outcome,) = restored.store.service.recover_ledger()
+    (outcome,) = local(restored.store).recover_ledger()
     assert (outcome.runs_ended, outcome.versions_adopted) == (1, 1)
     steps, errors = try_all(restored)
     assert (errors, "opened" in steps) == ([], False)
@@ -105,10 +106,10 @@ def test_a_run_that_was_opened_when_the_copy_was_taken_has_no_second_output(chai
 
 def test_a_catalog_in_step_is_left_as_it_is(chain: Rig):
     publish(chain, 0)
-    identity = chain.store.service.catalog.journal_view().ledger_id
-    (outcome,) = chain.store.service.recover_ledger()
+    identity = local(chain.store).catalog.journal_view().ledger_id
+    (outcome,) = local(chain.store).recover_ledger()
     assert outcome.in_step
-    assert chain.store.service.catalog.journal_view().ledger_id == identity
+    assert local(chain.store).catalog.journal_view().ledger_id == identity
     publish(chain, 1)
     assert states(chain)[1] == {BlockState.ACTIVE}
 
@@ -118,7 +119,7 @@ def test_a_ptk_from_after_the_copy_goes_on_under_its_name(chain: Rig, old_catalo
     publish(chain, 2)
     before = lake_of(chain)
     restored = restore(chain, old_catalog)
-    (outcome,) = restored.store.service.recover_ledger()
+    (outcome,) = local(restored.store).recover_ledger()
     assert (outcome.ptks_to_register, outcome.versions_adopted) == ((scenario.SPEED,), 3)
     scenario.register(restored.store, [scenario.SPEED])
     for window in (1, 2):
@@ -126,11 +127,11 @@ def test_a_ptk_from_after_the_copy_goes_on_under_its_name(chain: Rig, old_catalo
         restored.work(restored.service())
     assert lake_of(restored) == before
     publish(restored, 3)
-    assert [v.number for v in restored.store.service.versions(scenario.SPEED)] == [1, 2]
+    assert [v.number for v in local(restored.store).versions(scenario.SPEED)] == [1, 2]
     (shown,) = restored.store.look_up(["ptk_state:version"], [{"ptk": scenario.SPEED}])
     assert shown == {"version": 2}
     assert lake_of(restored).items() > before.items()
-    assert restored.store.service.verify_ledger(scenario.STREAM).faults == ()
+    assert local(restored.store).verify_ledger(scenario.STREAM).faults == ()
 
 
 def test_nothing_is_recovered_while_a_job_is_worked_on(chain: Rig, old_catalog: Path):
@@ -140,12 +141,12 @@ def test_nothing_is_recovered_while_a_job_is_worked_on(chain: Rig, old_catalog: 
 
     def recover() -> None:
         with pytest.raises(Refused, match="stop all workers") as error:
-            restored.store.service.recover_ledger()
+            local(restored.store).recover_ledger()
         refused.append(error.value)
 
     restored.work(restored.service(Striking(Point("prepare", "parts-written"), recover)))
     assert len(refused) == 1
-    assert [one.in_step for one in restored.store.service.recover_ledger()] == [False]
+    assert [one.in_step for one in local(restored.store).recover_ledger()] == [False]
 
 
 def test_a_worker_that_slept_through_a_recovery_does_no_job_any_more(chain: Rig, old_catalog: Path):
@@ -159,7 +160,7 @@ def test_a_worker_that_slept_through_a_recovery_does_no_job_any_more(chain: Rig,
         shutil.copy(old_catalog, chain.settings.root / "catalog.db")
         restored = Rig(chain.settings.root, chain.receiver)
         try:
-            restored.store.service.recover_ledger()
+            local(restored.store).recover_ledger()
             assert due == sleeper.due()  # it sees the catalog of before
             for job_id in due:
                 with pytest.raises(CatalogBehind):

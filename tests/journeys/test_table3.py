@@ -34,7 +34,7 @@ def known_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every PTK is known to need few rows: what a profile finds in some rows is left to chance, this is not."""
     profiled = import_module("_common.profiled")
 
-    class Known(profiled.Profiles):  # type: ignore[misc, name-defined]
+    class Known(profiled.Profiles):  # type: ignore[name-defined]
         def menu(self, ptk: Any, level: str, target: float | None = None) -> Any:
             return MENU
 

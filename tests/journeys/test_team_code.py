@@ -16,6 +16,7 @@ import pytest
 import ptkstore
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.sdk import Store, load_repository
+from tests.support.local import local
 from tests.support.team_code import GOOD, REPOSITORY, write_repository
 from tests.support.waiting import until
 
@@ -39,7 +40,7 @@ WORKER = "import ptkstore, sys; ptkstore.connect(sys.argv[1]).work_until_idle()"
 
 
 def job(store: Store, name: str) -> Job | None:
-    with store.service.begin() as uow:
+    with local(store).begin() as uow:
         return next((one for one in uow.jobs.find(ptk_id=name.split("/")[1]) if one.id == name), None)
 
 
@@ -96,11 +97,11 @@ def test_team_code_is_looked_up_and_a_killed_worker_ends_what_it_ran(
         ended = job(store, HANGS)
         assert ended is not None
         assert ended.outcome is Outcome.FAILED  # opened once, and never again
-        assert store.service.versions("taxi.hangs") == ()
+        assert local(store).versions("taxi.hangs") == ()
         by_ptk = {party.name: party for party in store.odometers("taxi").ptks}
         assert by_ptk["taxi.hangs"].spent.basic.epsilon == pytest.approx(0.1)
         assert by_ptk["taxi.hangs"].reserved.epsilon == 0
         (found,) = store.look_up(["taxi__trips:trips"], [{"hour": 8}])
         # 8,000 of 20,000 rows are of that hour and in the train part, give or take; the noise has scale 10
         assert 5_000 < found["trips"] < 10_000
-        assert GOOD.encode() in store.service.bundles.get(store.ptk("taxi.trips").config["params"]["bundle"])
+        assert GOOD.encode() in local(store).bundles.get(store.ptk("taxi.trips").config["params"]["bundle"])

@@ -28,6 +28,7 @@ from ptkstore.wiring import Service
 from tests.faults.scenario import DAY, ORIGIN
 from tests.privacy.canary import FRACTION, TEXT, WHOLE, find, numbers_in, search, values
 from tests.privacy.service import process_texts, redis_values
+from tests.support.local import local
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -112,9 +113,9 @@ def create(store: Store) -> None:
         )  # fewer rows than a partial takes, and yet some marked ones
         name, config = ptk_id.partition(".")[2], configs.get(ptk_id)
         store.register_ptk(estimator, name=name, stream=STREAM, target=target, config=config)
-    with (
-        store.service.begin() as uow
-    ):  # past registration: a training that meets a text where it wants a number
+    with local(
+        store
+    ).begin() as uow:  # past registration: a training that meets a text where it wants a number
         good = uow.ptks.get(BAD)
         params = {**good.estimator["params"], "values": ["note"], "bounds": {"note": [0, 1]}}
         uow.ptks.replace(replace(good, estimator={**good.estimator, "params": params}))
@@ -155,7 +156,7 @@ def wait_until(condition: Callable[[], object], look: Callable[[], None]) -> Non
 
 
 def ended(store: Store) -> bool:
-    with store.service.begin() as uow:
+    with local(store).begin() as uow:
         jobs = uow.jobs.find(stream=STREAM)
     return all(job.state in (JobState.ENDED, JobState.IDLE) for job in jobs)
 
@@ -190,7 +191,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
                 wait_until(lambda: ended(store), lambda: made.look(redis_url))
                 made.parts += part_sizes(store, window)
                 made.look(redis_url)
-            with store.service.begin() as uow:
+            with local(store).begin() as uow:
                 made.notices = [repr(notice) for notice in uow.notices()]
                 for job in uow.jobs.find(stream=STREAM):
                     made.outcomes.setdefault(job.id.partition("/")[0] + str(job.ptk_id or ""), []).append(
@@ -202,7 +203,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 def part_sizes(store: Store, window: int) -> list[int]:
     """How many rows each part of a window and each partial holds, as only the key store's owner can know."""
-    service, where = store.service, WindowId(STREAM, window)
+    service, where = local(store), WindowId(STREAM, window)
     key = service.keys.sealing_key(where)
     with service.begin() as uow:
         policy = uow.streams.get(STREAM).policy

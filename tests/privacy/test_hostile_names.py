@@ -12,6 +12,7 @@ from ptklib import HistoricalStatistics
 from ptkstore.errors import InvalidRequest, NameTaken, PtkStoreError, UnknownName
 from ptkstore.sdk import Store
 from tests.faults import scenario
+from tests.support.local import local
 
 NAMES = [
     "",
@@ -71,7 +72,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         scenario.create_stream(made)
         scenario.register(made, [scenario.LONG])
         made.ingest(scenario.STREAM, scenario.rows(0), "first")
-        assert made.service.feast_repo.is_dir()  # written at first use
+        assert local(made).feast_repo.is_dir()  # written at first use
         yield made
 
 
@@ -84,12 +85,12 @@ def untouched(store: Store) -> Iterator[None]:
 
 
 def files(store: Store) -> set[Path]:
-    around = store.service.settings.root.parent
+    around = local(store).settings.root.parent
     return {path for path in around.rglob("*") if not path.name.startswith("catalog.db")}
 
 
 def rows_of_catalog(store: Store) -> tuple[object, ...]:
-    service = store.service
+    service = local(store)
     with service.begin() as uow:
         return (uow.streams.all(), uow.ptks.find(), uow.jobs.find(), uow.subscriptions.of())
 
@@ -122,7 +123,7 @@ USES: dict[str, Callable[[Store, str], object]] = {
     "ingest": lambda store, name: store.ingest(name, scenario.rows(0)),
     "close": lambda store, name: store.close_windows(name),
     "budget": lambda store, name: store.budget(name),
-    "ledger": lambda store, name: store.service.verify_ledger(name),
+    "ledger": lambda store, name: local(store).verify_ledger(name),
     "odometers": lambda store, name: store.odometers(name),
     "report": lambda store, name: store.export_ledger(name),
     "state": lambda store, name: store.ptk(name),
@@ -174,7 +175,7 @@ def test_any_printable_batch_id_is_text_and_names_no_file(store: Store, batch: s
     assert (accepted.accepted, accepted.repeated) == (3, False)
     assert store.ingest(scenario.STREAM, scenario.rows(0, n=3), batch).repeated
     [made] = files(store) - before
-    assert made.parent == store.service.settings.root / "raw" / scenario.STREAM / "0" / "batches"
+    assert made.parent == local(store).settings.root / "raw" / scenario.STREAM / "0" / "batches"
     assert made.stem.isalnum()
 
 

@@ -19,6 +19,7 @@ from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 from tests.faults.scenario import DAY, ORIGIN
 from tests.privacy.canary import FRACTION, TEXT, WHOLE, find
+from tests.support.local import local
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
@@ -126,29 +127,29 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def state(store: Store) -> WindowState:
-    with store.service.begin() as uow:
+    with local(store).begin() as uow:
         return uow.windows.get(FIRST).state
 
 
 def test_a_worker_that_prepared_and_expired_a_window_holds_none_of_its_rows(store: Store):
-    with worker(store.service.settings.root) as one:
+    with worker(local(store).settings.root) as one:
         one.does(f"work prepare/{FIRST}")
         assert state(store) is WindowState.PREPARED
-        key = store.service.keys.sealing_key(FIRST)
-        parts = (store.service.raw.part_url(FIRST, part) for part in range(3))
-        assert sum(store.service.raw.read_part(part, key).num_rows for part in parts) == ROWS
+        key = local(store).keys.sealing_key(FIRST)
+        parts = (local(store).raw.part_url(FIRST, part) for part in range(3))
+        assert sum(local(store).raw.read_part(part, key).num_rows for part in parts) == ROWS
         assert one.holds() == set()
-        store.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+        local(store).close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
         one.does(f"work expire/{FIRST}")
         assert state(store) is WindowState.EXPIRED
         assert one.holds() == set()
 
 
 def test_rows_that_a_worker_read_itself_are_found_in_its_memory_after_expiry(store: Store):
-    with worker(store.service.settings.root) as one:
+    with worker(local(store).settings.root) as one:
         one.does(f"work prepare/{FIRST}")
         one.does("read rows")
-        store.service.close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
+        local(store).close_windows(STREAM, ORIGIN + 3 * DAY, expire_unfinished=True)
         one.does(f"work expire/{FIRST}")
         assert state(store) is WindowState.EXPIRED
         assert one.holds() == {

@@ -18,7 +18,7 @@ from ptklib import (
 )
 from ptklib.accounting import discrete_scale, gaussian_multiplier, renyi_curve
 from ptklib.checks import audit, epsilon_lower_bound, examine, twin
-from ptklib.checks.bounds import ApproximateTest, Bound, GaussianTest, PureTest, RenyiTest, Rule, choose_test
+from ptklib.checks.bounds import ApproximateTest, Bound, GaussianTest, PureTest, RenyiTest, Rule, choose_test  # type: ignore[attr-defined]
 from ptklib.checks.rows import Column, Synthetic, neighbours
 from ptklib.checks.rules import likely_rule
 from ptklib.exceptions import InvalidParameterError

@@ -44,7 +44,7 @@ def test_bad_input_is_refused_before_the_first_table_is_asked_for() -> None:
     ptk = as_ptk(speeds())
     opened = []
 
-    def trainset():  # type: ignore[no-untyped-def]
+    def trainset():
         opened.append(True)
         yield rows()
 

@@ -118,4 +118,4 @@ def test_one_event_is_composed_of_nothing_else() -> None:
 
 def test_events_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
-        Event.of(LAPLACE).scale = 3.0  # type: ignore[attr-defined, misc]
+        Event.of(LAPLACE).scale = 3.0  # type: ignore[attr-defined]

@@ -177,7 +177,7 @@ def test_vectors_of_any_length_are_filled(n: int) -> None:
 def test_every_stream_and_every_chunk_has_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not np.array_equal(KeyStream().octets(64), KeyStream().octets(64))
     keys: list[bytes] = []
-    urandom = vectorised.KeyStream.__init__.__globals__["os"].urandom
+    urandom = vectorised.KeyStream.__init__.__globals__["os"].urandom  # type: ignore[attr-defined]
 
     def recorded(n: int) -> bytes:
         keys.append(urandom(n))

@@ -245,7 +245,7 @@ def test_a_threshold_is_paid_before_it_is_drawn_and_kept_until_it_is_exceeded(
 ) -> None:
     """B1: "below" is free only while the noisy threshold stays the same."""
     order: list[Any] = []
-    draw = selection.laplace
+    draw = selection.laplace  # type: ignore[attr-defined]
 
     def recorded(units: Any, *, l1_sensitivity: int, epsilon: Fraction) -> Any:
         order.append((int(units[0]), l1_sensitivity, epsilon))

@@ -38,13 +38,13 @@ def drift(evaluation: str = "rows", **changes: Any) -> DriftTest:
     ptk = team.ptk(SquaredRisk() if evaluation == "rows" else None)
     parameters = {"population": POPULATION, "epsilon": 0.5, "false_alarm": 0.01}
     test = DriftTest(ptk, profile(evaluation), **(parameters | changes))
-    test.team = team  # type: ignore[attr-defined]
+    test.team = team
     return test
 
 
 def fired(test: DriftTest, risk: float, runs: int, rows: int = POPULATION) -> int:
     share = share_of_risk(risk)
-    test.team.states.append((1.0, share))  # type: ignore[attr-defined]
+    test.team.states.append((1.0, share))
     return sum(test.run(share, hashed_bits(rows, share, seed, POPULATION)) for seed in range(runs))
 
 
@@ -67,10 +67,10 @@ def test_evaluations_of_the_ptk_itself_are_tested_in_the_same_way() -> None:
     risk = test.detectable_risk()
     assert LIMIT < risk < 0.25
     share = share_of_risk(risk)
-    test.team.states.append((1.0, share))  # type: ignore[attr-defined]
+    test.team.states.append((1.0, share))
     assert sum(test.run(share, hashed_bits(50_000, share, seed)) for seed in range(6)) >= 2
     quiet = share_of_risk(LIMIT / 2)
-    test.team.states.append((1.0, quiet))  # type: ignore[attr-defined]
+    test.team.states.append((1.0, quiet))
     assert sum(test.run(quiet, hashed_bits(50_000, quiet, seed)) for seed in range(5)) <= 3
 
 
@@ -84,7 +84,7 @@ def test_the_loss_is_what_is_drawn_and_is_charged_first() -> None:
     declared = test.declared_loss()
     assert (declared.epsilon, declared.delta) == (0.5, 0.0)
     assert declared.event.to_json()["l1_sensitivity"] / declared.event.to_json()["scale"] <= 0.5
-    test.team.states.append((1.0, 0.1))  # type: ignore[attr-defined]
+    test.team.states.append((1.0, 0.1))
     with recorded_draws() as draws:
         test.run(0.1, hashed_bits(POPULATION, 0.1, 1), charge=seen.append)
     assert seen == [declared]

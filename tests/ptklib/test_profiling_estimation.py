@@ -13,7 +13,7 @@ from ptklib import CountFeaturizer, CovarianceMatrix, HistoricalStatistics
 from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 from ptklib.mechanisms import additive
 from ptklib.profiling import HashedRows, LossEstimate, LossEstimator, risk_of
-from ptklib.profiling.estimation import UNITS
+from ptklib.profiling.estimation import UNITS  # type: ignore[attr-defined]
 
 MEANS = HistoricalStatistics(
     ["hour"], ["speed"], domains={"hour": range(4)}, bounds={"speed": (0.0, 60.0)}, epsilon=5.0

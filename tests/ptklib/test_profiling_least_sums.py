@@ -94,8 +94,8 @@ def test_the_least_sums_of_millions_of_rows_are_exact_up_to_a_millionth() -> Non
     weights = np.full(MANY, 1 / 3)  # three rows of each unit
     means = HistoricalStatistics(domains={"k": [0]}, bounds={"v": (0, 1)}, epsilon=1)
     spread = (Fraction(0.9) - Fraction(0.1)) ** 2 * Fraction(MANY - 1, MANY) / 3
-    assert risk_of(means).least_total(frame, weights) == pytest.approx(float(spread), abs=1e-6)
+    assert risk_of(means).least_total(frame, weights) == pytest.approx(float(spread), abs=1e-6)  # type: ignore[attr-defined]
     classes = CountFeaturizer(label="c", classes=(False, True), domains={"k": [0]}, epsilon=1)
     yes = Fraction(int(frame["c"].sum()), MANY)
     brier = (1 - yes**2 - (1 - yes) ** 2) / 2 * Fraction(MANY) * Fraction(1 / 3)
-    assert risk_of(classes).least_total(frame, weights) == pytest.approx(float(brier), abs=1e-6)
+    assert risk_of(classes).least_total(frame, weights) == pytest.approx(float(brier), abs=1e-6)  # type: ignore[attr-defined]

@@ -216,7 +216,7 @@ def test_wrong_parameters_are_told_before_anything_is_read(changes: dict[str, An
     with pytest.raises(InvalidParameterError):
         asked.declared_loss()
     with pytest.raises(InvalidParameterError):
-        asked.run(None)  # type: ignore[arg-type]
+        asked.run(None)
 
 
 def test_the_budget_must_pay_for_one_training_at_each_epsilon() -> None:

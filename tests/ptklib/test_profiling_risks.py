@@ -100,8 +100,8 @@ def test_heuristics_have_no_least_sum(name: str) -> None:
 def test_the_least_sum_of_means_is_that_of_the_mean_of_each_group() -> None:
     frame = pd.DataFrame({"hour": [0, 0, 1, 2], "speed": [0.0, 60.0, 30.0, 90.0], "fare": [0.0, 50, 25, 25]})
     # Speeds of hour 0 are half a width from their mean, and fares too: 2 rows of 1/4 for each value.
-    assert risk_of(MEANS).least_total(frame, np.ones(4)) == pytest.approx(0.5)
-    assert risk_of(COUNTS).least_total(frame, np.ones(4)) == pytest.approx((4 - (4 + 1 + 1) / 4) / 2)
+    assert risk_of(MEANS).least_total(frame, np.ones(4)) == pytest.approx(0.5)  # type: ignore[attr-defined]
+    assert risk_of(COUNTS).least_total(frame, np.ones(4)) == pytest.approx((4 - (4 + 1 + 1) / 4) / 2)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("weight_max", [0.05, 0.5, 5.0])
@@ -156,7 +156,7 @@ def test_one_row_adds_nearly_the_largest_loss_of_an_unclipped_line_and_no_more()
 def test_values_outside_of_a_domain_are_a_value_of_their_own() -> None:
     estimator = CountFeaturizer(label="long", classes=(0, 1), domains={"hour": range(4)}, epsilon=1.0)
     frame = pd.DataFrame({"hour": [0, 0, 99, 98], "long": [0, 0, 1, 1]})
-    assert risk_of(estimator).least_total(frame, np.ones(4)) == 0.0
+    assert risk_of(estimator).least_total(frame, np.ones(4)) == 0.0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -39,4 +39,4 @@ def test_a_forked_child_draws_fresh_noise(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_test_may_ask_for_fresh_noise(request: pytest.FixtureRequest) -> None:
     repeated = RepeatableBytes()
     repeated.begin(request.node.nodeid)
-    assert stream.os.urandom(32) != repeated.urandom(32)
+    assert stream.os.urandom(32) != repeated.urandom(32)  # type: ignore[attr-defined]

@@ -439,10 +439,10 @@ def test_unusable_parameters_are_refused_before_data_are_read() -> None:
         {"features": ["v0", "v0"]},
     ):
         with pytest.raises(InvalidParameterError):
-            classifier(**wrong).fit(object())  # type: ignore[arg-type]
+            classifier(**wrong).fit(object())
     for missing in ({"bounds": None}, {"bounds": {"v0": (0, 1)}}, {"features": None}, {"features": []}):
         with pytest.raises(UnboundedSensitivityError):
-            classifier(**missing).fit(object())  # type: ignore[arg-type]
+            classifier(**missing).fit(object())
     with pytest.raises(UnboundedSensitivityError):
         TreeFeaturizer(classes=[0, 1], bounds={"v": (0, 1)}, domains={"v": [1]}, epsilon=1.0).declared_loss()
     with pytest.raises(InvalidDomainError):

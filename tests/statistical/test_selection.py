@@ -59,7 +59,7 @@ def test_the_first_value_above_a_threshold_follows_its_law(monotonic: bool) -> N
 
 
 def test_half_noised_thresholds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    laplace = selection.laplace
+    laplace = selection.laplace  # type: ignore[attr-defined]
 
     def halved(units: Any, *, l1_sensitivity: int, epsilon: Any) -> Any:
         return laplace(units, l1_sensitivity=l1_sensitivity, epsilon=2 * epsilon)

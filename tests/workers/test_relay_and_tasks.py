@@ -371,7 +371,7 @@ def test_a_process_has_one_service_and_a_fork_another(
     monkeypatch.setattr(process, "make_service", lambda: Service(Settings(home=tmp_path)))
     first = process.service()
     assert process.service() is first
-    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    monkeypatch.setattr(process.os, "getpid", lambda: -1)  # type: ignore[attr-defined]
     assert process.service() is not first
 
 

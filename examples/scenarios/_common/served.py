@@ -92,7 +92,7 @@ def _registered(store: Store, ptk: Ptk, level: str, days: int) -> str:
 
 def _following(store: Store) -> dict[str, PlannedTraining]:
     """Return the plan of the next window by PTK; nothing where it would be planned as the first one was."""
-    with store.service.begin() as uow:
+    with store.service.begin() as uow:  # type: ignore[attr-defined]  # of a home
         policy = uow.streams.get(STREAM).policy
         specs = with_facts(uow, uow.ptks.find(stream=STREAM), policy)
     plan = plan_window([as_released(spec, policy) for spec in specs], policy)

@@ -210,7 +210,7 @@ def test_what_is_well_is_written_to_once_in_a_while(api: Api, monkeypatch: pytes
 
 def test_a_catalog_of_another_schema_makes_it_unready(api: Api) -> None:
     with api.world.service.begin() as uow:
-        uow._connection.exec_driver_sql("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+        uow._connection.exec_driver_sql("UPDATE meta SET value = '99' WHERE name = 'schema_version'")  # type: ignore[attr-defined]
         uow.commit()
     status, told = readiness(api)
     assert (status, told["codes"]) == (503, {"catalog": "catalog-outdated"})
@@ -414,7 +414,7 @@ def test_there_are_no_more_samples_where_there_are_more_subscriptions(api: Api) 
         subscription, _ = api.world.service.subscribe_to_ptk("taxi.speed", "http://127.0.0.1:9/")
         with api.world.service.begin() as uow:
             letter = t.dead_letters.insert().values(subscription_id=subscription.id, number=number)
-            uow._connection.execute(letter.values(code="timeout", at=api.world.clock.now()))
+            uow._connection.execute(letter.values(code="timeout", at=api.world.clock.now()))  # type: ignore[attr-defined]
             uow.commit()
 
     subscribe(1)

@@ -102,7 +102,7 @@ def test_a_secret_is_shown_once_and_stored_in_no_table(api: Api, admin: httpx.Cl
     assert replayed == {**issued, "token": None}
     secrets = [first["secret"].removeprefix("whsec_"), issued["token"].removeprefix(issued["prefix"])]
     with api.world.service.begin() as uow:
-        dump = "\n".join(uow._connection.connection.dbapi_connection.iterdump())  # type: ignore[union-attr]
+        dump = "\n".join(uow._connection.connection.dbapi_connection.iterdump())  # type: ignore[attr-defined]
     assert issued["id"] in dump
     assert not any(secret in dump for secret in secrets)
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import structlog
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from ptkstore.cli.main import app
 from ptkstore.domain.identity import Role

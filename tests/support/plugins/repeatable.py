@@ -71,8 +71,8 @@ class RepeatableNoise:
     def __init__(self) -> None:
         self.bytes = RepeatableBytes()
         self._opendp_up_to = additive.VECTOR_MIN
-        stream.os = SimpleNamespace(urandom=self.bytes.urandom)  # type: ignore[assignment]
-        audit.secrets = SimpleNamespace(token_bytes=self.bytes.urandom)
+        stream.os = SimpleNamespace(urandom=self.bytes.urandom)  # type: ignore[attr-defined]
+        audit.secrets = SimpleNamespace(token_bytes=self.bytes.urandom)  # type: ignore[attr-defined]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT  # type: ignore[attr-defined]
 from moto.s3.models import s3_backends
 
 from ptkstore.adapters.objects import FsspecBundles

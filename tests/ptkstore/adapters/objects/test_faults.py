@@ -11,7 +11,7 @@ import fsspec
 import pytest
 import s3fs
 from fsspec.config import conf
-from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT  # type: ignore[attr-defined]
 from moto.s3.models import s3_backends
 
 from ptkstore.adapters.objects import FsspecLake

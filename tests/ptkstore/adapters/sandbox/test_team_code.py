@@ -515,7 +515,7 @@ def test_a_store_that_the_sandbox_would_show_is_never_shown() -> None:
 
 
 def test_a_breach_that_the_probe_tells_of_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = team_sandbox.Confined(message({"breaches": ["network"]}))
+    answer = team_sandbox.Confined(message({"breaches": ["network"]}))  # type: ignore[attr-defined]
     monkeypatch.setattr(team_sandbox, "run_confined", lambda *_: answer)
     with pytest.raises(NoSandbox, match="network"):
         BubblewrapSandbox(Bubblewrap(), ROOMY).check()

@@ -87,10 +87,10 @@ def test_slow_names_of_one_team_hold_up_no_other_team_and_are_refused_beyond_its
 
 
 def test_a_lookup_counts_after_its_request_was_given_up(api: Api, names: NameServer) -> None:
-    api.world.service.messenger.timeout_seconds = 0.01  # type: ignore[attr-defined]
+    api.world.service.messenger.timeout_seconds = 0.01
     stranger = api.acting(Role.CONSUMER, team="strangers")
     told = [problem(subscribe(stranger, f"n{n}.slow.example")) for n in range(LOOKUPS_PER_TEAM + 1)]
     assert told == [(400, "invalid-request")] * LOOKUPS_PER_TEAM + [(429, "too-many-requests")]
     names.let_go.set()
-    api.world.service.messenger.timeout_seconds = PATIENCE_SECONDS  # type: ignore[attr-defined]
+    api.world.service.messenger.timeout_seconds = PATIENCE_SECONDS
     until(lambda: subscribe(stranger, "quick.example").status_code == 201)

@@ -259,7 +259,7 @@ def test_counts_of_rows_are_in_no_table_and_no_metric(api: Api) -> None:
     ingest(client, arrow(trips([0.1] * 4321)))
     assert "4321" not in client.get("/metrics").text
     with api.world.service.begin() as uow:
-        connection = uow._connection
+        connection = uow._connection  # type: ignore[attr-defined]
         names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars()
         for name in list(names):
             assert "4321" not in str(connection.exec_driver_sql(f"SELECT * FROM {name}").all())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -402,7 +402,7 @@ def test_a_server_of_streams_that_does_not_answer_is_asked_once_and_holds_up_no_
         streams = RedisStreams(f"redis://127.0.0.1:{nobody.getsockname()[1]}")
         append = streams.append
 
-        def counted(*given: object, **named: object) -> object:
+        def counted(*given: object, **named: Any) -> object:
             asked.append(given)
             return append(*given, **named)  # type: ignore[arg-type]
 

@@ -254,7 +254,7 @@ def test_two_that_begin_a_batch_in_other_parts_do_not_both(
 def test_no_batch_id_is_that_of_a_part(world: World) -> None:
     assert world.ingest((0.5,), batch_id="b", part=(1, 2)).accepted == 1
     with world.service.begin() as uow:
-        names = uow._connection.exec_driver_sql("SELECT batch_id FROM batch").scalars().all()
+        names = uow._connection.exec_driver_sql("SELECT batch_id FROM batch").scalars().all()  # type: ignore[attr-defined]
     assert names == ["b"]
     for name in ("b\x1f", "b\x1f1/2"):  # of parts, in catalogs of before
         with pytest.raises(InvalidRequest, match="printable"):
@@ -398,7 +398,7 @@ def test_the_catalog_keeps_neither_counts_nor_the_windows_that_rows_touch(world:
         other.stream()
         other.ingest(days, batch_id="b")
         with other.service.begin() as uow:
-            batches = uow._connection.exec_driver_sql(
+            batches = uow._connection.exec_driver_sql(  # type: ignore[attr-defined]
                 "SELECT stream, batch_id, closed_before FROM batch"
             ).all()
             notices = uow.notices()

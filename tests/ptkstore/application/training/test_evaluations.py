@@ -13,7 +13,7 @@ import pytest
 
 from ptklib import CovarianceMatrix, HistoricalStatistics
 from ptklib.profiling import LossEstimate, LossEstimator
-from ptklib.profiling.estimation import UNITS
+from ptklib.profiling.estimation import UNITS  # type: ignore[attr-defined]
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.evaluations import Evaluation, RiskMass
 from ptkstore.domain.jobs import MAX_ATTEMPTS, JobState, Outcome

@@ -98,10 +98,10 @@ def test_nobody_can_tell_whether_there_was_such_a_user(rode: World, tmp_path: Pa
     with rode.service.begin() as uow:
         everything = " ".join(
             str(row)
-            for (table,) in uow._connection.exec_driver_sql(
+            for (table,) in uow._connection.exec_driver_sql(  # type: ignore[attr-defined]
                 "SELECT name FROM sqlite_master WHERE type = 'table'"
             )
-            for row in uow._connection.exec_driver_sql(f'SELECT * FROM "{table}"')
+            for row in uow._connection.exec_driver_sql(f'SELECT * FROM "{table}"')  # type: ignore[attr-defined]
         )
     assert not re.search(r"\bann\b|nobody", everything)
 

@@ -11,6 +11,7 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.sdk.store import connect
 from tests.support.command_line import Line
+from tests.support.local import local
 
 CREATE = [
     *("stream", "create", "rides", "--team", "taxi", "--schema", "at:timestamp,hour:int64"),
@@ -24,7 +25,7 @@ def ptk(tmp_path: Path) -> Line:
 
 
 def policy(ptk: Line) -> Policy:
-    with connect(ptk.home) as store, store.service.begin() as uow:
+    with connect(ptk.home) as store, local(store).begin() as uow:
         return uow.streams.get("rides").policy
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from ptkstore.adapters.keys import FileKeyStore
 from ptkstore.adapters.sql import tables as t

@@ -262,7 +262,7 @@ def test_a_function_that_was_replaced_since_is_refused(folder: Path) -> None:
     write(folder, {"own.py": "def train_dp(): ...\n"})
     own = import_module("own")
     before = own.train_dp
-    own.train_dp = None
+    own.train_dp = None  # type: ignore[attr-defined]
     with pytest.raises(InvalidRequest, match=r"own\.train_dp is something else by now"):
         source_of_imported([before])
 

@@ -162,7 +162,7 @@ def test_a_class_of_a_teams_own_is_trained_and_looked_up_and_featurizes_for_who_
     means = dict(zip(released["hour"].to_pylist(), released["speed_mean"].to_pylist(), strict=True))
     assert table["taxi__fast__speed_mean"].to_pylist()[:2] == [means[0], means[1]]
 
-    class SlowSpeeds(own.FastSpeeds):  # type: ignore[misc]
+    class SlowSpeeds(own.FastSpeeds):  # type: ignore[name-defined]
         pass
 
     with pytest.raises(InvalidRequest, match="SlowSpeeds"):

@@ -221,10 +221,10 @@ def test_a_setting_chooses_the_store(tmp_path, redis_server, make, chosen):
     service = Service(settings)
     make.publish(service.features, *(make.state(version) for version in (1, 2, 3)))
     assert service.look_up(FEATURES, [{"hour": 8}]) == [{"value": 3.0, "ptk_version": 3}]
-    with service.features._sessions.use() as session:
+    with service.features._sessions.use() as session:  # type: ignore[attr-defined]
         assert (session.packed is not None) == (chosen == "packed")
-    assert service.features._publisher._keep_versions == 2
-    service.features.close()
+    assert service.features._publisher._keep_versions == 2  # type: ignore[attr-defined]
+    service.features.close()  # type: ignore[attr-defined]
     service.close()
 
 
@@ -260,7 +260,7 @@ def test_replies_that_redis_never_gives_are_the_store_s_fault(store, make, monke
     make.publish(store, make.state(1))
     entities = [{"hour": 0}]
     store.look_up(FEATURES, entities)
-    right = direct.exchange
+    right = direct.exchange  # type: ignore[attr-defined]
     replies = [reply, [right]]
 
     def odd(client: Any, command: Any) -> Any:

@@ -124,7 +124,7 @@ def test_old_copies_go_with_their_versions_and_all_goes_with_the_ptk(light_repo,
     def names() -> set[str]:
         with store._sessions.use() as session:
             registered = {view.name for view in session.registry.list_feature_views("ptk")}
-            tables = session.online._get_conn(session.config).execute(
+            tables = session.online._get_conn(session.config).execute(  # type: ignore[attr-defined]
                 "SELECT name FROM sqlite_master WHERE type = 'table'"
             )
             online = {row[0].removeprefix("ptk_") for row in tables if "filled" in row[0]}

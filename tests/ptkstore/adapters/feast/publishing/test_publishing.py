@@ -506,10 +506,10 @@ def online_names():
         online = plain.provider.online_store
         if plain.config.online_store.type == "sqlite":
             query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-            found = [row[0] for row in online._get_conn(plain.config).execute(query)]
+            found = [row[0] for row in online._get_conn(plain.config).execute(query)]  # type: ignore[attr-defined]
             marks = [name.removeprefix("ptk_") for name in found]
         else:
-            client = online._get_client(plain.config.online_store)
+            client = online._get_client(plain.config.online_store)  # type: ignore[attr-defined]
             if plain.config.online_store.type != "redis":
                 found = [key.decode() for key in client.scan_iter(b"ptk/*")]
                 return {
