@@ -14,6 +14,8 @@ lock_flags := --universal --python-version 3.11 --generate-hashes --no-emit-inde
 
 # Quick tests of the rooms that need no server; `make test` runs them all.
 quick := $(wildcard tests/architecture tests/ptklib tests/ptkstore/domain tests/ptkstore/application)
+# Those of the rules and curves that decide what may be spent.
+covering := tests/ptkstore/domain $(wildcard tests/ptklib/test_accounting_*.py) tests/contracts/test_ledger_machine.py
 jobs ?= 2
 soak_report := benchmarks/out/soak.json
 topics := ptklib ledger allocator service sage draw_discard
@@ -61,6 +63,10 @@ check: setup ## lint, types, import rules, docstrings; quick tests, unless `test
 ifeq ($(filter test,$(MAKECMDGOALS)),)
 	@$(bin)/python -m pytest -n $(jobs) -m "not soak and not long and not real" $(quick)
 endif
+
+.PHONY: coverage
+coverage: setup ## quick tests of domain and accounting; fails where they cover less than the floor
+	@$(bin)/python -m pytest -n $(jobs) --cov --cov-report=term $(covering)
 
 .PHONY: format
 format: setup ## sort imports, format
