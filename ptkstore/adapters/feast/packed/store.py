@@ -256,7 +256,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
             commands = next(work)
             while True:
                 sent = _send(client, commands)
-                commands = work.send(sent if len(commands) > 1 else [sent])
+                commands = work.send([sent] if len(commands) == 1 else sent)
         except StopIteration as done:
             return done.value
 
@@ -266,7 +266,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
             commands = next(work)
             while True:
                 sent = await _send(client, commands)
-                commands = work.send(sent if len(commands) > 1 else [sent])
+                commands = work.send([sent] if len(commands) == 1 else sent)
         except StopIteration as done:
             return done.value
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from math import isfinite
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,9 +29,18 @@ def from_json(expected: Any, document: bytes) -> Any:
         The document is anything else. The error says nothing more: what was read may be secret.
     """
     try:
-        return _typed(expected, json.loads(document))
+        return _typed(expected, json.loads(document, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, RecursionError):
         raise ValueError from None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
 
 
 def _plain(value: object) -> object:

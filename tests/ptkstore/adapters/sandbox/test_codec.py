@@ -89,8 +89,16 @@ def test_what_has_another_form_is_refused_without_a_word_of_it(field: str, value
     assert "canary" not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("document", [b"", b"canary", b"\xff", b"[" * 100_000, b"[]", b"7", b"null"])
+@pytest.mark.parametrize(
+    "document", [b"", b"canary", b"\xff", b"[" * 100_000, b"[]", b"7", b"null", b"NaN", b"1e999"]
+)
 def test_what_is_no_document_is_refused_without_a_word_of_it(document: bytes) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no text
         from_json(Tree, document)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_what_is_no_number_is_not_read(number: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^$"):
+        from_json(float, number)

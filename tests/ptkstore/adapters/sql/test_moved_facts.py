@@ -83,6 +83,7 @@ def test_parts_of_batches_are_numbered_and_go_on_where_they_stopped(url: str) ->
         ("whole", "a1"),
         ("complete\x1f1/3", "b1"),
         ("complete\x1f", "nothing"),
+        ("older\x1f1", "o1"),  # a part of before parts had a count
         ("half/2\x1f1/12", "c1"),
         ("half/2\x1f", "nothing either"),
         ("complete\x1f2/3", "b2"),
@@ -111,7 +112,7 @@ def test_parts_of_batches_are_numbered_and_go_on_where_they_stopped(url: str) ->
             assert uow.streams.stored_part("rides", "half/2") == (12, 12)
             uow.commit()
     assert far == {"whole": (1, 1), "complete": (3, 3), "half/2": (10, 12)}
-    assert tokens[2:] == ("a1", "b1", "c1", "b2", "b3", *(f"c{n}" for n in range(2, 11)))
+    assert tokens[2:] == ("a1", "b1", "o1", "c1", "b2", "b3", *(f"c{n}" for n in range(2, 11)))
 
 
 POSITIONS = {

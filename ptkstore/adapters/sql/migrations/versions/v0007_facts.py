@@ -109,6 +109,10 @@ def _move_parts(connection: sa.Connection) -> None:
         if not cut:
             connection.execute(sa.delete(table).where(table.c.number == number))
             continue
+        if (
+            "/" not in cut
+        ):  # written before parts had a count: it stays a batch of its own, as it was taken for
+            continue
         part, parts = map(int, cut.split("/"))
         last = sa.update(table).where(
             table.c.stream == stream, table.c.batch_id == batch_id, table.c.parts == 1
