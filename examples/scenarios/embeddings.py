@@ -62,11 +62,11 @@ def tasks(books: pd.DataFrame, music: pd.DataFrame) -> list[Task]:
     ptk = f"UserEmbeddings, {N_FACTORS} factors of {n_books:,} books, of {n_users:,} users"
     train_ptk = partial(user_vectors, past)
     return [
-        Task(
+        Task(  # type: ignore[call-arg]
             "choice of music, by books", "log loss", ptk, len(past), *parts["choice"], "chosen",
             lambda names: tastes("item_id", names), losses.log_loss, train_ptk, order="user_id",
         ),
-        Task(
+        Task(  # type: ignore[call-arg]
             "ratings of music, by books", "squared error", ptk, len(past), *parts["ratings"], "rating",
             lambda names: models.rating(["item_id"], ["own_mean", *names]), losses.squared_error, train_ptk,
             order="user_id",

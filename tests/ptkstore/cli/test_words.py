@@ -24,6 +24,7 @@ from ptkstore.cli.output import counted, progress
 from ptkstore.cli.ptks.profiles import _line
 from ptkstore.domain.ptks.ptks import duration, duration_text
 from tests.support.command_line import CREATE, Line
+from tests.support.local import local
 from tests.support.world import trips
 
 
@@ -66,7 +67,7 @@ def test_work_tells_what_it_does(ptk: Line) -> None:
     ptk.run("close", "taxi", "--until", "2026-01-06")
     told: list[str] = []
     with ptkstore.connect(ptk.home) as store:
-        done = store.service.work_until_idle(tell=told.append)
+        done = local(store).work_until_idle(tell=told.append)
     begun = [text for text in told if not text.startswith("waiting")]
     assert len(begun) == done > 0
     assert begun[0].startswith("prepare/taxi")

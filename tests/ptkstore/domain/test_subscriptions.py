@@ -61,5 +61,5 @@ def test_waits_grow_with_attempts_and_with_what_the_endpoint_asks_for() -> None:
     assert retry_wait("msg", 3) == retry_wait("msg", 3)
     assert len({retry_wait(f"msg{n}", 3) for n in range(20)}) == 20
     hour = timedelta(hours=1)
-    assert hour <= retry_wait("msg", 1, asked=hour) <= hour * (1 + JITTER)
-    assert retry_wait("msg", 3, asked=timedelta(0)) == retry_wait("msg", 3)
+    assert hour <= retry_wait("msg", 1, requested=hour) <= hour * (1 + JITTER)
+    assert retry_wait("msg", 3, requested=timedelta(0)) == retry_wait("msg", 3)

@@ -308,7 +308,7 @@ def test_a_collection_of_code_keeps_no_writer_waiting_and_reads_a_forgotten_vers
 
     def beginning(catalog: Any, *, reads: bool = False) -> Any:
         assert reads
-        return begin(catalog, reads=reads)
+        return begin(catalog, reads=reads)  # type: ignore[call-arg]
 
     monkeypatch.setattr(type(world.service.lake), "manifest", reading)
     monkeypatch.setattr(type(world.service.catalog), "begin", beginning)
