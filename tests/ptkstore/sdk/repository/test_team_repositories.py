@@ -151,7 +151,7 @@ def test_a_class_of_a_teams_own_is_trained_and_looked_up_and_featurizes_for_who_
     ptk = store.ptk("taxi.fast")
     assert ptk.model_state.tables["statistics"].num_rows == 2
     rows = pd.DataFrame({"hour": [0, 1, 7], "speed": [1.0, 2.0, 3.0]})
-    with pytest.raises(InvalidRequest, match="team code"):
+    with pytest.raises(InvalidRequest, match="the team's code"):
         list(featurize([rows], [ptk]))
     assert "own" not in sys.modules  # nothing of the store's was imported
     monkeypatch.syspath_prepend(str(folder))
