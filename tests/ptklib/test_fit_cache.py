@@ -10,7 +10,7 @@ from ptklib import AdaSSPRegressor, CountFeaturizer, CovarianceMatrix, Historica
 from ptklib import covariance as covariance_module
 from ptklib.counts import estimator as counts_module
 from ptklib.fit_cache import once, one_fit
-from ptklib.statistics import estimator as statistics_module
+from ptklib.statistics import layout as statistics_module
 
 DELTA = 1e-6
 
