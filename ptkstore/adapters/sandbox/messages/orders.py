@@ -87,4 +87,5 @@ def decode_answer(expected: type[_Expected], line: bytes) -> _Expected | TrainFa
     except ValueError:
         return TrainFailed(BAD_OUTPUT)
     unknown = isinstance(answer, TrainFailed) and answer.code not in SAID_BY_CHILD
+    unknown = unknown or (isinstance(answer, Draft) and answer.facts is not None)
     return TrainFailed(BAD_OUTPUT) if unknown or not line.endswith(b"\n") else answer

@@ -269,6 +269,7 @@ def test_a_draft_whose_bytes_were_changed_is_not(world: World, request_: TrainRe
         b'{"code": "rows-gone", "rows": 7}\n',
         b'{"draft_id": "d", "facts": null, "files": [{"name": "n", "size": "1", "sha256": "s"}], "state": {}}\n',
         b'{"draft_id": "d", "facts": null, "files": [{"name": "n", "size": 1}], "state": {}}\n',
+        b'{"draft_id": "d", "facts": {"rows": 7}, "files": [], "state": {}}\n',
         b'{"draft_id": 7, "facts": null, "files": [], "state": {}}\n',
         b'{"draft_id": "d", "facts": null, "files": [], "state": []}\n',
         b'{"draft_id": "d", "facts": null, "files": [], "state": {}}\n{}\n',
