@@ -63,14 +63,14 @@ def split(pair: Pair, effort: Effort = PROVE) -> Bools | Verdict:
         return Verdict.NONE
     worth, size = pair.first[free], pair.second[free]
     need = int(worth.sum()) - room_first
-    order = np.argsort(-(worth / np.maximum(size, 1)), kind="stable")
+    order = np.argsort(-_ratio(worth, size), kind="stable")
     worth, size = worth[order], size[order]
     worth_sum, size_sum = np.cumsum(worth), np.cumsum(size)
     taken = int(np.searchsorted(size_sum, room_second, side="right"))
     got = int(worth_sum[taken - 1]) if taken else 0
     used = int(size_sum[taken - 1]) if taken else 0
     if taken < len(free):
-        relaxed = got + (room_second - used) * (int(worth[taken]) / max(int(size[taken]), 1))
+        relaxed = got + (room_second - used) * int(worth[taken]) / int(size[taken])
         if relaxed < need - _SAFE * abs(need):
             return Verdict.NONE
     elif got < need:
@@ -93,6 +93,11 @@ def split(pair: Pair, effort: Effort = PROVE) -> Bools | Verdict:
         return chosen
     result[free[order]] = chosen
     return result
+
+
+def _ratio(worth: Ints, size: Ints) -> Floats:
+    """Worth per unit of size; infinite for what takes no room."""
+    return np.where(size > 0, worth / np.maximum(size, 1), np.inf)
 
 
 def _greedily(worth: Ints, size: Ints, room: int, need: int, taken: int) -> Bools | None:
@@ -137,7 +142,7 @@ def _search(knapsack: _Knapsack, taken: int, effort: Effort) -> Bools | Verdict:
     """Start with the first `taken`, then decide one PTK after the other, outwards from there."""
     worth, size, deltas = knapsack.worth, knapsack.size, knapsack.deltas
     count = len(worth)
-    ratio = worth / np.maximum(size, 1)
+    ratio = _ratio(worth, size)
     w = np.array([worth[:taken].sum()], dtype=np.int64)
     s = np.array([size[:taken].sum()], dtype=np.int64)
     d = None if deltas is None else np.array([deltas[:taken].sum()], dtype=np.int64)

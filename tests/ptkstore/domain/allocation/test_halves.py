@@ -64,3 +64,10 @@ def test_a_split_that_leaves_no_room_over_is_found_among_many() -> None:
     assert not isinstance(answer, Verdict)
     assert amounts[answer].sum() == half
     assert split(Pair(amounts, amounts, half - 1)) is Verdict.NONE
+
+
+def test_what_costs_nothing_in_the_second_partition_goes_there_before_all_else() -> None:
+    first, second = np.array([1, 5, 13, 13]), np.array([0, 4, 9, 9])
+    answer = split(Pair(first, second, 13))
+    assert not isinstance(answer, Verdict)
+    assert fits(Pair(first, second, 13), tuple(answer.tolist()))
