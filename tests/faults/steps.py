@@ -32,6 +32,7 @@ KINDS_OF_MODULE = {
     "deliver_due": DELIVERIES,
     "expire_window": ("expire",),
 }
+_APPLICATION = Path(ptkstore.application.__path__[0])
 
 
 @dataclass(frozen=True, order=True)
@@ -66,17 +67,28 @@ def points_of(run: type[PaidRun[Any]]) -> frozenset[Point]:
 @cache
 def _points_of_all_kinds() -> frozenset[Point]:
     points: set[Point] = set()
-    for path in Path(ptkstore.application.__path__[0]).glob("*.py"):
-        import_module(f"ptkstore.application.{path.stem}")
-        if path.stem != "paid_run":
-            steps = [ast.literal_eval(step) for step in _steps_in(path.stem)]
-            points |= {Point(kind, step) for step in steps for kind in KINDS_OF_MODULE[path.stem]}
+    for module, path in _modules().items():
+        import_module(
+            ".".join(("ptkstore.application", *path.relative_to(_APPLICATION).with_suffix("").parts))
+        )
+        if module != "paid_run":
+            steps = [ast.literal_eval(step) for step in _steps_in(module)]
+            points |= {Point(kind, step) for step in steps for kind in KINDS_OF_MODULE[module]}
+    assert points, "no use case reaches a step"
     return frozenset(points).union(*map(points_of, paid_runs()))
 
 
 @cache
+def _modules() -> dict[str, Path]:
+    paths = [path for path in _APPLICATION.rglob("*.py") if path.stem != "__init__"]
+    modules = {path.stem: path for path in paths}
+    assert len(modules) == len(paths), "two use cases have one name"
+    return modules
+
+
+@cache
 def _steps_in(module: str) -> tuple[ast.expr, ...]:
-    tree = ast.parse((Path(ptkstore.application.__path__[0]) / f"{module}.py").read_text())
+    tree = ast.parse(_modules()[module].read_text())
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return tuple(call.args[0] for call in calls if ast.unparse(call.func).endswith(".reached"))
 
