@@ -30,31 +30,31 @@ class CatalogView(Protocol):
     """What can be read in either kind of transaction."""
 
     @property
-    def streams(self) -> StreamsView: ...  # noqa: D102
+    def streams(self) -> StreamsView: ...
     @property
-    def windows(self) -> WindowsView: ...  # noqa: D102
+    def windows(self) -> WindowsView: ...
     @property
-    def ledger(self) -> LedgerView: ...  # noqa: D102
+    def ledger(self) -> LedgerView: ...
     @property
-    def ptks(self) -> PtksView: ...  # noqa: D102
+    def ptks(self) -> PtksView: ...
     @property
-    def profiles(self) -> ProfilesView: ...  # noqa: D102
+    def profiles(self) -> ProfilesView: ...
     @property
-    def jobs(self) -> JobsView: ...  # noqa: D102
+    def jobs(self) -> JobsView: ...
     @property
-    def versions(self) -> VersionsView: ...  # noqa: D102
+    def versions(self) -> VersionsView: ...
     @property
-    def evaluations(self) -> EvaluationsView: ...  # noqa: D102
+    def evaluations(self) -> EvaluationsView: ...
     @property
-    def subscriptions(self) -> SubscriptionsView: ...  # noqa: D102
+    def subscriptions(self) -> SubscriptionsView: ...
     @property
-    def deliveries(self) -> DeliveriesView: ...  # noqa: D102
+    def deliveries(self) -> DeliveriesView: ...
     @property
-    def identities(self) -> IdentitiesView: ...  # noqa: D102
+    def identities(self) -> IdentitiesView: ...
     @property
-    def audit(self) -> AuditLogView: ...  # noqa: D102
+    def audit(self) -> AuditLogView: ...
     @property
-    def operations(self) -> OperationsView: ...  # noqa: D102
+    def operations(self) -> OperationsView: ...
 
     def notices(
         self,
@@ -91,33 +91,33 @@ class UnitOfWork(CatalogView, Protocol):
     """One transaction that may write; what is not committed has not happened."""
 
     @property
-    def streams(self) -> Streams: ...  # noqa: D102
+    def streams(self) -> Streams: ...
     @property
-    def windows(self) -> Windows: ...  # noqa: D102
+    def windows(self) -> Windows: ...
     @property
-    def ledger(self) -> Ledger: ...  # noqa: D102
+    def ledger(self) -> Ledger: ...
     @property
-    def ptks(self) -> Ptks: ...  # noqa: D102
+    def ptks(self) -> Ptks: ...
     @property
-    def profiles(self) -> Profiles: ...  # noqa: D102
+    def profiles(self) -> Profiles: ...
     @property
-    def jobs(self) -> Jobs: ...  # noqa: D102
+    def jobs(self) -> Jobs: ...
     @property
-    def versions(self) -> Versions: ...  # noqa: D102
+    def versions(self) -> Versions: ...
     @property
-    def evaluations(self) -> Evaluations: ...  # noqa: D102
+    def evaluations(self) -> Evaluations: ...
     @property
-    def subscriptions(self) -> Subscriptions: ...  # noqa: D102
+    def subscriptions(self) -> Subscriptions: ...
     @property
-    def deliveries(self) -> Deliveries: ...  # noqa: D102
+    def deliveries(self) -> Deliveries: ...
     @property
-    def identities(self) -> Identities: ...  # noqa: D102
+    def identities(self) -> Identities: ...
     @property
-    def audit(self) -> AuditLog: ...  # noqa: D102
+    def audit(self) -> AuditLog: ...
     @property
-    def answers(self) -> Answers: ...  # noqa: D102
+    def answers(self) -> Answers: ...
     @property
-    def operations(self) -> Operations: ...  # noqa: D102
+    def operations(self) -> Operations: ...
 
     @property
     def read_only(self) -> Literal[False]:

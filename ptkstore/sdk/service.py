@@ -42,13 +42,13 @@ class Published(Protocol):
     """A published version; in a list over HTTP, `content` is what lists tell of the manifest."""
 
     @property
-    def ptk_id(self) -> str: ...  # noqa: D102
+    def ptk_id(self) -> str: ...
     @property
-    def number(self) -> int: ...  # noqa: D102
+    def number(self) -> int: ...
     @property
-    def sha256(self) -> str: ...  # noqa: D102
+    def sha256(self) -> str: ...
     @property
-    def content(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def content(self) -> Mapping[str, Any]: ...
 
 
 class IdentityReads(Protocol):
@@ -78,7 +78,7 @@ class StoreService(Protocol):
     """
 
     @property
-    def identity(self) -> IdentityReads: ...  # noqa: D102
+    def identity(self) -> IdentityReads: ...
     def close(self) -> None:
         """Give connections back."""
         ...

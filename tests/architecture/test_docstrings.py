@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def public_things(module: Module) -> Iterator[tuple[str, Documented]]:
 
 
 def inside(parent: ast.Module | ast.ClassDef) -> Iterator[tuple[str, Documented]]:
-    """Return public definitions in the body of a module or class, without overloads and magic methods."""
+    """Return public definitions in the body of a module or class; not those whose docstring is elsewhere."""
     for node in parent.body:
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -37,9 +38,43 @@ def inside(parent: ast.Module | ast.ClassDef) -> Iterator[tuple[str, Documented]
             continue
         if "property" in decorators(node) and ast.unparse(node.body) == "...":
             continue  # a part that a protocol names: its type has the words
+        if isinstance(parent, ast.ClassDef) and documented_elsewhere(parent, node):
+            continue
         yield node.name, node
         if isinstance(node, ast.ClassDef):
             yield from ((f"{node.name}.{name}", inner) for name, inner in inside(node))
+
+
+def documented_elsewhere(owner: ast.ClassDef, node: Documented) -> bool:
+    """Return whether a method has its docstring in a protocol that its class names, or in what it forwards to."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or ast.get_docstring(node):
+        return False
+    named = {ast.unparse(base).rpartition(".")[2] for base in owner.bases}
+    named |= set(re.findall(r"`(?:\w+\.)*(\w+)`", ast.get_docstring(owner) or ""))
+    return any(node.name in protocol_methods().get(name, ()) for name in named) or forwards(node)
+
+
+def forwards(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a method only calls a function of its own name, in a `with` or not."""
+    body = node.body
+    while len(body) == 1 and isinstance(body[0], ast.With):
+        body = body[0].body
+    match body:
+        case [ast.Return(ast.Call(function)) | ast.Expr(ast.Call(function))]:
+            owner, _, name = ast.unparse(function).rpartition(".")
+            return name == node.name and owner != "self"
+    return False
+
+
+@cache
+def protocol_methods() -> dict[str, set[str]]:
+    """Return the documented methods of each protocol of the product."""
+    return {
+        node.name: {i.name for i in node.body if isinstance(i, ast.FunctionDef) and ast.get_docstring(i)}
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    }
 
 
 def decorators(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -172,6 +207,33 @@ def test_the_check_sees_what_it_is_for(text: str, fault: str):
 
     assert len(found) == 1
     assert fault in found[0]
+
+
+FORWARDING = """
+class Local(Thing):
+    '''Hold what `StoreService` and `Nobody` ask for.'''
+
+    def windows(self, stream):
+        return 1
+
+    def act(self):
+        with self._recorded():
+            return things.act(self)
+"""
+
+
+def test_a_method_that_is_documented_elsewhere_needs_no_docstring():
+    assert faults(Module(Path("ptklib/good.py"), GOOD + FORWARDING)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "fault"),
+    [("StoreService", "Stores", "windows: no docstring"), ("things.act", "self.act", "act: no docstring")],
+)
+def test_other_methods_need_one(text: str, other: str, fault: str):
+    (found,) = faults(Module(Path("ptklib/bad.py"), GOOD + FORWARDING.replace(text, other)))
+
+    assert fault in found
 
 
 def test_the_check_lets_good_code_pass():
