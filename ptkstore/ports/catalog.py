@@ -66,7 +66,6 @@ class CatalogView(Protocol):
         newest: bool = False,
     ) -> Sequence[Notice]:
         """Word left for a team or for all, oldest first or newest first; `limit` words after the first `skip`."""
-        ...
 
     def notices_about(
         self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
@@ -75,7 +74,6 @@ class CatalogView(Protocol):
 
         Those of one window are in order of arrival.
         """
-        ...
 
 
 class ReadTransaction(CatalogView, Protocol):
@@ -84,7 +82,6 @@ class ReadTransaction(CatalogView, Protocol):
     @property
     def read_only(self) -> Literal[True]:
         """No transaction that may write passes for this one."""
-        ...
 
 
 class UnitOfWork(CatalogView, Protocol):
@@ -122,19 +119,15 @@ class UnitOfWork(CatalogView, Protocol):
     @property
     def read_only(self) -> Literal[False]:
         """No transaction that only reads passes for this one."""
-        ...
 
     def notify_owner(self, notice: Notice) -> None:
         """Leave word for a team."""
-        ...
 
     def renew_ledger_id(self) -> None:
         """Give the catalog a new identity, so that no older copy of it is taken for this one (differences.md F3b)."""
-        ...
 
     def commit(self) -> None:
         """Make it durable; on return it survives a crash. `OutcomeUnknown` if nobody knows whether it will."""
-        ...
 
 
 Begin = Callable[[], AbstractContextManager[UnitOfWork]]

@@ -70,7 +70,6 @@ class FeatureStore(Protocol):
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
         """`InvalidRequest` unless every table and column (by table) has a name that can be served."""
-        ...
 
     def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
         """Write all rows of a version where no reader looks yet; repeatable.
@@ -78,11 +77,9 @@ class FeatureStore(Protocol):
         `earlier` are the versions before, oldest first. They are read only if no version is served, as after
         `withdraw`: joins in time then answer from them, and lookups do not.
         """
-        ...
 
     def flip(self, state: PublishedState) -> None:
         """Make a staged version the one that readers get, `ptk_state` last; repeatable, also after a crash half way."""
-        ...
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """One mapping of feature name to value (None where nothing was released) per entity row.
@@ -90,20 +87,15 @@ class FeatureStore(Protocol):
         Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature,
         `RowsLost` where a version that is served has no rows any more.
         """
-        ...
 
     def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
         """Those of these PTKs, all of them served, whose newest version has no rows any more."""
-        ...
 
     def without_provenance(self, ptk_ids: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
         """Find the versions of these PTKs whose views do not say how their values were made; each can be looked up."""
-        ...
 
     def add_provenance(self, ptk_id: str, made: Mapping[int, Provenance]) -> None:
         """Add it to the views of these versions; what they say already stays as it is. Repeatable."""
-        ...
 
     def withdraw(self, ptk_id: str) -> None:
         """Take the views of a deregistered PTK away; repeatable."""
-        ...

@@ -16,19 +16,15 @@ class IdentitiesView(Protocol):
 
     def teams(self) -> tuple[str, ...]:
         """By name."""
-        ...
 
     def token(self, token_id: str) -> Token | None:
         """None if there is none of this id."""
-        ...
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
         """By age, then id."""
-        ...
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
         """Those of a team, or on a stream, those for every one included; sorted."""
-        ...
 
 
 class Identities(IdentitiesView, Protocol):
@@ -36,27 +32,21 @@ class Identities(IdentitiesView, Protocol):
 
     def add_team(self, team: str, at: datetime) -> None:
         """Create a team; one that exists is left as it is."""
-        ...
 
     def add_token(self, token: Token) -> None:
         """Record a token; `UnknownName` if there is no such team."""
-        ...
 
     def lock_token(self, token_id: str) -> Token:
         """Until the transaction ends nobody else changes it; `UnknownName` if there is none."""
-        ...
 
     def replace_token(self, token: Token) -> None:
         """Write expiry and revocation of a token."""
-        ...
 
     def add_grant(self, grant: Grant) -> None:
         """Give a role; repeating it changes nothing."""
-        ...
 
     def remove_grant(self, grant: Grant) -> None:
         """Take a role away; `UnknownName` if it was not given."""
-        ...
 
 
 class AuditLogView(Protocol):
@@ -64,7 +54,6 @@ class AuditLogView(Protocol):
 
     def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
         """The next lines after a place; a `started` only where its end is missing."""
-        ...
 
 
 class AuditLog(AuditLogView, Protocol):
@@ -72,7 +61,6 @@ class AuditLog(AuditLogView, Protocol):
 
     def append(self, entry: AuditEntry) -> None:
         """Write one line."""
-        ...
 
 
 AT_WORK, LOST = 0, -1
@@ -102,12 +90,9 @@ class Answers(Protocol):
 
         Answers older than `expired_before` are forgotten.
         """
-        ...
 
     def keep(self, answer: Answer) -> None:
         """Store the answer of a key that was claimed."""
-        ...
 
     def drop(self, team: str, key: str) -> None:
         """Free a key whose request failed."""
-        ...

@@ -15,11 +15,9 @@ class JobsView(Protocol):
 
     def get(self, job_id: str) -> Job:
         """`UnknownName` if there is none."""
-        ...
 
     def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
         """The kind of each of these that exists."""
-        ...
 
     def due(
         self,
@@ -37,35 +35,28 @@ class JobsView(Protocol):
         their stream. With `slots`, jobs of team code are left out while they hold all but one of these. With
         `small`, only trainings of library PTKs that plan for at most so many rows are named.
         """
-        ...
 
     def busy(self, now: datetime, until: datetime) -> bool:
         """Whether a job is being worked on by anybody, or could be claimed by `until`."""
-        ...
 
     def find(
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:
         """Jobs, for reading."""
-        ...
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
         """Which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
-        ...
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
         """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
-        ...
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[Job, ...]:
         """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
-        ...
 
     def placed(self) -> Mapping[str, int]:
         """The newest version of each PTK that is in the lake; 0 where none is."""
-        ...
 
 
 class Jobs(JobsView, Protocol):
@@ -73,11 +64,9 @@ class Jobs(JobsView, Protocol):
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
-        ...
 
     def lock(self, job_id: str) -> Job:
         """Like `get`; until the transaction ends nobody else writes this job."""
-        ...
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None.
@@ -85,46 +74,36 @@ class Jobs(JobsView, Protocol):
         Claims that somebody died with count, but for deliveries: what kills workers has to be given up one day, and
         what killed a relay tells nothing of the endpoint.
         """
-        ...
 
     def claim_fairest(self, now: datetime, lease: timedelta, slots: int) -> Job | None:
         """Take the first of the jobs that are due in the order of `due`, deliveries aside; None if there is none.
 
         `slots` is how many jobs all workers run at once. With two or more, team code never takes the last of them.
         """
-        ...
 
     def held(self, job: Job) -> Job:
         """The job, locked; `LeaseLost` if somebody claimed it after `job` was read."""
-        ...
 
     def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
         """Keep the lease; `LeaseLost` as above, and when the job was given back meanwhile."""
-        ...
 
     def save(self, job: Job) -> None:
         """Write state, outcome, position, failures, due time and attempt of a held job and drop its lease."""
-        ...
 
     def mark_opened(self, job: Job) -> None:
         """Record that rows are being opened, and count attempts from here; the lease stays."""
-        ...
 
     def begin_again(self, job: Job, due_at: datetime) -> None:
         """Make a locked job that has ended ready, as if it had never been tried; how it ended still counts."""
-        ...
 
     def wake(self, job_id: str, due_at: datetime) -> None:
         """Make an idle cursor ready; a ready one is left as it is."""
-        ...
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
         """All jobs of one kind for a window, locked."""
-        ...
 
     def remove_ended(self, before: WindowId) -> None:
         """Remove what has ended of expired windows before this one and nobody reads again; it still counts as ended.
 
         Trainings, profiles, drift tests and evaluations stay: they answer who asks twice, and owners read them.
         """
-        ...

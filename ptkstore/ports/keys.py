@@ -15,19 +15,15 @@ class JournalView(Protocol):
     @property
     def ledger_id(self) -> str:
         """The identity given to the catalog when it was created."""
-        ...
 
     def head(self, stream: str) -> int:
         """The highest sequence of the stream's journal, 0 when empty; read afresh."""
-        ...
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
         """The chained digest of an entry, None if there is none; read afresh."""
-        ...
 
     def policy(self, stream: str) -> str | None:
         """The policy that the journal holds, as a text; None if it holds none; read afresh."""
-        ...
 
 
 class KeyStore(Protocol):
@@ -38,51 +34,42 @@ class KeyStore(Protocol):
 
     def create_stream(self, stream: str) -> None:
         """Make the stream's split key, once; a repeated call changes nothing."""
-        ...
 
     def policy(self, stream: str) -> str | None:
         """The policy that the stream was created with, as a text; None if none was kept."""
-        ...
 
     def keep_policy(self, stream: str, policy_text: str) -> None:
         """Remember the stream's policy: no journal that holds another one opens a window.
 
         `CatalogBehind` if another one was kept and a window was opened under it; until then the later one counts.
         """
-        ...
 
     def check_journal(self, stream: str, journal: JournalView) -> None:
         """`CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
-        ...
 
     def note_batch(self, window: WindowId, token: str) -> None:
         """Remember that rows of this batch were written for the window; `WindowGone` when its key was destroyed.
 
         What the key store notes is private, and goes with the window's key.
         """
-        ...
 
     def noted_batches(self, window: WindowId) -> tuple[str, ...]:
         """The batches of which rows were written for the window, whether or not they were committed."""
-        ...
 
     def forget_batches(self, window: WindowId) -> None:
         """Expect no batch of the window any more; repeatable."""
-        ...
 
     def split_key(self, stream: str) -> bytes:
         """The stream's 32-byte key of the hash that assigns privacy units to parts, for life (differences.md P7).
 
         Raises `UnknownName` for a stream that was never created.
         """
-        ...
 
     def sealing_key(self, window: WindowId) -> bytes:
         """The window's 32-byte key for those who write or partition rows; made at first use.
 
         Raises `WindowGone` when the key was destroyed.
         """
-        ...
 
     def opening_key(
         self, window: WindowId, journal: JournalView, spend: tuple[int, str] | None = None
@@ -93,7 +80,6 @@ class KeyStore(Protocol):
         the journal does not contain the head remembered last, has another id (differences.md F3b) or holds another
         policy than the one that was kept, `WindowGone` when the key was destroyed.
         """
-        ...
 
     def hold_rows(self, window: WindowId, *, alone: bool) -> AbstractContextManager[None]:
         """Write a window's rows beside others who do the same, or alone; whoever dies lets the next one in.
@@ -101,26 +87,21 @@ class KeyStore(Protocol):
         Waits for its turn, and raises `Unavailable` if that takes too long. Guards rows only: keys may be asked for
         and destroyed meanwhile.
         """
-        ...
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows that have a key, in order."""
-        ...
 
     def working(self, ledger_id: str) -> AbstractContextManager[None]:
         """Work on a job for the ledger of this identity, beside others who do; whoever dies holds up nobody.
 
         Raises `CatalogBehind` if another ledger was accepted last, and `Unavailable` during a recovery.
         """
-        ...
 
     def recovering(self) -> AbstractContextManager[None]:
         """Recover while nobody works; `Refused` if somebody does."""
-        ...
 
     def accept_ledger(self, ledger_id: str) -> None:
         """Jobs work for the ledger of this identity from now on, and for no other; called while recovering."""
-        ...
 
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
         """Below which window spends may be missing from `journal`; None when it continues what was seen.
@@ -128,7 +109,6 @@ class KeyStore(Protocol):
         0 when it does and only its ledger has another id: nothing is missing, but it has to be accepted.
         A mark that is lost leaves every window in doubt that ever had a key.
         """
-        ...
 
     def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
         """Take `journal` for the stream's own from now on.
@@ -136,46 +116,36 @@ class KeyStore(Protocol):
         The blocks of windows below `retired_before` have been retired; None where none were in doubt. Raises
         `CatalogBehind` if what was opened by now goes beyond that, or the journal holds another policy.
         """
-        ...
 
     def destroy_window(self, window: WindowId) -> None:
         """Unlink and sync the window's key for ever; repeatable; a destroyed key is never made anew."""
-        ...
 
     def draft_key(self, draft_id: str) -> bytes:
         """The 32-byte key of a draft in staging; made at first use, `WindowGone` once destroyed."""
-        ...
 
     def destroy_draft(self, draft_id: str) -> None:
         """Destroy a draft's key; repeatable."""
-        ...
 
     def draft_ids(self) -> tuple[str, ...]:
         """The drafts that have a key, written or not, sorted."""
-        ...
 
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a subscription's signing secret."""
-        ...
 
     def secrets_of(self, subscription_id: str, now: datetime) -> tuple[str, ...]:
         """The secrets that sign a subscription's messages now, the newest first; `UnknownName` if there is none."""
-        ...
 
     def rotate_secret(self, subscription_id: str, secret: str, now: datetime, old_until: datetime) -> None:
         """Sign with this secret from now on, and with those that sign now until `old_until` at most.
 
         Raises `UnknownName` if there is none, and `Conflict` if too many would sign.
         """
-        ...
 
     def destroy_secret(self, subscription_id: str) -> None:
         """Destroy all signing secrets of a subscription; repeatable."""
-        ...
 
     def check_writable(self) -> None:
         """Write what nobody reads and delete it; raises `Unavailable` if that cannot be done."""
-        ...
 
 
 class Signer(Protocol):
@@ -183,8 +153,6 @@ class Signer(Protocol):
 
     def public_key(self) -> bytes:
         """The 32 bytes that verify what `sign` makes."""
-        ...
 
     def sign(self, message: bytes) -> bytes:
         """The signature of exactly these bytes."""
-        ...

@@ -20,11 +20,9 @@ class LedgerView(Protocol):
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after revision `since`, by number, and the revision reached."""
-        ...
 
     def filters(self, stream: str) -> Filters:
         """The filters after the last entry, this transaction's own included; of no use once it has ended."""
-        ...
 
     def blocks(
         self, stream: str, blocks: BlockRange | None = None, limit: int | None = None
@@ -33,27 +31,21 @@ class LedgerView(Protocol):
 
         Of all blocks of the stream by default, by number; of the first `limit` of these.
         """
-        ...
 
     def history(self, key: str) -> tuple[Entry, ...]:
         """All entries of one reservation, oldest first."""
-        ...
 
     def histories(self, keys: Sequence[str]) -> Mapping[str, tuple[Entry, ...]]:
         """All entries of each reservation, oldest first."""
-        ...
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
         """The entries after a sequence, all by default, in sequence; the line of the stream's policy left out."""
-        ...
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """All lines after a sequence, all by default, in sequence: the stream's policy and the entries."""
-        ...
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
         """The lines that hold the stream's policy: one, none before an upgrade, several if somebody wrote another."""
-        ...
 
 
 class Ledger(LedgerView, Protocol):
@@ -69,26 +61,20 @@ class Ledger(LedgerView, Protocol):
         state: BlockState = ...,
     ) -> None:
         """Create blocks, `LateWriter` if there is one; without `lines` all of the capacity is on the common line."""
-        ...
 
     def retire(self, stream: str, numbers: Sequence[int]) -> None:
         """Mark blocks that will never be charged again."""
-        ...
 
     def erase(self, stream: str, blocks: BlockRange) -> None:
         """Mark blocks whose rows are gone; what they spent stays."""
-        ...
 
     def append(self, request: BudgetRequest, kind: EntryKind, event: Mapping[str, object]) -> Entry:
         """Write the next entry of the stream's journal."""
-        ...
 
     def extend(
         self, stream: str, steps: Sequence[tuple[BudgetRequest, EntryKind, Mapping[str, object]]]
     ) -> tuple[Entry, ...]:
         """Write the next entries of the stream's journal, all or none."""
-        ...
 
     def add_policy(self, stream: str, policy_text: str) -> PolicyEntry:
         """Write the line of the stream's policy, in the transaction that creates the stream."""
-        ...

@@ -80,11 +80,9 @@ class Messenger(Protocol):
         Unavailable
             All lookups are in use.
         """
-        ...
 
     def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Outcome:
         """One attempt, signed with each secret as Standard Webhooks describe."""
-        ...
 
 
 class Courier(Protocol):
@@ -93,27 +91,21 @@ class Courier(Protocol):
     @property
     def room(self) -> int:
         """How many more messages it takes now."""
-        ...
 
     def hand_over(self, messages: Sequence[Message], until: float) -> None:
         """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
-        ...
 
     def keep(self, keys: Iterable[str], until: float) -> None:
         """What was handed over under these keys may be begun until then."""
-        ...
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
         """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
-        ...
 
     def withdraw(self) -> None:
         """Begin nothing that is not begun; what is on its way goes on."""
-        ...
 
     def close(self) -> None:
         """Break off what is on its way. Everything that was handed over has an outcome then."""
-        ...
 
 
 class EventStreams(Protocol):
@@ -121,11 +113,9 @@ class EventStreams(Protocol):
 
     def append(self, key: str, message: Message, number: int, *, redelivered: bool) -> Outcome:
         """Append a message once, however often this is called; `number` orders those of one subscription."""
-        ...
 
     def forget(self, key: str, message_id: str, number: int) -> None:
         """Let a message be appended once more, if it was; `Unavailable` if that cannot be."""
-        ...
 
 
 class ManifestAddresses(Protocol):
@@ -133,4 +123,3 @@ class ManifestAddresses(Protocol):
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
         """The address of a version's manifest."""
-        ...

@@ -17,7 +17,6 @@ class RawZone(Protocol):
 
     def write_batch(self, window: WindowId, token: str, rows: pa.Table, key: bytes) -> None:
         """Store the rows of one ingest for one window; durable on return; a repeated token replaces nothing."""
-        ...
 
     def read_batches(
         self, window: WindowId, tokens: Sequence[str], key: bytes, noted: Collection[str] = ()
@@ -27,15 +26,12 @@ class RawZone(Protocol):
         What is asked of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
         meanwhile, or one of a token that was `noted` is not there.
         """
-        ...
 
     def write_part(self, window: WindowId, part: int, rows: pa.Table, key: bytes) -> None:
         """Store all rows of one part; a repeated call replaces the file whole."""
-        ...
 
     def part_url(self, window: WindowId, part: int) -> str:
         """Where a part's file lies, for a run that holds the key."""
-        ...
 
     def read_part(
         self,
@@ -49,7 +45,6 @@ class RawZone(Protocol):
         With `hashes`, only those whose keyed hash lies in this half-open range: where rows lie in the order of their
         hashes, little else is read.
         """
-        ...
 
     def rewrite(self, window: WindowId, change: Callable[[pa.Table], pa.Table], key: bytes) -> None:
         """Put the rows of every file of a window through `change`, file by file, each replaced whole.
@@ -57,31 +52,24 @@ class RawZone(Protocol):
         Files that dead writers left unfinished are deleted. A damaged file does not keep the others from being
         rewritten; `CorruptObject` comes at the end. `WindowGone` if a file vanishes meanwhile.
         """
-        ...
 
     def check_writable(self) -> None:
         """Write what nobody reads, enough to tell a full disk; raises `Unavailable` if that cannot be done."""
-        ...
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """The windows of which any file exists, in order."""
-        ...
 
     def delete_window(self, window: WindowId) -> None:
         """Delete every file of a window; repeatable."""
-        ...
 
     def files(self, stream: str | None = None) -> tuple[str, ...]:
         """Names of all files of rows that exist, for the operator."""
-        ...
 
     def ages(self) -> dict[str, float]:
         """Seconds since each file of rows was written, by its name."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete one file of rows by its name; repeatable."""
-        ...
 
 
 class Staging(Protocol):
@@ -89,19 +77,15 @@ class Staging(Protocol):
 
     def write(self, draft_id: str, files: Mapping[str, bytes], key: bytes) -> None:
         """Store a draft whole; durable on return."""
-        ...
 
     def read(self, draft_id: str, names: Sequence[str], key: bytes) -> dict[str, bytes]:
         """The decrypted files of a draft; `CorruptObject` if one was changed, `UnknownName` if it is gone."""
-        ...
 
     def delete(self, draft_id: str) -> None:
         """Delete a draft's files; repeatable."""
-        ...
 
     def drafts(self) -> tuple[str, ...]:
         """The ids of all drafts that exist."""
-        ...
 
 
 class Lake(Protocol):
@@ -112,47 +96,36 @@ class Lake(Protocol):
 
         Raises `InvariantBroken` if the place holds other bytes.
         """
-        ...
 
     def holds(self, version: Version) -> bool:
         """Whether this very manifest is in its place."""
-        ...
 
     def settle(self, version: Version) -> None:
         """Have a manifest that is in its place last there; a failed write of it may have left it undurable."""
-        ...
 
     def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
         """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
-        ...
 
     def check_writable(self) -> None:
         """Write as to the raw zone; raises what a store raises that takes no files now."""
-        ...
 
     def ptk_ids(self) -> tuple[str, ...]:
         """The PTKs of which anything was placed, in order."""
-        ...
 
     def ages(self) -> dict[str, float]:
         """Seconds since each file of the lake was written, by its path."""
-        ...
 
     def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
         """The manifest of a version, None if there is none; errors as of `listed`."""
-        ...
 
     def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
         """The files that belong to a version, manifest included; None without a manifest.
 
         `CorruptObject` for a manifest that is none, `InvalidRequest` for what is no version.
         """
-        ...
 
     def remove(self, path: str) -> None:
         """Delete one file by its path, for what no manifest names; repeatable."""
-        ...
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
         """The public address of a version's manifest."""
-        ...

@@ -44,11 +44,9 @@ class OperationsView(Protocol):
 
     def last_seen(self, since: datetime) -> Mapping[str, tuple[int, datetime]]:
         """By role: how many processes were seen since then, and the last time that any was."""
-        ...
 
     def numbers(self, now: datetime) -> Numbers:
         """What waits and how late it is."""
-        ...
 
 
 class Operations(OperationsView, Protocol):
@@ -56,7 +54,6 @@ class Operations(OperationsView, Protocol):
 
     def saw(self, role: str, instance: str, now: datetime) -> None:
         """A process of this role lives."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,6 @@ class CatalogSchema(Protocol):
 
     def state(self) -> SchemaState:
         """What the catalog has, what this program needs, and what lies between; changes nothing."""
-        ...
 
     def upgrade(self, *, backed_up: bool) -> Upgraded:
         """Bring the catalog to this program's schema, all of it or nothing.
@@ -94,8 +90,6 @@ class CatalogSchema(Protocol):
         `backed_up` says that a copy exists, where none is made here. `CatalogOutdated` where no upgrade leads from the
         catalog's schema to the program's.
         """
-        ...
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of the catalog to a new file while others go on working; `Refused` for one on a server."""
-        ...

@@ -18,30 +18,24 @@ class PtksView(Protocol):
 
     def check_free(self, ptk_id: str, stream: str) -> None:
         """`NameTaken` if the id is registered, or was deregistered on another stream."""
-        ...
 
     def get(self, ptk_id: str) -> PtkSpec:
         """`Deregistered` if it no longer is, `UnknownName` if it never was: ask only for callers who may know."""
-        ...
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Registered PTKs, by id."""
-        ...
 
     def stream_of(self, ptk_id: str) -> str:
         """The stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
-        ...
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
         """All PTKs that a stream ever had, in order.
 
         Also those that were deregistered, and those of which a recovery knows versions alone.
         """
-        ...
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
         """The PTK with what the profile it asks for says today, whoever that was made for."""
-        ...
 
 
 class Ptks(PtksView, Protocol):
@@ -49,19 +43,15 @@ class Ptks(PtksView, Protocol):
 
     def add(self, spec: PtkSpec) -> None:
         """Register, or register again on the stream it was deregistered from; `NameTaken` as `check_free` raises it."""
-        ...
 
     def replace(self, spec: PtkSpec) -> None:
         """Overwrite a registered PTK."""
-        ...
 
     def remove(self, ptk_id: str) -> None:
         """Deregister; published versions stay."""
-        ...
 
     def lock(self, ptk_id: str) -> PtkSpec | None:
         """Serialise elections of one PTK; None once it was deregistered."""
-        ...
 
 
 class ProfilesView(Protocol):
@@ -69,11 +59,9 @@ class ProfilesView(Protocol):
 
     def of(self, keys: Iterable[str]) -> Mapping[str, tuple[ProfileRecord, ...]]:
         """All profiles under each key, by number."""
-        ...
 
     def of_job(self, job_id: str) -> ProfileRecord | None:
         """The profile whose last job this is."""
-        ...
 
 
 class Profiles(ProfilesView, Protocol):
@@ -81,11 +69,9 @@ class Profiles(ProfilesView, Protocol):
 
     def add(self, record: ProfileRecord) -> None:
         """Begin a profile; a stale writer gets `LateWriter`."""
-        ...
 
     def save(self, record: ProfileRecord) -> None:
         """Write what became of a profile."""
-        ...
 
 
 class VersionsView(Protocol):
@@ -93,33 +79,26 @@ class VersionsView(Protocol):
 
     def get(self, ptk_id: str, number: int) -> Version:
         """`UnknownName` if there is none."""
-        ...
 
     def latest(self, ptk_id: str) -> Version | None:
         """The highest number."""
-        ...
 
     def of(
         self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
     ) -> tuple[Version, ...]:
         """Those above `after` and up to `until`, by number; all by default, or so many."""
-        ...
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Number and time of election of what these jobs made, for those that made a version."""
-        ...
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Of versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
-        ...
 
     def all(self) -> Iterator[Version]:
         """Of all PTKs, one by one, while the transaction lasts."""
-        ...
 
     def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
         """Drafts that were elected: of runs on these windows, or all."""
-        ...
 
 
 class Versions(VersionsView, Protocol):
@@ -127,7 +106,6 @@ class Versions(VersionsView, Protocol):
 
     def add(self, version: Version) -> None:
         """The database refuses a second version of a job, and a number used before."""
-        ...
 
 
 class EvaluationsView(Protocol):
@@ -135,7 +113,6 @@ class EvaluationsView(Protocol):
 
     def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """All of a PTK, by version."""
-        ...
 
 
 class Evaluations(EvaluationsView, Protocol):
@@ -143,4 +120,3 @@ class Evaluations(EvaluationsView, Protocol):
 
     def add(self, evaluation: Evaluation) -> None:
         """Keep an estimate; a second one of the same version gets `LateWriter`."""
-        ...

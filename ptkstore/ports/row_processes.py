@@ -73,11 +73,9 @@ class Trainer(Protocol):
 
     def train(self, request: TrainRequest, keep_alive: Callable[[], None]) -> Draft | TrainFailed:
         """Train, calling `keep_alive` about once a second; if that raises, the process is killed first."""
-        ...
 
     def collect(self, request: CollectRequest, keep_alive: Callable[[], None]) -> TrainFailed | None:
         """Have partial statistics written to staging, calling `keep_alive` as `train` does; None if they are."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,6 @@ class Preparer(Protocol):
         Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
         anything about rows.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,6 @@ class Eraser(Protocol):
         Raises `WindowGone` and `CorruptObject` as reading the rows does, `Unavailable` for every other end; none says
         anything about rows.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +178,9 @@ class SampleProfiler(Protocol):
         self, request: ProfileRequest, keep_alive: Callable[[], None]
     ) -> tuple[Point, ...] | TrainFailed:
         """The answer for each of the request's epsilons, ascending."""
-        ...
 
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
         """Whether the state's risk is above what its profile promised."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,4 +205,3 @@ class Evaluator(Protocol):
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         """The noisy sums, calling `keep_alive` about once a second; if that raises, the process is killed first."""
-        ...

@@ -11,7 +11,6 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the present in UTC."""
-        ...
 
 
 class Steps(Protocol):
@@ -19,4 +18,3 @@ class Steps(Protocol):
 
     def reached(self, step: str, job_id: str) -> None:
         """`step` is one of a fixed set; nothing else about the work is told."""
-        ...

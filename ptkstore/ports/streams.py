@@ -35,27 +35,21 @@ class StreamsView(Protocol):
 
     def get(self, name: str) -> Stream:
         """`UnknownName` if there is none."""
-        ...
 
     def all(self) -> tuple[Stream, ...]:
         """By name."""
-        ...
 
     def policy_in_row(self, name: str) -> Policy:
         """The policy in the stream's own row, to compare with the journal's; it decides nothing."""
-        ...
 
     def progress(self, name: str) -> Progress:
         """How far the stream has come."""
-        ...
 
     def stored_part(self, name: str, batch_id: str) -> Part | None:
         """The last part of the batch that was committed, None if none was."""
-        ...
 
     def tokens_for(self, window: WindowId) -> tuple[str, ...]:
         """Tokens of all batches that may hold rows of the window, in order of arrival."""
-        ...
 
 
 class Streams(StreamsView, Protocol):
@@ -66,23 +60,18 @@ class Streams(StreamsView, Protocol):
 
         Other content is `NameTaken`.
         """
-        ...
 
     def replace(self, stream: Stream) -> None:
         """Write a stream that has grown; the caller holds the lock."""
-        ...
 
     def lock(self, name: str) -> Stream:
         """Like `get`; until the transaction ends nobody else passes here for this stream."""
-        ...
 
     def advance(self, name: str, progress: Progress) -> None:
         """Move forward; the caller holds the lock."""
-        ...
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
         """Commit a batch, or a part of one, whose rows belong to windows from `closed_before` on."""
-        ...
 
 
 class WindowsView(Protocol):
@@ -90,11 +79,9 @@ class WindowsView(Protocol):
 
     def get(self, window: WindowId) -> Window:
         """`UnknownName` if it has not closed."""
-        ...
 
     def of(self, stream: str) -> tuple[Window, ...]:
         """All that ever closed, in order of time."""
-        ...
 
 
 class Windows(WindowsView, Protocol):
@@ -102,15 +89,12 @@ class Windows(WindowsView, Protocol):
 
     def add(self, *windows: Window) -> None:
         """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
-        ...
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
         """The caller holds the stream's lock."""
-        ...
 
     def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
         """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time.
 
         The caller holds the stream's lock.
         """
-        ...

@@ -15,11 +15,9 @@ class SubscriptionsView(Protocol):
 
     def get(self, subscription_id: str) -> Subscription:
         """`UnknownName` if there is none."""
-        ...
 
     def many(self, subscription_ids: Iterable[str]) -> Mapping[str, Subscription]:
         """Those of these that exist, by id."""
-        ...
 
     def of(
         self,
@@ -30,21 +28,17 @@ class SubscriptionsView(Protocol):
         limit: int | None = None,
     ) -> tuple[Subscription, ...]:
         """Of one PTK, of one team or all, by id: all after an id, or so many."""
-        ...
 
     def dead_letters(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None
     ) -> tuple[DeadLetter, ...]:
         """By version: all after one, or so many."""
-        ...
 
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """The dead letters of each of these that has any, by version."""
-        ...
 
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """How many dead letters each of these has that has any."""
-        ...
 
 
 class Subscriptions(SubscriptionsView, Protocol):
@@ -52,33 +46,26 @@ class Subscriptions(SubscriptionsView, Protocol):
 
     def add(self, subscription: Subscription) -> None:
         """Record a subscription."""
-        ...
 
     def save(self, subscriptions: Iterable[Subscription]) -> None:
         """Write health and status; those that are gone stay gone."""
-        ...
 
     def remove(self, subscription_id: str) -> None:
         """Forget a subscription; its dead letters stay."""
-        ...
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
         """A version that was not delivered; one that fails once more stays one letter."""
-        ...
 
     def remove_dead_letter(self, subscription_id: str, number: int) -> None:
         """It was delivered after all."""
-        ...
 
     def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """A message has told the subscriber of these."""
-        ...
 
     def ask_for(
         self, subscription_id: str, now: datetime, *, number: int | None = None, since: datetime | None = None
     ) -> int:
         """Have dead letters sent again, all by default; returns how many of these are waiting for it now."""
-        ...
 
 
 class DeliveriesView(Protocol):
@@ -86,7 +73,6 @@ class DeliveriesView(Protocol):
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """The last version that each of these was told of, or that became a dead letter."""
-        ...
 
 
 class Deliveries(DeliveriesView, Protocol):
@@ -94,7 +80,6 @@ class Deliveries(DeliveriesView, Protocol):
 
     def wake(self, ptk_id: str, due_at: datetime) -> None:
         """Make every idle subscriber of a PTK ready; a finishing delivery waits and looks again."""
-        ...
 
     def claim(self, now: datetime, lease: timedelta, *, fresh: int, retried: int) -> tuple[Job, ...]:
         """Take due deliveries, so many that were not tried yet and so many that failed before.
@@ -102,16 +87,12 @@ class Deliveries(DeliveriesView, Protocol):
         Raises their fences, and their attempts unless they come from somebody who died with them: that tells
         nothing of the endpoint.
         """
-        ...
 
     def extend(self, jobs: Iterable[Job], now: datetime, lease: timedelta) -> Sequence[Job]:
         """Keep the leases of those that are still held by these fences, and say which."""
-        ...
 
     def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
         """Those that nobody claimed since, locked in one order with all that delivers to the subscriptions `beside`."""
-        ...
 
     def save(self, jobs: Iterable[Job]) -> None:
         """Write what became of held jobs, and drop their leases."""
-        ...

@@ -12,31 +12,24 @@ class Bundles(Protocol):
 
     def put(self, content: bytes) -> str:
         """Store a bundle that was checked, durably; its name. Repeating changes nothing but its age."""
-        ...
 
     def get(self, sha256: str) -> bytes:
         """A bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
-        ...
 
     def age(self, sha256: str) -> float:
         """Seconds since it was put last; `UnknownName` if there is none."""
-        ...
 
     def claim(self, team: str, sha256: str, n_bytes: int) -> None:
         """Count a bundle as one that a team keeps; repeatable, which makes the claim young again."""
-        ...
 
     def disclaim(self, team: str, sha256: str, n_bytes: int) -> None:
         """Count it no longer; repeatable."""
-        ...
 
     def claimed(self, team: str) -> Mapping[str, int]:
         """The size of each bundle that counts as a team's."""
-        ...
 
     def drop_claims(self, team: str, older_than: float) -> None:
         """Count those no longer that were claimed so many seconds ago or before, and that are not there."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,6 @@ class Sandbox(Protocol):
 
     def check(self) -> None:
         """Try to break out; `NoSandbox` unless every attempt fails as it should."""
-        ...
 
     def examine(self, estimator: Mapping[str, Any], bundle: bytes, runs: int, team: str = "") -> Examined:
         """Load the code, have it describe itself, hold it against the contract and audit it on synthetic rows.
@@ -81,4 +73,3 @@ class Sandbox(Protocol):
         `runs` trainings per audit, 0 for none. `NoSandbox` where there is no working sandbox; `TooManyRequests` while
         other code of `team` is examined; `Unavailable` where too many teams wait.
         """
-        ...

@@ -60,19 +60,15 @@ class Traces(Protocol):
 
     def request(self, request_id: str, method: str) -> AbstractContextManager[RequestSeen]:
         """A request to the HTTP API, from here to the end of the block."""
-        ...
 
     def job(self, job: Job) -> AbstractContextManager[JobSeen]:
         """Work on a job, under the trace that it carries."""
-        ...
 
     def reached(self, step: str, job_id: str) -> None:
         """A durable step of a job whose block is open in this process."""
-        ...
 
     def close(self) -> None:
         """Send what is left."""
-        ...
 
 
 class SilentTraces:

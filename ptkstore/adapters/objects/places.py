@@ -18,67 +18,51 @@ class Place(Protocol):
     @property
     def url(self) -> str:
         """The address of the tree's root."""
-        ...
 
     def address(self, path: str) -> str:
         """Return the address of a file."""
-        ...
 
     def relative(self, address: str) -> str:
         """Return the path of a file from its address; `InvalidRequest` if it lies elsewhere."""
-        ...
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a new file whole and durably; False, and nothing changed, if the name is taken."""
-        ...
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a file whole and durably, in place of what was there."""
-        ...
 
     def probe(self, path: str) -> None:
         """Write what shows that files can be written, under a name of its own or beside it."""
-        ...
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
-        ...
 
     def open(self, path: str) -> IO[bytes]:
         """Open a file to read parts of it."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
-        ...
 
     def find(self, folder: str) -> tuple[str, ...]:
         """Sorted paths of all files below a folder, unfinished ones too; none if there is no such folder."""
-        ...
 
     def folders(self, folder: str) -> tuple[str, ...]:
         """Names of the folders right below a folder, sorted."""
-        ...
 
     def delete(self, folder: str) -> None:
         """Delete a folder with all it holds; repeatable."""
-        ...
 
     def ages(self, folder: str) -> dict[str, float]:
         """Seconds since each file below a folder was written, unfinished ones too."""
-        ...
 
     def age(self, path: str) -> float:
         """Seconds since a file was written."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete one file; repeatable."""
-        ...
 
     def clean(self, folder: str) -> None:
         """Delete what crashed writers left right in a folder, never what a living one is writing."""
-        ...
 
 
 def place_at(url: str, *, private: bool) -> Place:

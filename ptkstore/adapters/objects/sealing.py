@@ -10,8 +10,6 @@ class Sealer(Protocol):
 
     def seal(self, key: bytes, plaintext: bytes, bound_to: str) -> bytes:
         """Encrypt so that only the same key and the same `bound_to` open it."""
-        ...
 
     def open(self, key: bytes, sealed: bytes, bound_to: str) -> bytes:
         """Decrypt, or raise `CorruptObject`."""
-        ...

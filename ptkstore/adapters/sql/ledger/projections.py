@@ -36,19 +36,15 @@ class Source(Protocol):
 
     def standing(self, stream: str) -> Standing:
         """What tells whether a projection is up to date, and for the right catalog."""
-        ...
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
         """Blocks that changed after a revision."""
-        ...
 
     def journal(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """Entries after a sequence."""
-        ...
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
         """Policies and entries after a sequence."""
-        ...
 
 
 def _no_filters() -> Filters:
