@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from ptkstore.adapters.processes import RedisServer, make_home
 from ptkstore.adapters.runtime import SilentSteps, SystemClock
+from ptkstore.errors import InvalidRequest
 from ptkstore.ports.catalog import Begin, Read
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.messages import ManifestAddresses
 from ptkstore.ports.operations import CatalogSchema
 from ptkstore.ports.runtime import Clock, Steps
-from ptkstore.ports.tracing import Traces
+from ptkstore.ports.tracing import SilentTraces, Traces
 from ptkstore.settings import Settings
-from ptkstore.wiring.tracing import TracedSteps, traces_of
+from ptkstore.wiring.tracing import TracedSteps
 
 if TYPE_CHECKING:
     from ptkstore.adapters.feast import RedisOnline, SqliteOnline
@@ -55,7 +56,6 @@ class Adapters:
 
     @cached_property
     def catalog(self) -> SqlCatalog:
-        """SQL of everything but rows and keys."""
         from ptkstore.adapters.sql import SqlCatalog
 
         self._home_unless(self.settings.database_url)
@@ -70,7 +70,6 @@ class Adapters:
 
     @cached_property
     def keys(self) -> FileKeyStore:
-        """Keys, apart from what they open."""
         from ptkstore.adapters.keys import FileKeyStore
 
         self._home_unless(self.settings.keys_url)
@@ -78,7 +77,6 @@ class Adapters:
 
     @cached_property
     def signer(self) -> FileSigner:
-        """The key that reports are signed with."""
         from ptkstore.adapters.keys import FileSigner
 
         self._home_unless(self.settings.keys_url)
@@ -86,7 +84,6 @@ class Adapters:
 
     @cached_property
     def raw(self) -> FsspecRawZone:
-        """Encrypted rows."""
         from ptkstore.adapters.keys import AesGcmSealer
         from ptkstore.adapters.objects import FsspecRawZone
 
@@ -95,7 +92,6 @@ class Adapters:
 
     @cached_property
     def staging(self) -> FsspecStaging:
-        """Encrypted drafts."""
         from ptkstore.adapters.keys import AesGcmSealer
         from ptkstore.adapters.objects import FsspecStaging
 
@@ -104,7 +100,6 @@ class Adapters:
 
     @cached_property
     def lake(self) -> FsspecLake:
-        """Published states."""
         from ptkstore.adapters.objects import FsspecLake
 
         self._home_unless(self.settings.lake_url)
@@ -112,7 +107,6 @@ class Adapters:
 
     @cached_property
     def bundles(self) -> FsspecBundles:
-        """Code of teams."""
         from ptkstore.adapters.objects import FsspecBundles
 
         self._home_unless(self.settings.lake_url)
@@ -120,7 +114,6 @@ class Adapters:
 
     @cached_property
     def sandbox(self) -> BubblewrapSandbox:
-        """Where team code is run."""
         from ptkstore.adapters.sandbox.parent import Bubblewrap, BubblewrapSandbox, Limits
 
         settings = self.settings
@@ -130,42 +123,26 @@ class Adapters:
         )
 
     @cached_property
-    def trainer(self) -> ChildRuns:
-        """One process per run."""
-        return self._runs(self.settings.train_timeout_seconds)
-
-    @cached_property
     def profiler(self) -> ChildRuns:
-        """One process per profile."""
         return self._runs(self.settings.profile_timeout_seconds)
 
-    @cached_property
-    def evaluator(self) -> ChildRuns:
-        """One process per evaluation."""
-        return self._runs(self.settings.train_timeout_seconds)
-
-    @cached_property
-    def preparer(self) -> ChildRuns:
-        """One process per window."""
-        return self._runs(self.settings.train_timeout_seconds)
-
-    @cached_property
-    def eraser(self) -> ChildRuns:
-        """One process per window."""
-        return self._runs(self.settings.train_timeout_seconds)
-
-    def _runs(self, timeout_seconds: float) -> ChildRuns:
+    def _runs(self, timeout_seconds: float | None = None) -> ChildRuns:
         from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 
         program = Program(
             raw_url=self.raw.url,
             staging_url=self.staging.url,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=timeout_seconds or self.settings.train_timeout_seconds,
             memory_bytes=self.settings.train_memory_mib * 2**20,
             python=sys.executable,
             bubblewrap=self.settings.bubblewrap,
         )
         return ChildRuns(program, staging=self.staging)
+
+    trainer = cached_property(_runs)
+    evaluator = cached_property(_runs)
+    preparer = cached_property(_runs)
+    eraser = cached_property(_runs)
 
     @cached_property
     def features(self) -> FeatureStore:
@@ -180,14 +157,12 @@ class Adapters:
 
     @cached_property
     def messenger(self) -> HttpMessenger:
-        """Signed webhooks."""
         from ptkstore.adapters.webhooks import HttpMessenger
 
         return HttpMessenger(allowed_networks=self.settings.webhook_networks)
 
     @cached_property
     def courier(self) -> HttpCourier:
-        """Signed webhooks, many at once."""
         from ptkstore.adapters.webhooks import HttpCourier
 
         return HttpCourier(self.messenger)
@@ -202,7 +177,6 @@ class Adapters:
 
     @cached_property
     def event_streams(self) -> RedisStreams:
-        """Streams of events in the service's Redis."""
         from ptkstore.adapters.streams import RedisStreams
 
         return RedisStreams(self.redis_url)
@@ -224,15 +198,20 @@ class Adapters:
 
     @cached_property
     def charges(self) -> GroupCommit:
-        """Where the threads of this process that charge one stream meet."""
         from ptkstore.application.ledger.group_commit import GroupCommit
 
         return GroupCommit(self.begin)
 
     @cached_property
     def traces(self) -> Traces:
-        """Spans of requests and jobs, if a collector is named."""
-        return traces_of(self.settings, self.clock)
+        """Spans of requests and jobs; `InvalidRequest` if a collector is named, and what sends to it not installed."""
+        if self.settings.otlp_endpoint is None:
+            return SilentTraces()
+        try:
+            from ptkstore.adapters.tracing import OtlpTraces
+        except ModuleNotFoundError as error:
+            raise InvalidRequest("PTK_OTLP_ENDPOINT needs: pip install 'ptkstore[tracing]'") from error
+        return OtlpTraces(self.settings.otlp_endpoint, now=lambda: self.clock.now(), tick=self.settings.tick)
 
     @property
     def registering(self) -> Registering:

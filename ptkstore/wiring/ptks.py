@@ -15,22 +15,19 @@ from ptkstore.wiring.trail import Recording
 
 
 class PtkChanging(Recording):
-    """PTKs come, change and go; and the code of teams."""
+    """What `StoreService` has on changes of PTKs, and on the code of teams."""
 
     def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
-        """See `application.ptks.register_ptk`."""
         with self._recorded(Action.PTK_REGISTER, "ptk", f"{team}.{wanted['name']}"):
             return application.ptks.register_ptk.register_ptk(
                 WantedPtk(**wanted), team=team, stream=stream, by=self.registering
             )
 
     def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
-        """See `application.ptks.register_ptk.update_ptk`."""
         with self._recorded(Action.PTK_UPDATE, "ptk", ptk_id):
             return application.ptks.register_ptk.update_ptk(ptk_id, **change, by=self.registering)
 
     def deregister_ptk(self, ptk_id: str) -> None:
-        """See `application.ptks.register_ptk.deregister_ptk`."""
         with self._recorded(Action.PTK_DEREGISTER, "ptk", ptk_id):
             application.ptks.register_ptk.deregister_ptk(ptk_id, begin=self.begin, clock=self.clock)
 
@@ -42,7 +39,6 @@ class PtkChanging(Recording):
         wanted: Sequence[WantedPtk],
         leaving: Sequence[str] = (),
     ) -> application.ptks.exchange_ptks.Admission:
-        """See `application.ptks.exchange_ptks`."""
         return application.ptks.exchange_ptks.admit_ptks(
             team=team,
             stream=stream,
@@ -61,7 +57,6 @@ class PtkChanging(Recording):
         leaving: Sequence[str] = (),
         before_code: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `application.ptks.exchange_ptks`; each PTK has a line of its own in the trail."""
         with self._recorded(Action.PTK_EXCHANGE, "stream", stream) as about:
             about.parts = application.ptks.exchange_ptks.exchanged(team, wanted, leaving)
             application.ptks.exchange_ptks.exchange_ptks(
@@ -75,7 +70,6 @@ class PtkChanging(Recording):
             )
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
-        """See `application.ptks.team_code`."""
         with self._recorded(Action.BUNDLE_UPLOAD, "team", team):
             quota = application.ptks.team_code.Quota(
                 self.settings.bundles_per_team, self.settings.bundle_mib_per_team * 2**20
@@ -87,20 +81,17 @@ class PtkChanging(Recording):
     def examine_team_code(
         self, estimator: Mapping[str, Any], bundle: bytes, runs: int = AUDIT_RUNS
     ) -> Examined:
-        """See `application.ptks.team_code`."""
         return application.ptks.team_code.examine_team_code(
             estimator, bundle, sandbox=self.sandbox, runs=runs
         )
 
     def rollback_ptk(self, ptk_id: str, to: int) -> int:
-        """See `application.versions.rollback_ptk`; the number of the new version."""
         with self._recorded(Action.PTK_ROLL_BACK, "ptk", ptk_id):
             return application.versions.rollback_ptk.rollback_ptk(
                 ptk_id, to, begin=self.begin, clock=self.clock
             ).number
 
     def materialize_ptk(self, ptk_id: str) -> int:
-        """See `application.versions.materialize_ptk`."""
         with self._recorded(Action.PTK_MATERIALIZE, "ptk", ptk_id):
             return application.versions.materialize_ptk.materialize_ptk(
                 ptk_id, begin=self.begin, clock=self.clock

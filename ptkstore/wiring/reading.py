@@ -33,105 +33,88 @@ LOOK_SECONDS = 0.5
 
 
 class Reading(Adapters):
-    """What a store says of streams, PTKs, versions, subscribers and the ledger; no writer is waited for."""
+    """The reads of `StoreService`, and more for the service itself; no writer is waited for."""
 
     def exposure(self, stream: str) -> application.streams.exposure.Exposure:
-        """See `application.streams.exposure`."""
         return application.streams.exposure.exposure_of(
             stream, begin=self.read, clock=self.clock, private=self.private_places
         )
 
     def streams_by_clock(self) -> tuple[str, ...]:
-        """The streams whose windows the clock closes."""
+        """Return the streams whose windows the clock closes."""
         return tuple(s.name for s in self.streams() if s.policy.closing is Closing.CLOCK)
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """Read the online store through Feast."""
         return self.features.look_up(features, entities)
 
     def budget(
         self, stream: str, *, after: int | None = None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
-        """See `application.ledger.budgets`."""
         return application.ledger.budgets.budget_of(stream, after=after, limit=limit, begin=self.read)
 
     def verify_ledger(self, stream: str) -> application.ledger.verification.LedgerCheck:
-        """See `application.ledger.verification`."""
         return application.ledger.verification.verify_ledger(
             stream, begin=self.read_one_moment, keys=self.keys, journal=self.catalog.journal_view()
         )
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
-        """See `application.planning.recommend_rows`."""
         from ptkstore.application.planning.recommend_rows import recommend_rows
 
         return recommend_rows(stream, partitions=partitions, begin=self.read)
 
     def budgets(self, streams: Sequence[str]) -> Mapping[str, Sequence[BlockLedger]]:
-        """The blocks of each of these streams, without the shares of what was spent."""
+        """Return the blocks of each of these streams, without the shares of what was spent."""
         with self.read() as uow:
             return {stream: uow.ledger.blocks(stream) for stream in streams}
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
-        """See `application.ledger.budgets`."""
         return application.ledger.budgets.assurance_on(stream, begin=self.read)
 
     def odometers(self, stream: str) -> Odometers:
-        """See `application.ledger.odometers`."""
         return application.ledger.odometers.read_odometers(stream, begin=self.read_one_moment)
 
     def streams(self) -> tuple[Stream, ...]:
-        """All streams."""
         with self.read() as uow:
             return uow.streams.all()
 
     def stream(self, name: str) -> Stream:
-        """One stream; `UnknownName` if there is none."""
         with self.read() as uow:
             return uow.streams.get(name)
 
     def windows(self, stream: str) -> tuple[Window, ...]:
-        """The windows of a stream that ever closed; `UnknownName` if there is no such stream."""
         with self.read() as uow:
             uow.streams.get(stream)
             return uow.windows.of(stream)
 
     def newest_versions(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake; 0 where none is."""
         with self.read() as uow:
             return uow.jobs.placed()
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs."""
         with self.read() as uow:
             return uow.ptks.find(stream=stream, team=team)
 
     def ptk(self, ptk_id: str) -> PtkSpec:
-        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
         with self.read() as uow:
             return uow.ptks.get(ptk_id)
 
     def profile(self, ptk_id: str) -> application.profiling.read_profile.ProfileView:
-        """See `application.profiling.read_profile`."""
         return application.profiling.read_profile.read_profile(ptk_id, begin=self.read)
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """The paid estimates of the losses of a PTK's versions."""
         with self.read() as uow:
             return uow.evaluations.of(ptk_id)
 
     def versions(self, ptk_id: str, *, after: int = 0, limit: int | None = None) -> tuple[Version, ...]:
-        """The elected versions of a PTK that are in the lake: all, or so many after a number."""
         with self.read() as uow:
             return uow.versions.of(ptk_id, after=after, until=_placed(uow, ptk_id), limit=limit)
 
     def newest_version(self, ptk_id: str) -> int:
-        """The newest version of one PTK that is in the lake; 0 where none is."""
         with self.read() as uow:
             return _placed(uow, ptk_id)
 
     def online_versions(self, ptk_ids: Iterable[str]) -> Mapping[str, int]:
-        """The newest version online of each of these PTKs that was ever registered."""
+        """Return the newest version online of each of these PTKs that was ever registered."""
         heads: dict[str, int] = {}
         with self.read() as uow:
             for ptk_id in ptk_ids:
@@ -142,61 +125,52 @@ class Reading(Adapters):
     def trace_window(
         self, stream: str, window: int, *, after: tuple[str, int] | None = None, limit: int | None = None
     ) -> tuple[application.versions.trace_window.Descendant, ...]:
-        """See `application.versions.trace_window`."""
         return application.versions.trace_window.trace_window(
             stream, window, after=after, limit=limit, begin=self.read
         )
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Manifest and files of a published version, verified against what was elected."""
         version = self.version(ptk_id, number)
         return version.content, application.versions.elected_files.files_of(version, self.lake)
 
     def version(self, ptk_id: str, number: int) -> Version:
-        """One version, as it was elected; `UnknownName` if there is none."""
         with self.read() as uow:
             return uow.versions.get(ptk_id, number)
 
     def diff_versions(
         self, ptk_id: str, one: int, other: int
     ) -> application.versions.diff_versions.VersionDiff:
-        """See `application.versions.diff_versions`."""
         return application.versions.diff_versions.diff_versions(
             ptk_id, one, other, begin=self.read, lake=self.lake
         )
 
     def report_key(self) -> str:
-        """The public key that reports are signed with, in hexadecimal."""
         return self.signer.public_key().hex()
 
     def liveness(
         self,
     ) -> Mapping[application.operations.liveness.ProcessRole, application.operations.liveness.Liveness]:
-        """See `application.operations.liveness`."""
+        """Return when a process of each role was last alive."""
         return application.operations.liveness.read_liveness(begin=self.read, clock=self.clock)
 
     def numbers(self) -> application.operations.read_numbers.StoreNumbers:
-        """See `application.operations.read_numbers`."""
+        """Return the store's numbers for `/metrics`."""
         return application.operations.read_numbers.read_numbers(begin=self.read, clock=self.clock)
 
     def work_on_stream(self, stream: str) -> application.operations.read_work.StreamWork:
-        """See `application.operations.read_work`."""
         return application.operations.read_work.work_on_stream(stream, begin=self.read_one_moment)
 
     def spends_on(self, stream: str) -> Mapping[str, int]:
-        """See `application.operations.read_work`."""
         return application.operations.read_work.spends_on(stream, begin=self.read)
 
     def takes_writes(self, at_most_seconds: float) -> bool:
-        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
         return self.catalog.takes_writes(at_most_seconds)
 
     def ledger_id(self) -> str:
-        """The identity of this catalog's journal; `CatalogBehind` or `Unavailable` if its schema is not read here."""
+        """Return the id of this catalog's journal; `CatalogBehind` or `Unavailable` if its schema is not read here."""
         return self.catalog.journal_view().ledger_id
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
-        """See `application.streams.create_stream.origin_for`."""
         return application.streams.create_stream.origin_for(stream, window, begin=self.read, clock=self.clock)
 
     def notices(
@@ -208,7 +182,6 @@ class Reading(Adapters):
         limit: int | None = None,
         newest: bool = False,
     ) -> Sequence[Notice]:
-        """See `application.delivery.read_notices`."""
         return application.delivery.read_notices.notices_of(
             team, since=since, skip=skip, limit=limit, newest=newest, begin=self.read
         )
@@ -216,7 +189,6 @@ class Reading(Adapters):
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[application.training.read_trainings.Training, ...]:
-        """See `application.training.read_trainings`."""
         return application.training.read_trainings.trainings_of(
             ptk_id, start=start, limit=limit, newest=newest, begin=self.read
         )
@@ -229,7 +201,6 @@ class Reading(Adapters):
         after: str = "",
         limit: int | None = None,
     ) -> tuple[application.delivery.read_deliveries.DeliveryState, ...]:
-        """See `application.delivery.read_deliveries`."""
         return application.delivery.read_deliveries.subscriptions_of(
             ptk_id, team, after=after, limit=limit, begin=self.read
         )
@@ -237,18 +208,15 @@ class Reading(Adapters):
     def deliveries(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None
     ) -> application.delivery.read_deliveries.DeliveryState:
-        """See `application.delivery.read_deliveries`."""
         return application.delivery.read_deliveries.deliveries_of(
             subscription_id, after=after, limit=limit, begin=self.read
         )
 
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
-        """The dead letters of each of these subscriptions that has any, by version."""
         with self.read() as uow:
             return uow.subscriptions.dead_letters_of(subscription_ids)
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
-        """Wait for a version after this one to be online, by looks at the catalog."""
         until = time.monotonic() + timeout_seconds
         while True:
             with self.read() as uow:
@@ -259,7 +227,6 @@ class Reading(Adapters):
             time.sleep(min(LOOK_SECONDS, left))
 
     def lost_online(self) -> frozenset[str]:
-        """See `application.versions.materialize_ptk`."""
         return application.versions.materialize_ptk.lost_online(read=self.read, features=self.features)
 
 

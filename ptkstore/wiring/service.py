@@ -33,19 +33,17 @@ _APART = (JobKind.PREPARE, JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobK
 
 
 class Service(Reading, Subscribing, PtkChanging):
-    """Every use case, bound to the adapters that the settings name."""
+    """Every use case, bound to the adapters that the settings name; those of a client are `StoreService`."""
 
     # use cases for people
 
     def create_stream(self, stream: Stream) -> None:
-        """See `application.streams.create_stream`."""
         with self._recorded(Action.STREAM_CREATE, "stream", stream.name):
             application.streams.create_stream.create_stream(stream, begin=self.begin, keys=self.keys)
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
-        """See `application.streams.evolve_stream`."""
         with self._recorded(Action.STREAM_EVOLVE, "stream", stream):
             return application.streams.evolve_stream.add_column(
                 stream, column, kind, default, begin=self.begin
@@ -54,7 +52,6 @@ class Service(Reading, Subscribing, PtkChanging):
     def ingest(
         self, stream: str, table: pa.Table, batch_id: str | None = None, part: tuple[int, int] | None = None
     ) -> application.ingest.ingest_records.IngestReply:
-        """See `application.ingest.ingest_records`."""
         with self._recorded(Action.STREAM_INGEST, "stream", stream):
             return application.ingest.ingest_records.ingest_records(
                 stream,
@@ -70,14 +67,13 @@ class Service(Reading, Subscribing, PtkChanging):
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
-        """See `application.windows.close_windows`."""
         with self._recorded(Action.STREAM_CLOSE, "stream", stream):
             return application.windows.close_windows.close_windows(
                 stream, until, expire_unfinished=expire_unfinished, begin=self.begin, clock=self.clock
             )
 
     def close_some_windows(self, stream: str) -> bool:
-        """One step of `close_windows` by the clock; whether there may be more to close."""
+        """Take one step of `close_windows` by the clock; return whether there may be more to close."""
         step = application.windows.close_windows.STEP
         closed = application.windows.close_windows.close_windows(
             stream, at_most=step, begin=self.begin, clock=self.clock
@@ -85,14 +81,12 @@ class Service(Reading, Subscribing, PtkChanging):
         return len(closed) == step
 
     def prepare_again(self, stream: str, window: int, *, without_lost: bool = False) -> None:
-        """See `application.windows.prepare_again`."""
         with self._recorded(Action.STREAM_PREPARE, "stream", stream):
             application.windows.prepare_again.prepare_again(
                 stream, window, without_lost=without_lost, begin=self.begin, clock=self.clock, keys=self.keys
             )
 
     def recover_ledger(self) -> tuple[application.ledger.recover_ledger.Recovered, ...]:
-        """See `application.ledger.recover_ledger`."""
         with self._recorded(Action.LEDGER_RECOVER, "store"):
             return application.ledger.recover_ledger.recover_ledger(
                 begin=self.begin,
@@ -103,7 +97,7 @@ class Service(Reading, Subscribing, PtkChanging):
             )
 
     def upgrade_catalog(self, *, backed_up: bool) -> Upgraded:
-        """See `application.operations.upgrade_catalog`; recorded afterwards: the trail is part of what is upgraded."""
+        """Bring the catalog to this program's schema; recorded afterwards, as the trail is part of what is upgraded."""
         done = application.operations.upgrade_catalog.upgrade_catalog(
             schema=self.catalog_schema,
             keys=self.keys,
@@ -115,7 +109,6 @@ class Service(Reading, Subscribing, PtkChanging):
         return done
 
     def forget(self, stream: str, unit: str | int) -> None:
-        """See `application.windows.forget_unit`."""
         with self._recorded(Action.STREAM_FORGET, "stream", stream):
             application.windows.forget_unit.forget_unit(
                 stream,
@@ -132,7 +125,6 @@ class Service(Reading, Subscribing, PtkChanging):
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> application.ledger.export_ledger.Export:
-        """See `application.ledger.export_ledger`."""
         with self._recorded(Action.LEDGER_EXPORT, "stream", stream):
             return application.ledger.export_ledger.export_ledger(
                 stream,
@@ -146,19 +138,17 @@ class Service(Reading, Subscribing, PtkChanging):
             )
 
     def repair_online(self) -> tuple[str, ...]:
-        """See `application.versions.materialize_ptk`."""
         return application.versions.materialize_ptk.repair_online(
             begin=self.begin, read=self.read, clock=self.clock, features=self.features
         )
 
     def report_alive(self, role: application.operations.liveness.ProcessRole, instance: str) -> None:
-        """See `application.operations.liveness`."""
         application.operations.liveness.report_alive(role, instance, begin=self.begin, clock=self.clock)
 
     def garbage(
         self, older_than: timedelta, *, delete: bool = False
     ) -> tuple[application.operations.collect_garbage.Garbage, ...]:
-        """See `application.operations.collect_garbage`; a look without `delete`."""
+        """Delete what `application.operations.collect_garbage` calls garbage, or only look for it."""
         if not delete:
             return application.operations.collect_garbage.find_garbage(
                 older_than, begin=self.read, lake=self.lake, raw=self.raw
@@ -169,7 +159,6 @@ class Service(Reading, Subscribing, PtkChanging):
             )
 
     def unlisted_names(self) -> Mapping[str, Names]:
-        """The names of teams and tokens."""
         return {
             "team": lambda _: self.identity.teams(),
             "token": lambda _: [token.id for token in self.identity.tokens()],
@@ -178,12 +167,11 @@ class Service(Reading, Subscribing, PtkChanging):
     # work
 
     def due(self, limit: int = 1000, *, deliveries: bool = True) -> tuple[str, ...]:
-        """Ids of jobs that could be worked on now, by workers or by the relay's deliveries."""
         with self.read() as uow:
             return uow.jobs.due(self.clock.now(), limit, deliveries=deliveries)
 
     def due_for_workers(self, limit: int) -> tuple[str, ...]:
-        """Ids of jobs that a worker would take now, in the order in which workers do."""
+        """Return the jobs that a worker would take now, in the order in which workers do."""
         now = self.clock.now()
         with self.read() as uow:
             return uow.jobs.due(
@@ -191,7 +179,6 @@ class Service(Reading, Subscribing, PtkChanging):
             )
 
     def claim_fairest(self) -> tuple[Job, ...]:
-        """See `application.operations.claim_job.claim_fairest`."""
         return application.operations.claim_job.claim_fairest(
             begin=self.begin,
             clock=self.clock,
@@ -221,7 +208,8 @@ class Service(Reading, Subscribing, PtkChanging):
                     self.begin,
                     self.clock,
                     self.settings.lease,
-                    at_most_seconds=self._longest_job_seconds,
+                    at_most_seconds=2
+                    * max(self.settings.train_timeout_seconds, self.settings.profile_timeout_seconds),
                 ) as heartbeat,
             ):
                 self._work(job, heartbeat.check)
@@ -232,12 +220,8 @@ class Service(Reading, Subscribing, PtkChanging):
                 application.operations.claim_job.put_off(job, error, begin=self.begin, clock=self.clock)
             raise
 
-    @property
-    def _longest_job_seconds(self) -> float:
-        return 2 * max(self.settings.train_timeout_seconds, self.settings.profile_timeout_seconds)
-
     def work_until_idle(self, at_once: int = 1, tell: Callable[[str], None] = lambda _: None) -> int:
-        """Do due work here until nobody has any, publish ticks included; returns how many jobs were done here.
+        """Do due work here until nobody has any, publish ticks included; return how many jobs were done here.
 
         For notebooks, scripts and tests; a service runs workers instead. Retries of unreachable endpoints are left.
         Up to `at_once` jobs that wait for a process of their own, such as trainings, run beside each other. `tell` is
@@ -248,8 +232,7 @@ class Service(Reading, Subscribing, PtkChanging):
         with ThreadPoolExecutor(at_once) as threads, ThreadPoolExecutor(at_once * SMALL_AT_ONCE) as many:
             while self._busy():
                 ready = self.due()
-                apart = self._apart(ready) if at_once > 1 else []
-                small = self._due_and_small(len(ready)) if apart else frozenset()
+                apart, small = self._apart(ready) if at_once > 1 else ([], ())
                 running = [(many if i in small else threads).submit(self.work_on, i) for i in apart]
                 for job_id in (i for i in ready if i not in apart):
                     tell(f"{job_id} ({done} done)")
@@ -262,16 +245,14 @@ class Service(Reading, Subscribing, PtkChanging):
                     time.sleep(0.05)
         return done
 
-    def _apart(self, job_ids: Sequence[str]) -> list[str]:
-        """Those that wait for a process of their own."""
+    def _apart(self, job_ids: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+        """Return the jobs that wait for a process of their own, and the small trainings among them."""
         with self.read() as uow:
             kinds = uow.jobs.kinds(job_ids)
-        return [one for one in job_ids if kinds.get(one) in _APART]
-
-    def _due_and_small(self, limit: int) -> frozenset[str]:
-        with self.read() as uow:
-            now, rows = self.clock.now(), self.settings.small_rows
-            return frozenset(application.operations.claim_job.small_trainings(uow, now, limit, rows))
+            small = application.operations.claim_job.small_trainings(
+                uow, self.clock.now(), len(job_ids), self.settings.small_rows
+            )
+        return [job_id for job_id in job_ids if kinds.get(job_id) in _APART], small
 
     def _busy(self) -> bool:
         now = self.clock.now()

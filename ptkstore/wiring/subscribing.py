@@ -12,10 +12,9 @@ from ptkstore.wiring.trail import Recording
 
 
 class Subscribing(Recording):
-    """Who hears of new versions, and what became of it."""
+    """What `StoreService` has on subscriptions, and the deliveries of the relay."""
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str, *, team: str = "") -> tuple[Subscription, str]:
-        """See `application.delivery.subscribe`."""
         with self._recorded(Action.SUBSCRIPTION_CREATE, "ptk", ptk_id):
             return application.delivery.subscribe.subscribe_to_ptk(
                 ptk_id,
@@ -28,19 +27,16 @@ class Subscribing(Recording):
             )
 
     def unsubscribe(self, subscription_id: str) -> None:
-        """See `application.delivery.subscribe`."""
         with self._recorded(Action.SUBSCRIPTION_DELETE, "subscription", subscription_id):
             application.delivery.subscribe.unsubscribe(subscription_id, begin=self.begin, keys=self.keys)
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
-        """See `application.delivery.subscribe`."""
         with self._recorded(Action.SUBSCRIPTION_ROTATE, "subscription", subscription_id):
             return application.delivery.subscribe.rotate_secret(
                 subscription_id, overlap, begin=self.read, clock=self.clock, keys=self.keys
             )
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
-        """See `application.delivery.subscribe`."""
         with self._recorded(Action.PTK_NOTIFY, "ptk", ptk_id):
             return application.delivery.subscribe.notify_new_ptk_state(
                 ptk_id, begin=self.begin, clock=self.clock, streams=self.event_streams
@@ -49,28 +45,25 @@ class Subscribing(Recording):
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
-        """See `application.delivery.redeliver`."""
         with self._recorded(Action.SUBSCRIPTION_REDELIVER, "subscription", subscription_id):
             return application.delivery.redeliver.redeliver(
                 subscription_id, number, since, begin=self.begin, clock=self.clock
             )
 
     def disable_subscription(self, subscription_id: str) -> None:
-        """See `application.delivery.redeliver`."""
         with self._recorded(Action.SUBSCRIPTION_DISABLE, "subscription", subscription_id):
             application.delivery.redeliver.disable_subscription(
                 subscription_id, begin=self.begin, clock=self.clock
             )
 
     def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
-        """See `application.delivery.redeliver`."""
         with self._recorded(Action.SUBSCRIPTION_ENABLE, "subscription", subscription_id):
             return application.delivery.redeliver.enable_subscription(
                 subscription_id, redelivering=redelivering, begin=self.begin, clock=self.clock
             )
 
     def due_deliveries(self) -> application.delivery.deliver_due.DueDeliveries:
-        """See `application.delivery.deliver_due`; for the relay."""
+        """Return what delivers for the relay."""
         sending = application.delivery.deliver_due.Sending(
             self.keys, self.manifests, self.courier, self.event_streams
         )

@@ -38,6 +38,12 @@ def inside(parent: ast.Module | ast.ClassDef) -> Iterator[tuple[str, Documented]
             continue
         if "property" in decorators(node) and ast.unparse(node.body) == "...":
             continue  # a part that a protocol names: its type has the words
+        if (
+            "cached_property" in decorators(node)
+            and not ast.get_docstring(node)
+            and ast.unparse(node.returns) in classes()
+        ):
+            continue  # a part that is made at first use: so has its class
         if isinstance(parent, ast.ClassDef) and documented_elsewhere(parent, node):
             continue
         yield node.name, node
@@ -51,7 +57,7 @@ def documented_elsewhere(owner: ast.ClassDef, node: Documented) -> bool:
         return False
     named = {ast.unparse(base).rpartition(".")[2] for base in owner.bases}
     named |= set(re.findall(r"`(?:\w+\.)*(\w+)`", ast.get_docstring(owner) or ""))
-    return any(node.name in protocol_methods().get(name, ()) for name in named) or forwards(node)
+    return any(node.name in documented_methods(name) for name in named) or forwards(node)
 
 
 def forwards(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -67,14 +73,18 @@ def forwards(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 @cache
-def protocol_methods() -> dict[str, set[str]]:
-    """Return the documented methods of each protocol of the product."""
-    return {
-        node.name: {i.name for i in node.body if isinstance(i, ast.FunctionDef) and ast.get_docstring(i)}
-        for module in modules()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
-    }
+def classes() -> dict[str, ast.ClassDef]:
+    """Return the classes of the product by name."""
+    nodes = (node for module in modules() for node in ast.walk(module.tree))
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def documented_methods(protocol: str) -> set[str]:
+    """Return the methods that have a docstring in the protocol of this name; none if it is no protocol."""
+    node = classes().get(protocol)
+    if node is None or not any("Protocol" in ast.unparse(base) for base in node.bases):
+        return set()
+    return {i.name for i in node.body if isinstance(i, ast.FunctionDef) and ast.get_docstring(i)}
 
 
 def decorators(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
