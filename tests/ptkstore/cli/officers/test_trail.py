@@ -173,7 +173,7 @@ def test_a_record_is_around_the_whole_of_what_is_recorded() -> None:
     for name in ACTS - NO_ACTS - apart:
         (method,) = ast.parse(dedent(inspect.getsource(getattr(Service, name)))).body
         assert isinstance(method, ast.FunctionDef)
-        _docstring, around = method.body
+        *_docstring, around = method.body
         assert isinstance(around, ast.With), name
         assert ast.unparse(around.items[0].context_expr).startswith("self._recorded(Action."), name
 
