@@ -29,17 +29,15 @@ from benchmarks.allocator_instances import (  # noqa: E402
 )
 from benchmarks.measuring import Row, measured, table, verdict  # noqa: E402
 from ptkstore.domain.accounting.losses import Loss  # noqa: E402
-from ptkstore.domain.allocation import (  # noqa: E402
+from ptkstore.domain.allocation.model import (  # noqa: E402
     Choice,
     Demand,
     Infeasible,
     Limits,
     Reason,
-    Status,
     WindowPlan,
-    allocate_partitions,
-    first_feasible,
 )
+from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible  # noqa: E402
 
 REPORT = ROOT / "benchmarks" / "out" / "allocator.json"
 SOLVER_SECONDS = 10.0
@@ -96,7 +94,7 @@ def two_partitions() -> list[Row]:
     """50 PTKs, proven optimal."""
     instances = [(50, 2, seed) for seed in range(5)]
     runs = [ours(instance) for instance in instances]
-    proven = all(isinstance(r.plan, WindowPlan) and r.plan.status is Status.OPTIMAL for r in runs)
+    proven = all(isinstance(r.plan, WindowPlan) and r.plan.is_optimal for r in runs)
     highs = solver(instances[0])
     said = (
         "optimal" if highs.optimal else f"{100 * (highs.rows or NEVER) / runs[0].rows - 100:.0f} % more rows"

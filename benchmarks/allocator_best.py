@@ -8,7 +8,7 @@ also over earlier runs; so is the largest lower bound, of 3,000 steps of ours an
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from benchmarks.allocator_instances import Instance, demands, limits, name_of, p
 from ptkstore.domain.allocation.bound import lower_bound  # noqa: E402
 from ptkstore.domain.allocation.exact import Placement  # noqa: E402
 from ptkstore.domain.allocation.program import Program, program_of  # noqa: E402
-from ptkstore.domain.allocation.search import in_many  # noqa: E402
+from ptkstore.domain.allocation.search import STARTS, Descent  # noqa: E402
+from ptkstore.domain.allocation.starts import placement_of, starts  # noqa: E402
 
 BEST = ROOT / "benchmarks" / "allocator_best.json"
 INSTANCES: tuple[Instance, ...] = (
@@ -33,7 +34,7 @@ INSTANCES: tuple[Instance, ...] = (
 )
 SEARCH_SECONDS, PROGRAM_SECONDS, COVER_SECONDS = 10.0, 60.0, 30.0
 SEEDS = (0, 1, 2)
-ROUNDS, BOUND_ROUNDS = 10_000, 3_000
+BOUND_ROUNDS = 3_000
 
 
 def program(instance: Instance) -> Program:
@@ -49,10 +50,23 @@ def program(instance: Instance) -> Program:
     )
 
 
-def after(seconds: float) -> Callable[[], bool]:
-    """Return a function that tells whether so much processor time has passed."""
-    end = time.process_time() + seconds
-    return lambda: time.process_time() > end
+def local_optima(task: Program, seed: int) -> Iterator[Placement]:
+    """Search for so much processor time: move some PTKs elsewhere, improve the pairs again, keep the better."""
+    end = time.process_time() + SEARCH_SECONDS
+    draw, descent = np.random.default_rng(seed), Descent(task)
+    current: Placement | None = None
+    for start in sorted(starts(task), key=lambda placement: placement.total)[:STARTS]:
+        improved = descent.improved(start)
+        yield improved
+        current = improved if current is None else min(current, improved, key=lambda one: one.total)
+    while current is not None and time.process_time() < end:
+        parts = current.parts.copy()
+        parts[draw.integers(task.size, size=draw.integers(2, 5))] = draw.integers(task.partitions)
+        kicked = placement_of(task, parts)
+        if kicked is not None:
+            improved = descent.improved(kicked)
+            yield improved
+            current = improved if improved.total <= current.total else current
 
 
 def search(instance: Instance) -> dict[str, Any]:
@@ -61,12 +75,10 @@ def search(instance: Instance) -> dict[str, Any]:
     task = program(instance)
     sets: set[tuple[frozenset[int], int]] = set()
 
-    def remember(placement: Placement) -> None:
+    found = [placement for s in SEEDS for placement in local_optima(task, s)]
+    for placement in found:
         for part, cap in enumerate(placement.caps):
             sets.add((frozenset(np.flatnonzero(placement.parts == part).tolist()), cap))
-
-    runs = [in_many(task, ROUNDS, after(SEARCH_SECONDS), seed=s, watch=remember) for s in SEEDS]
-    found = [run for run in runs if run is not None]
     best = min(found, key=lambda placement: placement.total)
     cover = recombine(sets, n_ptks, partitions, COVER_SECONDS)
     whole = solve_program(demands(n_ptks, seed), limits(partitions), PROGRAM_SECONDS)

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from benchmarks.allocator_instances import pairs
-from ptkstore.domain.allocation import Demand, Limits
+from ptkstore.domain.allocation.model import Demand, Limits
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,54 @@
 """Instances of the allocation: n = c + a/epsilon + b/epsilon^2 with lognormal sizes from seeds, and real profiles."""
 
 import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.allocation import Choice, Demand, Limits
-from ptkstore.domain.allocation.menus import RowCurve, geometric_grid, menu_of
+from ptkstore.domain.accounting.losses import NANO, Loss
+from ptkstore.domain.allocation.model import Choice, Demand, Limits, pruned
+from ptkstore.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RowCurve:
+    """Rows to a target as n(epsilon) = base + linear / epsilon + quadratic / epsilon^2, rounded up.
+
+    The form of errors that fall with n and with n epsilon: sampling, Laplace noise on means, and noise whose variance
+    is met in a square.
+    """
+
+    base: float
+    linear: float = 0.0
+    quadratic: float = 0.0
+
+    def __post_init__(self) -> None:
+        parts = (self.base, self.linear, self.quadratic)
+        if not all(math.isfinite(part) and part >= 0 for part in parts):
+            raise InvalidRequest("the coefficients of a row curve must be finite and at least 0")
+
+    def __call__(self, epsilon: float) -> int:
+        """Return the rows needed at `epsilon`, at least 1."""
+        return max(1, math.ceil(self.base + self.linear / epsilon + self.quadratic / epsilon**2))
+
+
+def geometric_grid(least: Loss, most: Loss, points: int) -> tuple[Loss, ...]:
+    """Return `points` epsilons from `least` to `most`, each by one factor above the last; deltas are `most`'s."""
+    if points < 1 or not 0 < least.epsilon_nano <= most.epsilon_nano:
+        raise InvalidRequest("a grid needs at least one point and 0 < least <= most")
+    low, high = least.epsilon_nano, most.epsilon_nano
+    steps = [high if points == 1 else round(low * (high / low) ** (j / (points - 1))) for j in range(points)]
+    steps[-1] = high
+    return tuple(Loss(step, most.delta_atto) for step in sorted(set(steps)))
+
+
+def menu_of(rows: Callable[[float], int], losses: Iterable[Loss]) -> tuple[Choice, ...]:
+    """Return the menu of a PTK that needs `rows(epsilon)` rows, on a grid of losses."""
+    return pruned([Choice(loss, rows(loss.epsilon_nano / NANO)) for loss in losses])
+
 
 CAPACITY = Loss(10**9)
 GRID = geometric_grid(Loss(10**7), CAPACITY, 20)

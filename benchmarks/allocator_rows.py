@@ -13,7 +13,8 @@ import matplotlib  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from benchmarks.allocator_instances import demands, limits  # noqa: E402
-from ptkstore.domain.allocation import WindowPlan, allocate_partitions, first_feasible  # noqa: E402
+from ptkstore.domain.allocation.model import WindowPlan  # noqa: E402
+from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible  # noqa: E402
 
 FIGURE = ROOT / "docs" / "figures" / "allocation.svg"
 COUNTS = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 140, 160, 180, 200)

@@ -34,7 +34,7 @@ from _common.thirteen import LEVELS, with_keys
 from feature_store import LABEL, PLACE_COLUMNS, TIME_COLUMNS, by_month, some
 
 from ptklib.exceptions import InvalidParameterError
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 
 PATHS = {
     "green": "green cab trips of TLC, three months or more: the team's own",

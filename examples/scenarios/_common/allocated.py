@@ -28,16 +28,8 @@ from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.allocation import (
-    Allotment,
-    Choice,
-    Demand,
-    Infeasible,
-    Limits,
-    WindowPlan,
-    allocate_partitions,
-    first_feasible,
-)
+from ptkstore.domain.allocation.model import Allotment, Choice, Demand, Infeasible, Limits, WindowPlan
+from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
 from ptkstore.domain.canonical_json import canonical_json
 
 CAPACITY = Loss.capacity(1.0, 1e-6)

@@ -14,7 +14,7 @@ from _common.served import Served
 from _common.team import MANY_PARTITIONS, Team
 from _common.thirteen import CLUSTERS, LEVELS
 from ptkstore.application.planning.window_plans import PlannedTraining
-from ptkstore.domain.allocation import Infeasible, WindowPlan
+from ptkstore.domain.allocation.model import Infeasible, WindowPlan
 
 Table = dict[str, Any]
 EMPTY_RUNS = 5

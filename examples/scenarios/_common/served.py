@@ -23,7 +23,7 @@ from _common.profiled import CLUSTER_GRID, GRID
 from _common.thirteen import CLUSTERS, PCA, STATISTICS, Ptk
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.window_plans import PlannedTraining, as_released, plan_window
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, place_of
 from ptkstore.errors import PtkRejected
 from ptkstore.sdk import Store

@@ -15,7 +15,7 @@ from _common.curves import Featurizer
 from _common.profiled import Profiles
 from _common.thirteen import LEVELS, LOOSE, TIGHT, Ptk
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.allocation import WindowPlan
+from ptkstore.domain.allocation.model import WindowPlan
 
 ACCOUNTANTS = (Accountant.BASIC, Accountant.RENYI)
 PARTITIONS, MANY_PARTITIONS = 4, 8

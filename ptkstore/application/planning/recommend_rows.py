@@ -22,16 +22,9 @@ from ptkstore.application.planning.window_plans import (
 )
 from ptkstore.domain.accounting.accountants import caps_of
 from ptkstore.domain.accounting.losses import NO_LOSS
-from ptkstore.domain.allocation import (
-    Infeasible,
-    Need,
-    Reason,
-    Recommendation,
-    allocate_partitions,
-    first_feasible,
-    recommend,
-    scaled,
-)
+from ptkstore.domain.allocation.advice import Need, Recommendation, recommend, scaled
+from ptkstore.domain.allocation.model import Infeasible, Reason
+from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy

@@ -12,7 +12,9 @@ from ptkstore.application.planning.window_plans import Offer, as_promised, offer
 from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.accounting.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import COMMON
-from ptkstore.domain.allocation import Choice, Demand, Infeasible, Reason, allocate_partitions, remedies
+from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Reason
+from ptkstore.domain.allocation.newcomers import remedies
+from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.ptks.ptks import Pin, PtkSpec, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy

@@ -17,7 +17,7 @@ from ptkstore.application.planning.window_plans import (
 )
 from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
 from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy

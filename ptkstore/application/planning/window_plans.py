@@ -10,7 +10,7 @@ from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import formula_menu, grid_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
-from ptkstore.domain.allocation import (
+from ptkstore.domain.allocation.model import (
     Allotment,
     Choice,
     Demand,
@@ -18,9 +18,8 @@ from ptkstore.domain.allocation import (
     Limits,
     Reason,
     WindowPlan,
-    allocate_partitions,
-    pinned,
 )
+from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.domain.ptks.ptks import PtkSpec, by_formula, epsilons_of, pin_of
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, groups_where, share_of
 from ptkstore.domain.streams.streams import Policy
@@ -295,7 +294,11 @@ def _best(
             continue
         menus = [tuple(_choice(offer, place) for offer in menu) for menu in offers]
         demands = [
-            pinned(Demand(menu[0].ptk_id, choices, settled.get(menu[0].ptk_id)), partition=menu[0].partition)
+            Demand(
+                menu[0].ptk_id,
+                choices,
+                settled.get(menu[0].ptk_id) if menu[0].partition is None else menu[0].partition,
+            )
             for menu, choices in zip(offers, menus, strict=True)
         ]
         plan = solve(demands, room.limits(caps.delta_atto, cap))

@@ -29,7 +29,7 @@ from ptkstore.application.ptks.team_code import (
     keep_bundle,
     uploaded_bundle,
 )
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import evaluation_epsilon

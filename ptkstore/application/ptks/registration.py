@@ -14,7 +14,7 @@ from ptkstore.application.planning.profile_plans import profiling_obstacle
 from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.notices import Notice

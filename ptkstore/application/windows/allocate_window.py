@@ -15,7 +15,7 @@ from ptkstore.application.planning.window_plans import (
     plan_window,
 )
 from ptkstore.application.profiling.profile_requests import request_profiles
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied, Granted

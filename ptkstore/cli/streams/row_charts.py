@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ptkstore.domain.allocation import Point, Recommendation
+from ptkstore.domain.allocation.advice import Point, Recommendation
 
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.model import Infeasible
@@ -50,14 +49,6 @@ class Recommendation:
     refusal: Infeasible | None
 
 
-class Needs(Protocol):
-    """How many rows so many PTKs of the present mix need with so large a share of the capacity."""
-
-    def __call__(self, n_ptks: int, share: Fraction) -> Need | Infeasible:
-        """`n_ptks` beyond the present number repeat the mix."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Need:
     """Rows, and those of the least K that has a plan; `bound` is a number that no such plan goes below."""
@@ -68,6 +59,10 @@ class Need:
     first_feasible_rows: int | None
 
 
+Needs = Callable[[int, Fraction], Need | Infeasible]
+"""What so many PTKs, the present mix repeated, need with so large a share of the capacity."""
+
+
 def recommend(
     needs: Needs,
     present: int,
@@ -76,57 +71,40 @@ def recommend(
     rows_per_window: int,
     window: timedelta,
     train_share: Decimal = Decimal(1),
-    counts: Sequence[int] | None = None,
 ) -> Recommendation:
-    """Rows and window length that `present` PTKs need, and how both change with more PTKs or more budget.
+    """Recommend rows and window length for `present` PTKs, and show how both change with more PTKs or more budget.
 
     Parameters
     ----------
     needs : callable
         Plans as the stream's accountant does.
     rows_per_window : int
-        Public, or a DP count that was paid for.
-    window : timedelta
-        The length of the window that holds so many rows.
+        What a window of length `window` holds: public, or a DP count that was paid for.
     train_share : Decimal
         The public share of a window's rows that its train partitions hold.
-    counts : sequence of int
-        Numbers of PTKs to show; some up to twice the present number by default.
     """
     if rows_per_window < 1 or not 0 < train_share <= 1:
         raise InvalidRequest("a window needs at least one row and a train share above 0")
+
+    def least_window(n_rows: int) -> timedelta:
+        """The shortest one, in whole seconds, whose train partitions expect so many rows at the present rate."""
+        seconds = Fraction(int(window.total_seconds())) * n_rows / (rows_per_window * Fraction(train_share))
+        return timedelta(seconds=max(1, math.ceil(seconds)))
+
     if not present:
-        return Recommendation(0, least_window(0, rows_per_window, window, train_share), 0, (), (), None)
-    shown = _counts(present) if counts is None else counts
-    by_ptks = tuple(_point(needs, count, Fraction(1), capacity) for count in shown)
+        return Recommendation(0, least_window(0), 0, (), (), None)
+    counts = sorted({max(1, round(present * step / 8)) for step in range(1, 17)} | {present})
+    by_ptks = tuple(_point(needs, count, Fraction(1), capacity) for count in counts)
     by_budget = tuple(_point(needs, present, share, capacity) for share in BUDGETS)
     need = needs(present, Fraction(1))
     if isinstance(need, Infeasible):
         return Recommendation(None, None, 0, by_ptks, by_budget, need)
-    return Recommendation(
-        need.n_rows,
-        least_window(need.n_rows, rows_per_window, window, train_share),
-        need.partitions,
-        by_ptks,
-        by_budget,
-        None,
-    )
+    return Recommendation(need.n_rows, least_window(need.n_rows), need.partitions, by_ptks, by_budget, None)
 
 
 def scaled(capacity: Loss, share: Fraction) -> Loss:
-    """A share of a capacity's epsilon; its delta stays."""
+    """Return a share of a capacity's epsilon; its delta stays."""
     return replace(capacity, epsilon_nano=int(capacity.epsilon_nano * share))
-
-
-def least_window(n_rows: int, rows_per_window: int, window: timedelta, train_share: Decimal) -> timedelta:
-    """The shortest window, in whole seconds, whose train partitions expect `n_rows` at the present rate."""
-    seconds = Fraction(int(window.total_seconds())) * n_rows / (rows_per_window * Fraction(train_share))
-    return timedelta(seconds=max(1, math.ceil(seconds)))
-
-
-def _counts(present: int) -> list[int]:
-    most = 2 * max(present, 1)
-    return sorted({max(1, round(most * step / 16)) for step in range(1, 17)} | {max(present, 1)})
 
 
 def _point(needs: Needs, n_ptks: int, share: Fraction, capacity: Loss) -> Point:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ptkstore.domain.accounting.losses import Loss
+from ptkstore.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,6 @@ class Limits:
         return self.n_max if self.partition_rows is None else min(self.n_max, self.partition_rows)
 
 
-class Status(StrEnum):
-    """Whether a plan is known to be the best one."""
-
-    OPTIMAL = "optimal"
-    FEASIBLE = "feasible"
-
-
 class Reason(StrEnum):
     """What there is too little of."""
 
@@ -118,15 +113,14 @@ class Infeasible:
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """Grants in the order of the demands, and how good they are.
+    """Allotments in the order of the demands, and how good they are.
 
     `caps` are the rows opened in each partition, the largest n in it, zero for one that is not used. `bound` is a
-    number of rows that no plan can go below; for `OPTIMAL` it is `total_rows`.
+    number of rows that no plan can go below.
     """
 
     allotments: tuple[Allotment, ...]
     caps: tuple[int, ...]
-    status: Status
     bound: int
 
     @property
@@ -135,6 +129,22 @@ class WindowPlan:
         return sum(self.caps)
 
     @property
+    def is_optimal(self) -> bool:
+        """Whether this is known to be the best plan."""
+        return self.bound == self.total_rows
+
+    @property
     def partitions_used(self) -> int:
         """K: how many partitions hold a PTK."""
         return sum(cap > 0 for cap in self.caps)
+
+
+def pruned(menu: Iterable[Choice]) -> tuple[Choice, ...]:
+    """Return the choices that no other one beats in cost, delta and rows; fewest rows first."""
+    kept: list[Choice] = []
+    for choice in sorted(menu, key=lambda c: (c.n_rows, c.cost, c.loss.delta_atto)):
+        if choice.n_rows < 1 or choice.cost < 0:
+            raise InvalidRequest("a choice needs at least one row and a cost that is not negative")
+        if not any(k.cost <= choice.cost and k.loss.delta_atto <= choice.loss.delta_atto for k in kept):
+            kept.append(choice)
+    return tuple(kept)

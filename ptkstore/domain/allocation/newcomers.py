@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from fractions import Fraction
 
-from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.allocation.menus import pruned
-from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, WindowPlan
+from ptkstore.domain.allocation.model import Demand, Infeasible, Limits, WindowPlan, pruned
 from ptkstore.domain.allocation.plans import allocate_partitions
-from ptkstore.domain.allocation.search import Stop, never
 
 _ANY_ROWS = 10**12
 
@@ -26,78 +20,41 @@ class Opening:
     delta_atto: int
     partition: int
 
-    def holds(self, choice: Choice) -> bool:
-        """Whether a choice fits here."""
-        return (
-            choice.n_rows <= self.n_rows
-            and choice.cost <= self.amount
-            and choice.loss.delta_atto <= self.delta_atto
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
     """What would make a PTK fit; each one alone is enough, and None where it is of no use.
 
     `openings` are what the current plan leaves free while nobody moves to another partition: more rows, more loss
-    available. `rows_factor` is the share of its rows with which the PTK would fit: a looser target that needs at most
-    so many. `capacity` is a scalar capacity and `n_max` a planning bound with which all PTKs fit.
+    available. `capacity` is a scalar capacity and `n_max` a planning bound with which all PTKs fit.
     """
 
     openings: tuple[Opening, ...]
-    rows_factor: Fraction | None
     capacity: int | None
     n_max: int | None
 
-    def __str__(self) -> str:
-        """For people, where the scalar is epsilon; exact, so that what is named may be asked for."""
-        ways = [
-            f"a PTK that needs at most {Loss(o.amount, o.delta_atto)} on {o.n_rows} rows"
-            for o in self.openings
-        ]
-        if self.rows_factor is not None:
-            percent = math.floor(100 * self.rows_factor)
-            ways.append(f"this one with a target that needs {percent} % of its rows or fewer")
-        if self.capacity is not None:
-            ways.append(
-                f"this one with a capacity of epsilon {Decimal(self.capacity).scaleb(-9).normalize():f}"
-            )
-        if self.n_max is not None:
-            ways.append(f"this one with a planning bound of {self.n_max} rows")
-        return f"would fit: {'; '.join(ways)}" if ways else "nothing more fits"
 
-
-def remedies(
-    demands: Sequence[Demand],
-    current: WindowPlan,
-    new: Demand,
-    limits: Limits,
-    *,
-    rounds: int = 0,
-    stop: Stop = never,
-) -> Remedies:
-    """What would let `new` in beside the current plan; every figure is one with which a plan exists."""
-    free = openings(demands, current, limits, new.partition)
-    more = allocate_partitions([*demands, new], replace(limits, n_max=_ANY_ROWS), rounds=rounds, stop=stop)
+def remedies(demands: Sequence[Demand], current: WindowPlan, new: Demand, limits: Limits) -> Remedies:
+    """Find what would let `new` in beside the current plan; every figure is one with which a plan exists."""
+    more = allocate_partitions([*demands, new], replace(limits, n_max=_ANY_ROWS))
     return Remedies(
-        free,
-        _rows_factor(free, new),
+        _openings(demands, current, new, limits),
         _capacity(demands, current, new, limits),
         None if isinstance(more, Infeasible) else more.total_rows,
     )
 
 
-def openings(
-    demands: Sequence[Demand], current: WindowPlan, limits: Limits, only: int | None = None
+def _openings(
+    demands: Sequence[Demand], current: WindowPlan, new: Demand, limits: Limits
 ) -> tuple[Opening, ...]:
-    """What the current plan leaves free, by falling rows; none that another one contains. `only` names a partition.
+    """What the current plan leaves free, by falling rows; none that another one contains.
 
     In each partition the others may use as many rows as the newcomer does, and then take their cheapest choices.
     """
     spare = limits.n_max - current.total_rows
     fitting: list[Opening] = []
     for partition, cap in enumerate(current.caps):
-        if only not in (None, partition):
+        if new.partition not in (None, partition):
             continue
         members = [d for d, g in zip(demands, current.allotments, strict=True) if g.partition == partition]
         most = min(cap + spare, limits.most_rows)
@@ -126,18 +83,6 @@ def _cheapest(members: Sequence[Demand], n_rows: int) -> tuple[int, int] | None:
         best = min(fitting, key=lambda c: (c.cost, c.loss.delta_atto))
         cost, delta = cost + best.cost, delta + best.loss.delta_atto
     return cost, delta
-
-
-def _rows_factor(free: Sequence[Opening], new: Demand) -> Fraction | None:
-    """The largest share of its rows with which one of the choices fits an opening."""
-    shares = [
-        Fraction(opening.n_rows, choice.n_rows)
-        for choice in new.menu
-        for opening in free
-        if opening.holds(replace(choice, n_rows=opening.n_rows))
-    ]
-    best = max(shares, default=None)
-    return None if best is None or best >= 1 else best
 
 
 def _capacity(demands: Sequence[Demand], current: WindowPlan, new: Demand, limits: Limits) -> int | None:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptklib.arrays import Ints
-from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.allocation.bound import lower_bound
 from ptkstore.domain.allocation.exact import Placement, in_one, in_two
 from ptkstore.domain.allocation.halves import GLANCE
-from ptkstore.domain.allocation.menus import pruned
 from ptkstore.domain.allocation.model import (
     Allotment,
     Choice,
@@ -20,27 +18,17 @@ from ptkstore.domain.allocation.model import (
     Infeasible,
     Limits,
     Reason,
-    Status,
     WindowPlan,
+    pruned,
 )
 from ptkstore.domain.allocation.program import LARGEST, Program, program_of
 from ptkstore.domain.allocation.refusals import Menus, fits, infeasible, refused_at_once
-from ptkstore.domain.allocation.search import Stop, in_many, never
+from ptkstore.domain.allocation.search import in_many
 from ptkstore.errors import InvalidRequest
 
 
-def allocate(demands: Sequence[Demand], capacity: Loss, n_max: int) -> tuple[Allotment, ...] | Infeasible:
-    """Minimise the rows opened, max over PTKs of n, in one partition whose losses together fit `capacity`; exact.
-
-    For a limit on n each PTK takes the cheapest loss within the limit; the least feasible limit is one of the menus'
-    own row counts, and what is needed falls with it.
-    """
-    plan = allocate_partitions(demands, Limits(capacity, n_max))
-    return plan if isinstance(plan, Infeasible) else plan.allotments
-
-
 def allocate_partitions(
-    demands: Sequence[Demand], limits: Limits, *, rounds: int = 0, bound_rounds: int = 0, stop: Stop = never
+    demands: Sequence[Demand], limits: Limits, *, bound_rounds: int = 0
 ) -> WindowPlan | Infeasible:
     """Minimise the sum over partitions of the largest n in each, K at most `limits.partitions` and chosen here.
 
@@ -49,12 +37,8 @@ def allocate_partitions(
 
     Parameters
     ----------
-    rounds : int
-        How often more than two partitions are disturbed and improved again.
     bound_rounds : int
         Steps that a lower bound for more than two partitions is improved by; 0 gives only the obvious one.
-    stop : callable
-        Asked between steps whether time is up. Without it the plan depends on the other arguments alone.
 
     Raises
     ------
@@ -63,7 +47,7 @@ def allocate_partitions(
     """
     _check(demands, limits)
     if not demands:
-        return WindowPlan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
+        return WindowPlan((), (0,) * limits.partitions, 0)
     menus = [pruned(demand.menu) for demand in demands]
     refusal = refused_at_once(demands, menus, limits)
     if refusal is not None:
@@ -72,7 +56,7 @@ def allocate_partitions(
     best: WindowPlan | None = None
     proven = True
     for view in _views(within, limits):
-        solution, sure = _solved(demands, view, limits, rounds=rounds, bound_rounds=bound_rounds, stop=stop)
+        solution, sure = _solved(demands, view, limits, bound_rounds)
         proven &= sure
         if solution is not None and (best is None or solution.total_rows < best.total_rows):
             best = solution
@@ -84,14 +68,12 @@ def allocate_partitions(
     return best
 
 
-def first_feasible(
-    demands: Sequence[Demand], limits: Limits, *, rounds: int = 0, stop: Stop = never
-) -> WindowPlan | Infeasible:
-    """The plan for the least K that has one, as in the PTK paper (section 5.3); for comparison."""
-    plan: WindowPlan | Infeasible = WindowPlan((), (0,) * limits.partitions, Status.OPTIMAL, 0)
+def first_feasible(demands: Sequence[Demand], limits: Limits) -> WindowPlan | Infeasible:
+    """Return the plan for the least K that has one, as in the PTK paper (section 5.3); for comparison."""
+    plan: WindowPlan | Infeasible = WindowPlan((), (0,) * limits.partitions, 0)
     least = 1 + max((demand.partition for demand in demands if demand.partition is not None), default=0)
     for partitions in range(least, limits.partitions + 1):
-        plan = allocate_partitions(demands, replace(limits, partitions=partitions), rounds=rounds, stop=stop)
+        plan = allocate_partitions(demands, replace(limits, partitions=partitions))
         if isinstance(plan, WindowPlan):
             break
     return plan
@@ -142,7 +124,7 @@ def _check(demands: Sequence[Demand], limits: Limits) -> None:
 
 
 def _solved(
-    demands: Sequence[Demand], view: _View, limits: Limits, *, rounds: int, bound_rounds: int, stop: Stop
+    demands: Sequence[Demand], view: _View, limits: Limits, bound_rounds: int
 ) -> tuple[WindowPlan | None, bool]:
     """The plan for menus with one delta each, and whether having none, or no better one, is proven."""
     pins = [-1 if demand.partition is None else demand.partition for demand in demands]
@@ -156,7 +138,7 @@ def _solved(
         delta_capacity=limits.capacity.delta_atto,
         partitions=used,
     )
-    placement, proven = _placed(program, limits, rounds, stop)
+    placement, proven = _placed(program, limits)
     proven &= view.complete
     if placement is None:
         return None, proven
@@ -165,18 +147,17 @@ def _solved(
         bound = placement.total
     elif bound_rounds and view.complete:
         bound = max(bound, lower_bound(program, placement, bound_rounds))
-    status = Status.OPTIMAL if bound == placement.total else Status.FEASIBLE
-    return _plan(demands, view.menus, placement, limits.partitions, status, bound, relabel=free), proven
+    return _plan(demands, view.menus, placement, limits.partitions, bound, relabel=free), proven
 
 
-def _placed(program: Program, limits: Limits, rounds: int, stop: Stop) -> tuple[Placement | None, bool]:
+def _placed(program: Program, limits: Limits) -> tuple[Placement | None, bool]:
     one = in_one(program)
     if program.partitions == 1:
         return one, True
     if program.partitions == 2:
         two, proven = in_two(program, one.total if one else 2 * limits.most_rows + 1)
         return two or one, proven
-    best = in_many(program, rounds, stop) or one
+    best = in_many(program) or one
     if one is not None and best is not None and one.total < best.total:
         best = one
     if (program.pins < 2).all():  # never worse than two
@@ -190,7 +171,6 @@ def _plan(
     menus: Menus,
     placement: Placement,
     partitions: int,
-    status: Status,
     bound: int,
     *,
     relabel: bool,
@@ -204,4 +184,4 @@ def _plan(
     for demand, menu, part in zip(demands, menus, placement.parts.tolist(), strict=True):
         choice = [c for c in menu if c.n_rows <= int(caps[part])][-1]
         allotments.append(Allotment(demand.ptk_id, choice.loss, choice.n_rows, int(label[part])))
-    return WindowPlan(tuple(allotments), tuple(int(cap) for cap in caps[order]), status, bound)
+    return WindowPlan(tuple(allotments), tuple(int(cap) for cap in caps[order]), bound)

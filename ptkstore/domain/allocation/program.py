@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,40 +50,34 @@ class Program:
         return int(self.rows[:, 0].max(initial=0))
 
     def thresholds(self, most: int | None = None) -> Ints:
-        """The row counts that a partition's largest n can have, up to `most`, ascending, 0 (unused) first."""
+        """Return the row counts that a partition's largest n can have, up to `most`, ascending, 0 (unused) first."""
         counts = np.unique(self.rows)
         return np.concatenate([[0], counts if most is None else counts[counts <= most]])
 
     def weights(self, cap: int) -> Ints:
-        """The least cost of each PTK with at most `cap` rows; more than the capacity where there is none."""
+        """Return the least cost of each PTK with at most `cap` rows; more than the capacity where there is none."""
         places = (self.rows <= cap).sum(axis=1)
         of_place = self.costs[np.arange(self.size), np.maximum(places - 1, 0)]
         return np.where(places > 0, of_place, self.capacity + 1)
 
     def table(self, caps: Ints) -> Ints:
-        """`weights` for each of ascending `caps`, an array of shape (n_caps, n_ptks)."""
-        result = np.empty((len(caps), self.size), dtype=np.int64)
-        for ptk in range(self.size):
-            places = np.searchsorted(self.rows[ptk], caps, side="right")
-            result[:, ptk] = np.where(
-                places > 0, self.costs[ptk, np.maximum(places - 1, 0)], self.capacity + 1
-            )
-        return result
+        """Return `weights` for each of `caps`, an array of shape (n_caps, n_ptks)."""
+        return np.stack([self.weights(cap) for cap in caps])
 
-    def of(self, members: Ints, partitions: int | None = None) -> Program:
-        """The program of some of the PTKs."""
-        return Program(
-            self.rows[members],
-            self.costs[members],
-            self.deltas[members],
-            self.pins[members],
-            self.capacity,
-            self.delta_capacity,
-            self.partitions if partitions is None else partitions,
+    def of_pair(self, members: Ints, pair: tuple[int, int]) -> Program:
+        """Return the program of the PTKs in a pair of partitions, which become 0 and 1."""
+        pins = self.pins[members]
+        return replace(
+            self,
+            rows=self.rows[members],
+            costs=self.costs[members],
+            deltas=self.deltas[members],
+            pins=np.select([pins == pair[0], pins == pair[1]], [0, 1], -1),
+            partitions=2,
         )
 
     def cap_of(self, members: Ints) -> int | None:
-        """The fewest rows with which `members` fit one partition; None if no number of rows is enough.
+        """Return the fewest rows with which `members` fit one partition; None if no number of rows is enough.
 
         Exact: with at most n rows each PTK takes its least cost, so what they need together falls with n.
         """
@@ -116,7 +110,7 @@ def program_of(
     delta_capacity: int,
     partitions: int,
 ) -> Program:
-    """The program for menus of (cost, rows), rows increasing and costs decreasing, none above the capacity."""
+    """Return the program for menus of (cost, rows), rows increasing and costs decreasing, none above the capacity."""
     longest = max((len(menu) for menu in menus), default=1)
     padded = [[*menu, *[menu[-1]] * (longest - len(menu))] for menu in menus]
     pairs = np.array(padded, dtype=np.int64).reshape(len(menus), longest, 2)

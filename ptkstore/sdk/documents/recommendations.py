@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ptkstore.application.planning.recommend_rows import StreamAdvice
 from ptkstore.domain.accounting.losses import NANO, Loss
-from ptkstore.domain.allocation import Point, Recommendation
+from ptkstore.domain.allocation.advice import Point, Recommendation
 from ptkstore.domain.streams.streams import Policy
 
 if TYPE_CHECKING:
-    from ptkstore.domain.allocation import Infeasible
+    from ptkstore.domain.allocation.model import Infeasible
 
 
 def advice_document(advice: StreamAdvice) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import pytest
 from ptkstore.application.planning.recommend_rows import StreamAdvice, recommend_rows
 from ptkstore.application.planning.window_plans import plan_window
 from ptkstore.domain.accounting.accountants import Accountant
-from ptkstore.domain.allocation import Infeasible
 from ptkstore.domain.allocation.advice import BUDGETS
+from ptkstore.domain.allocation.model import Infeasible
 from tests.support.planned_losses import gaussian, means
 from tests.support.world import STREAM, World
 

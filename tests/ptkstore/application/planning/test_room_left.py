@@ -12,7 +12,7 @@ from ptkstore.application.planning.window_plans import Offer, offers_of, plan_bu
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import Sharing
-from ptkstore.domain.allocation import Infeasible
+from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy

@@ -11,22 +11,9 @@ from typing import Any
 import pytest
 
 from ptkstore.domain.accounting.losses import Loss
-from ptkstore.domain.allocation import (
-    Choice,
-    Demand,
-    Infeasible,
-    Limits,
-    Need,
-    Reason,
-    Recommendation,
-    WindowPlan,
-    allocate_partitions,
-    first_feasible,
-    least_window,
-    recommend,
-    scaled,
-)
-from ptkstore.domain.allocation.advice import BUDGETS
+from ptkstore.domain.allocation.advice import BUDGETS, Need, Recommendation, recommend, scaled
+from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Limits, Reason, WindowPlan
+from ptkstore.domain.allocation.plans import allocate_partitions, first_feasible
 from ptkstore.errors import InvalidRequest
 
 DAY = timedelta(days=1)
@@ -61,19 +48,18 @@ def test_rows_and_the_window_that_holds_them_are_named() -> None:
 
 
 def test_needs_are_shown_against_ptks_and_against_budget() -> None:
-    advice = advised(
-        demands(4), Limits(Loss(8), 1000, 2), rows_per_window=100, window=DAY, counts=(1, 3, 5, 8, 9)
-    )
+    advice = advised(demands(5), Limits(Loss(8), 1000, 2), rows_per_window=100, window=DAY)
     # three: one at 8 apart from two at 4, or all in one at 2; eight at 2 in two partitions; the ninth has no room
-    assert [point.n_rows for point in advice.by_ptks] == [15, 45, 75, 120, None]
-    assert [point.first_feasible_rows for point in advice.by_ptks] == [15, 60, 75, 120, None]
-    assert [point.n_ptks for point in advice.by_ptks] == [1, 3, 5, 8, 9]
+    assert [point.n_ptks for point in advice.by_ptks] == [*range(1, 11)]
+    shown = [point for point in advice.by_ptks if point.n_ptks in (1, 3, 5, 8, 9)]
+    assert [point.n_rows for point in shown] == [15, 45, 75, 120, None]
+    assert [point.first_feasible_rows for point in shown] == [15, 60, 75, 120, None]
     assert [point.capacity.epsilon_nano for point in advice.by_budget] == [
         int(8 * share) for share in BUDGETS
     ]
     rows = [point.n_rows for point in advice.by_budget if point.n_rows is not None]
     assert rows == sorted(rows, reverse=True)
-    assert rows[-1] == 15
+    assert rows[-1] == 30  # four at 8 in one partition, one in the other
 
 
 def test_the_mix_repeats_beyond_the_registered_ptks() -> None:
@@ -102,8 +88,12 @@ def test_a_stream_without_ptks_needs_nothing() -> None:
 
 
 def test_a_window_is_rounded_up_to_whole_seconds() -> None:
-    assert least_window(1, 3, timedelta(seconds=10), Decimal(1)) == timedelta(seconds=4)
-    assert least_window(0, 3, timedelta(seconds=10), Decimal(1)) == timedelta(seconds=1)
+    window = timedelta(seconds=10)
+    some = advised(demands(1), Limits(Loss(8), 1000), rows_per_window=100, window=window)
+    assert (some.n_rows, some.window) == (15, timedelta(seconds=2))
+    assert advised([], Limits(Loss(8), 1000), rows_per_window=100, window=window).window == timedelta(
+        seconds=1
+    )
 
 
 def test_rows_per_window_must_be_a_count() -> None:

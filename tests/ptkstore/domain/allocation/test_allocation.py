@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ptkstore.domain.accounting.losses import NO_LOSS, Loss
-from ptkstore.domain.allocation import Allotment, Choice, Demand, Infeasible, allocate
+from ptkstore.domain.allocation.model import Allotment, Choice, Demand, Infeasible, Limits
+from ptkstore.domain.allocation.plans import allocate_partitions
 
 CHOICES = st.builds(
     Choice, st.builds(Loss, st.integers(1, 6), st.integers(0, 3)), st.integers(1, 5).map(lambda n: n * 10)
 )
+
+
+def allocate(demands: Sequence[Demand], capacity: Loss, n_max: int) -> tuple[Allotment, ...] | Infeasible:
+    """In one partition."""
+    plan = allocate_partitions(demands, Limits(capacity, n_max))
+    return plan if isinstance(plan, Infeasible) else plan.allotments
+
+
 EPSILON_ONLY = st.builds(Choice, st.builds(Loss, st.integers(1, 6)), st.integers(1, 5).map(lambda n: n * 10))
 
 

@@ -49,7 +49,7 @@ def test_no_bound_in_three_partitions_is_above_the_optimum() -> None:
 @pytest.mark.parametrize(("size", "partitions", "within"), [(60, 15, 1.25), (30, 10, 1.2)])
 def test_bounds_of_many_ptks_are_near(size: int, partitions: int, within: float) -> None:
     task = program(np.random.default_rng(9), size, partitions)
-    found = in_many(task, 0)
+    found = in_many(task)
     assert found is not None
     assert found.total <= within * lower_bound(task, found, 150)
 

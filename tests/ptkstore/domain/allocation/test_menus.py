@@ -1,28 +1,19 @@
-"""Menus: made from a curve, pruned, restricted, pinned."""
+"""Menus: made from a curve, and pruned."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.allocator_instances import RowCurve, geometric_grid, menu_of
 from ptkstore.domain.accounting.losses import NANO, Loss
-from ptkstore.domain.allocation import (
-    Choice,
-    Demand,
-    Limits,
-    RowCurve,
-    WindowPlan,
-    allocate_partitions,
-    geometric_grid,
-    menu_of,
-    pinned,
-    within,
-)
-from ptkstore.domain.allocation.menus import pruned
+from ptkstore.domain.allocation.model import Choice, Demand, Limits, WindowPlan, pruned
+from ptkstore.domain.allocation.plans import allocate_partitions
 from ptkstore.errors import InvalidRequest
 
 CHOICES = st.lists(
@@ -71,32 +62,11 @@ def test_a_grid_runs_from_the_least_epsilon_to_the_largest_by_one_factor(
 MENU = Demand("t.a", (Choice(Loss(9, 1), 10), Choice(Loss(6, 1), 20), Choice(Loss(3, 1), 40)))
 
 
-def test_least_and_most_epsilon_leave_the_choices_between() -> None:
-    assert within(MENU, 4, 8).menu == (Choice(Loss(6, 1), 20),)
-    with pytest.raises(InvalidRequest, match=r"t\.a"):
-        within(MENU, 7, 8)
-
-
-def test_a_pinned_loss_takes_the_rows_of_the_choice_it_covers() -> None:
-    assert pinned(MENU, loss=Loss(7, 1)).menu == (Choice(Loss(7, 1), 20),)
-    assert pinned(MENU, loss=Loss(7, 1), n_rows=55).menu == (Choice(Loss(7, 1), 55),)
-    assert pinned(MENU, loss=Loss(1), n_rows=55).menu == (Choice(Loss(1), 55),)
-    with pytest.raises(InvalidRequest, match="does not reach its target"):
-        pinned(MENU, loss=Loss(2, 1))
-
-
-def test_pinned_rows_leave_the_cheapest_loss_they_are_enough_for() -> None:
-    assert pinned(MENU, n_rows=25).menu == (Choice(Loss(6, 1), 25),)
-    with pytest.raises(InvalidRequest, match="does not reach its target"):
-        pinned(MENU, n_rows=9)
-
-
 def test_a_pinned_partition_is_kept_by_the_plan() -> None:
-    demands = [pinned(MENU, partition=2), Demand("t.b", MENU.menu)]
+    demands = [replace(MENU, partition=2), Demand("t.b", MENU.menu)]
     plan = allocate_partitions(demands, Limits(Loss(9, 9), 100, 3))
     assert isinstance(plan, WindowPlan)
     assert plan.allotments[0].partition == 2
-    assert pinned(demands[0], loss=Loss(9, 1)).partition == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from benchmarks.allocator_instances import PROFILES, limits, profiled_demands
-from ptkstore.domain.allocation import Status, WindowPlan, allocate_partitions
+from ptkstore.domain.allocation.model import WindowPlan
+from ptkstore.domain.allocation.plans import allocate_partitions
 
 
 def test_the_same_seed_draws_the_same_ptks_and_more_rows_spare_epsilon() -> None:
@@ -32,5 +33,5 @@ def test_the_file_holds_menus_of_thirteen_ptks_and_nothing_else() -> None:
 def test_plans_are_near_the_bound(n_ptks: int, partitions: int, gap: float) -> None:
     plan = allocate_partitions(profiled_demands(n_ptks, 0), limits(partitions), bound_rounds=100)
     assert isinstance(plan, WindowPlan)
-    assert (plan.status is Status.OPTIMAL) == (partitions == 2)
+    assert plan.is_optimal == (partitions == 2)
     assert plan.bound <= plan.total_rows <= gap * plan.bound
