@@ -5,11 +5,9 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from sqlalchemy import (
@@ -80,24 +78,7 @@ class _Transaction:
         self.answers = SqlAnswers(connection)
         self.operations = SqlOperations(connection)
         self._notices = SqlNotices(connection)
-
-    def notices(
-        self,
-        team: str | None = None,
-        *,
-        since: datetime | None = None,
-        skip: int = 0,
-        limit: int | None = None,
-        newest: bool = False,
-    ) -> Sequence[Notice]:
-        """Word left for a team, or for all."""
-        return self._notices.find(team, since, skip, limit, newest=newest)
-
-    def notices_about(
-        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
-    ) -> Sequence[Notice]:
-        """Word left for a team about a PTK."""
-        return self._notices.about(team, ptk_id, stream, windows)
+        self.notices, self.notices_about = self._notices.find, self._notices.about
 
 
 class SqlReadTransaction(_Transaction):
@@ -154,7 +135,7 @@ class SqlCatalog:
 
     @contextmanager
     def begin(self) -> Iterator[SqlUnitOfWork]:
-        """A transaction that is rolled back unless committed."""
+        """Begin a transaction that is rolled back unless committed."""
         with self._begin() as connection:
             work = SqlUnitOfWork(connection, self._projections)
             try:
@@ -162,19 +143,16 @@ class SqlCatalog:
             finally:
                 work.ledger.ended(committed=False)
 
-    def read(self) -> AbstractContextManager[SqlReadTransaction]:
-        """A transaction in which the database refuses to write; it waits for no writer."""
-        return self._read()
-
     def read_one_moment(self) -> AbstractContextManager[SqlReadTransaction]:
-        """One that reads, and whose every read sees what was committed before its first.
+        """Begin one that reads, and whose every read sees what was committed before its first.
 
         Not for the ledger: its projections take a catalog that is behind them for a restored one, and begin anew.
         """
-        return self._read(at_one_moment=True)
+        return self.read(at_one_moment=True)
 
     @contextmanager
-    def _read(self, *, at_one_moment: bool = False) -> Iterator[SqlReadTransaction]:
+    def read(self, *, at_one_moment: bool = False) -> Iterator[SqlReadTransaction]:
+        """Begin a transaction in which the database refuses to write; it waits for no writer."""
         with self._begin(reads=True, at_one_moment=at_one_moment) as connection:
             reading = SqlReadTransaction(connection, self._projections)
             try:
@@ -208,11 +186,11 @@ class SqlCatalog:
             connection.close()
 
     def journal_view(self) -> SqlJournalView:
-        """The journal, read afresh at each call."""
+        """Return the journal, read afresh at each call."""
         return SqlJournalView(self)
 
     def takes_writes(self, at_most_seconds: float) -> bool:
-        """Whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
+        """Tell whether a row can be committed; False if others held the catalog for so long, `Unavailable` if not."""
         return takes_writes(self._engine, at_most_seconds, _PATIENCE_SECONDS)
 
     def close(self) -> None:
@@ -222,9 +200,7 @@ class SqlCatalog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -246,49 +222,34 @@ class SqlJournalView:
             return str(connection.execute(query).scalar_one())
 
     def head(self, stream: str) -> int:
-        """The highest sequence, 0 when the journal is empty."""
+        """Return the highest sequence, 0 when the journal is empty."""
         with self._catalog._begin(reads=True) as connection:
             return int(connection.execute(_HEAD, {"stream": stream}).scalar_one())
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
-        """The chained digest of a line."""
+        """Return the chained digest of a line."""
         with self._catalog._begin(reads=True) as connection:
             place = {"stream": stream, "sequence": sequence}
             return connection.execute(_DIGEST_AT, place).scalar_one_or_none()
 
     def policy(self, stream: str) -> str | None:
-        """The policy that the journal holds, as a text."""
+        """Return the policy that the journal holds, as a text."""
         with self._catalog._begin(reads=True) as connection:
             query = select(t.policies.c.content).where(t.policies.c.stream == stream)
             return connection.execute(query.order_by(t.policies.c.sequence).limit(1)).scalar_one_or_none()
 
 
 _OF: BindParameter[str] = bindparam("stream")
-_HEAD = select(
-    func.coalesce(
-        func.max(
-            union_all(
-                *(
-                    select(func.max(one.c.sequence).label("last")).where(one.c.stream == _OF)
-                    for one in t.CHAIN
-                )
-            )
-            .subquery()
-            .c.last
-        ),
-        0,
-    )
-)
+_LASTS = (select(func.max(one.c.sequence).label("last")).where(one.c.stream == _OF) for one in t.CHAIN)
+_HEAD = select(func.coalesce(func.max(union_all(*_LASTS).subquery().c.last), 0))
+_AT: BindParameter[int] = bindparam("sequence")
 _DIGEST_AT = union_all(
-    *(
-        select(one.c.digest).where(one.c.stream == _OF, one.c.sequence == bindparam("sequence"))
-        for one in t.CHAIN
-    )
+    *(select(one.c.digest).where(one.c.stream == _OF, one.c.sequence == _AT) for one in t.CHAIN)
 )
 
 
 def open_engine(url: str) -> Engine:
-    """An engine with the settings that the catalog needs; `InvalidRequest` for a URL that is none of ours."""
+    """Make an engine with the settings that the catalog needs; `InvalidRequest` for a URL that is none of ours."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # the text may hold a password

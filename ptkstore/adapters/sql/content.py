@@ -17,7 +17,7 @@ from ptkstore.domain.streams.streams import Added, Assurance, ColumnType, Schema
 
 
 def stream_text(stream: Stream) -> str:
-    """A stream as canonical JSON."""
+    """Write a stream as canonical JSON."""
     return canonical_json(
         {
             "name": stream.name,
@@ -32,7 +32,7 @@ def stream_text(stream: Stream) -> str:
 
 @lru_cache(maxsize=1_024)
 def stream_of(text: str) -> Stream:
-    """The stream in a JSON text; it cannot change, so that the same text need not be read twice."""
+    """Read the stream in a JSON text; it cannot change, so that the same text need not be read twice."""
     c = json.loads(text)
     columns = tuple((name, ColumnType(kind)) for name, kind in c["columns"])
     added = tuple(Added(*one) for one in c.get("added", ()))
@@ -41,7 +41,7 @@ def stream_of(text: str) -> Stream:
 
 @lru_cache(maxsize=1_024)
 def stream_under(text: str, policy: str | None) -> Stream:
-    """The stream in a JSON text under the policy of another; under its own where there is no other."""
+    """Read the stream in a JSON text under the policy of another; under its own where there is no other."""
     stream = stream_of(text)
     return stream if policy is None else replace(stream, policy=policy_in(policy))
 
@@ -52,14 +52,14 @@ def _added_text(added: Sequence[Added]) -> dict[str, object]:
 
 
 def ptk_text(spec: PtkSpec) -> str:
-    """A PTK as canonical JSON."""
+    """Write a PTK as canonical JSON."""
     profile = None if spec.profile is None else asdict(spec.profile)
     content = {**fields_of(spec), "loss": _loss(spec.loss), "profile": profile}
     return canonical_json({name: one for name, one in content.items() if name not in LOOKED_UP})
 
 
 def ptk_of(text: str) -> PtkSpec:
-    """The PTK in a JSON text."""
+    """Read the PTK in a JSON text."""
     c = json.loads(text)
     profile = None if c["profile"] is None else ProfileAsk.of(c["profile"])
     return PtkSpec(

@@ -38,7 +38,7 @@ class SqlCatalogSchema:
         self._url = url
 
     def state(self) -> SchemaState:
-        """What the catalog has, what this program needs, and what lies between."""
+        """Tell what the catalog has, what this program needs, and what lies between."""
         with _alone(self._url) as (_, connection):
             return _state(connection)
 
@@ -75,7 +75,7 @@ def _is_sqlite(engine: Engine) -> bool:
 
 
 def differences(connection: Connection) -> list[str]:
-    """How the tables of this program differ from those of the database; tables of others are left out."""
+    """Tell how the tables of this program differ from those of the database; tables of others are left out."""
     context = MigrationContext.configure(
         connection,
         opts={

@@ -21,7 +21,7 @@ _QUERIES: Final = {
 
 
 def names_in_file(file: Path, kind: str, ptk_id: str = "") -> list[str]:
-    """The names of a kind, of versions those of one PTK; `sqlite3.Error` where the file is no catalog of today."""
+    """List the names of a kind, of versions those of one PTK; `sqlite3.Error` if the file is no catalog of today."""
     uri = f"{file.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE_SECONDS)) as connection:
         rows = connection.execute(_QUERIES[kind], {"ptk_id": ptk_id, "most": _MOST})
@@ -29,7 +29,7 @@ def names_in_file(file: Path, kind: str, ptk_id: str = "") -> list[str]:
 
 
 def names_on_server(database_url: str, kind: str, ptk_id: str = "") -> list[str]:
-    """The same of a catalog on a server; an error of the driver where it does not answer."""
+    """List the same of a catalog on a server; an error of the driver where it does not answer."""
     from sqlalchemy import create_engine, make_url, text  # loads slowly
 
     url = make_url(database_url).set(drivername="postgresql+psycopg")

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select
+from sqlalchemy import Select, insert, select
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 
-_FIELDS = tuple(field.name for field in fields(Notice))
 
-
-class SqlNotices:
+class SqlNotices(CatalogPart):
     """The notice table, which only grows. Its numbers count the words of all teams, so none leaves this room."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def add(self, notice: Notice) -> None:
-        """Leave word."""
-        self._connection.execute(insert(t.notices).values({name: getattr(notice, name) for name in _FIELDS}))
+        """Leave word for a team."""
+        self._connection.execute(insert(t.notices).values(row_of(t.notices, notice)))
 
     def find(
-        self, team: str | None, since: datetime | None, skip: int, limit: int | None, *, newest: bool
+        self,
+        team: str | None = None,
+        *,
+        since: datetime | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+        newest: bool = False,
     ) -> Sequence[Notice]:
-        """In order of arrival, or the newest first."""
+        """Read the words left for a team or for all, in order of arrival, or the newest first."""
         number = t.notices.c.number
         query = _of(team).order_by(number.desc() if newest else number).offset(skip).limit(limit)
         if since is not None:
@@ -38,9 +38,9 @@ class SqlNotices:
         return self._read(query)
 
     def about(
-        self, team: str, ptk_id: str, stream: str | None = None, windows: Iterable[int] | None = None
+        self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
     ) -> Sequence[Notice]:
-        """Of each part of the windows, in order of arrival."""
+        """Read the words about a PTK, of each part of the windows in order of arrival."""
         notice = t.notices.c
         query = _of(team).where(notice.ptk_id == ptk_id, notice.stream == stream, notice.run.is_(None))
         query = query.order_by(notice.number)
@@ -58,5 +58,5 @@ class SqlNotices:
 
 
 def _of(team: str | None) -> Select[Any]:
-    query = select(*(t.notices.c[name] for name in _FIELDS))
-    return query if team is None else query.where(t.notices.c.team == team)
+    columns = (column for column in t.notices.c if column is not t.notices.c.number)
+    return select(*columns).where(*given(t.notices, team=team))

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, delete, func, insert, select, update
+from sqlalchemy import Select, and_, case, delete, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased
+from ptkstore.adapters.sql.statements import CatalogPart
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.ports.operations import Numbers, Outbox, Waiting
 
@@ -19,28 +20,25 @@ _REMEMBERED = timedelta(days=1)
 _PLACES = {JobKind.PLACE: "lake", JobKind.FLIP: "online"}
 
 
-class SqlOperations:
+class SqlOperations(CatalogPart):
     """Signs of life, and numbers of jobs, deliveries and versions."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def saw(self, role: str, instance: str, now: datetime) -> None:
-        """A process of this role lives; those that did long ago are forgotten."""
+        """Note that a process of this role lives; those that did long ago are forgotten."""
         mine = (t.processes.c.role == role, t.processes.c.instance == instance)
         if not self._connection.execute(update(t.processes).where(*mine).values(seen_at=now)).rowcount:
             self._connection.execute(insert(t.processes).values(role=role, instance=instance, seen_at=now))
             self._connection.execute(delete(t.processes).where(t.processes.c.seen_at < now - _REMEMBERED))
 
     def last_seen(self, since: datetime) -> Mapping[str, tuple[int, datetime]]:
-        """By role: how many processes were seen since then, and the last time that any was."""
+        """Count the processes seen since then and tell the last time that any was, by role."""
         alive = func.sum(case((t.processes.c.seen_at >= since, 1), else_=0))
         last = func.max(t.processes.c.seen_at)
         query = select(t.processes.c.role, alive, last).group_by(t.processes.c.role)
         return {role: (int(n), at) for role, n, at in self._connection.execute(query)}
 
     def numbers(self, now: datetime) -> Numbers:
-        """What waits and how late it is."""
+        """Tell what waits and how late it is."""
         return Numbers(self._jobs(now), self._ended(), self._outbox(), self._versions())
 
     def _jobs(self, now: datetime) -> dict[str, Waiting]:

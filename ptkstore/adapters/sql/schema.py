@@ -51,14 +51,14 @@ def _make(connection: Connection) -> None:
 
 
 def found_version(connection: Connection) -> str | None:
-    """The catalog's schema; None in a database that holds no catalog."""
+    """Read the catalog's schema; None in a database that holds no catalog."""
     if not inspect(connection).has_table(t.meta.name):
         return None
     return connection.execute(_VERSION).scalar_one_or_none()
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the catalog has the schema of this program."""
+    """Tell whether the catalog has the schema of this program."""
     return found_version(connection) == str(t.SCHEMA_VERSION)
 
 
@@ -83,7 +83,7 @@ def _check_found(current: str | None) -> None:
 
 
 def can_be_upgraded(current: str | None) -> bool:
-    """Whether migrations lead from this schema to the program's."""
+    """Tell whether migrations lead from this schema to the program's."""
     return current is not None and current.isdecimal() and OLDEST <= int(current) < t.SCHEMA_VERSION
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of, stream_text, stream_under
+from ptkstore.adapters.sql.statements import CatalogPart, given
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.streams.differences import differences
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import Window, WindowId, WindowState
@@ -30,11 +32,8 @@ _ONE_LOCKED = _ONE.with_for_update()
 _OPENABLE = (WindowState.CLOSED, WindowState.PREPARED)
 
 
-class SqlStreams:
+class SqlStreams(CatalogPart):
     """Streams, their progress and their batches."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, stream: Stream) -> bool:
         """Create a stream, True if it is new; equal content changes nothing."""
@@ -45,15 +44,8 @@ class SqlStreams:
             _check_is_or_grew_from(stream_of(row), stream)
             return False
         try:
-            self._connection.execute(
-                insert(t.streams).values(
-                    name=stream.name,
-                    content=content,
-                    closed_before=0,
-                    reached=stream.policy.origin,
-                    retired_before=0,
-                )
-            )
+            begun = fields_of(Progress(closed_before=0, reached=stream.policy.origin))
+            self._connection.execute(insert(t.streams).values(name=stream.name, content=content, **begun))
         except IntegrityError:
             raise NameTaken(f"stream {stream.name!r} was created by somebody else just now") from None
         return True
@@ -65,41 +57,30 @@ class SqlStreams:
         )
 
     def get(self, name: str) -> Stream:
-        """Under the policy that its journal holds; `UnknownName` if there is none."""
-        return self._get(name, lock=False)
+        """Read a stream under the policy that its journal holds; `UnknownName` if there is none."""
+        return _stream(self._row(_ONE, name))
 
     def lock(self, name: str) -> Stream:
-        """Like `get`, holding the stream's row until the transaction ends."""
-        return self._get(name, lock=True)
+        """Read a stream and hold its row until the transaction ends."""
+        return _stream(self._row(_ONE_LOCKED, name))
 
     def all(self) -> tuple[Stream, ...]:
-        """By name."""
-        rows = self._connection.execute(_ALL.order_by(t.streams.c.name))
-        return tuple(stream_under(row.content, row.policy) for row in rows)
+        """Return all streams by name."""
+        return tuple(map(_stream, self._connection.execute(_ALL.order_by(t.streams.c.name))))
 
     def policy_in_row(self, name: str) -> Policy:
-        """The policy in the stream's own row, which decides nothing."""
-        return stream_of(self._row(name, lock=False).content).policy
+        """Return the policy in the stream's own row, which decides nothing."""
+        return stream_of(self._row(_ONE, name).content).policy
 
     def progress(self, name: str) -> Progress:
-        """How far the stream has come."""
-        query = select(t.streams).where(t.streams.c.name == name)
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            raise UnknownName("stream", name)
+        """Tell how far the stream has come."""
+        row = self._one(select(t.streams).where(t.streams.c.name == name), "stream", name)
         return Progress(row.closed_before, row.reached, row.retired_before)
 
     def advance(self, name: str, progress: Progress) -> None:
         """Move forward; the caller holds the lock."""
-        self._connection.execute(
-            update(t.streams)
-            .where(t.streams.c.name == name)
-            .values(
-                closed_before=progress.closed_before,
-                reached=progress.reached,
-                retired_before=progress.retired_before,
-            )
-        )
+        change = update(t.streams).where(t.streams.c.name == name)
+        self._connection.execute(change.values(fields_of(progress)))
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
         """Commit a batch, or a part of one."""
@@ -107,14 +88,14 @@ class SqlStreams:
         self._connection.execute(insert(t.batches).values(**values, token=token, closed_before=closed_before))
 
     def stored_part(self, name: str, batch_id: str) -> Part | None:
-        """The last part that was committed."""
+        """Return the last part that was committed."""
         batch = t.batches.c
         query = select(batch.part, batch.parts).where(batch.stream == name, batch.batch_id == batch_id)
         row = self._connection.execute(query.order_by(batch.part.desc()).limit(1)).one_or_none()
         return None if row is None else (row.part, row.parts)
 
     def tokens_for(self, window: WindowId) -> tuple[str, ...]:
-        """Tokens of all batches that may hold rows of the window."""
+        """Return the tokens of all batches that may hold rows of the window."""
         query = (
             select(t.batches.c.token)
             .where(t.batches.c.stream == window.stream, t.batches.c.closed_before <= window.index)
@@ -122,23 +103,15 @@ class SqlStreams:
         )
         return tuple(self._connection.execute(query).scalars())
 
-    def _get(self, name: str, *, lock: bool) -> Stream:
-        row = self._row(name, lock=lock)
-        return stream_under(row.content, row.policy)
-
-    def _row(self, name: str, *, lock: bool) -> Row[Any]:
-        query = _ONE_LOCKED if lock else _ONE
+    def _row(self, query: Select[Any], name: str) -> Row[Any]:
         row = self._connection.execute(query, {"name": name}).one_or_none()
         if row is None:
             raise UnknownName("stream", name)
         return row
 
 
-class SqlWindows:
+class SqlWindows(CatalogPart):
     """Windows that have closed."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, *windows: Window) -> None:
         """Record closed windows; `LateWriter` if somebody else did."""
@@ -154,14 +127,11 @@ class SqlWindows:
             raise LateWriter(f"windows of {name!r} were closed by somebody else just now") from error.orig
 
     def get(self, window: WindowId) -> Window:
-        """`UnknownName` if it has not closed."""
-        row = self._connection.execute(select(t.windows).where(*_is(window))).one_or_none()
-        if row is None:
-            raise UnknownName("closed window", str(window))
-        return _window(row)
+        """Read a window; `UnknownName` if it has not closed."""
+        return _window(self._one(select(t.windows).where(*_is(window)), "closed window", str(window)))
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
-        """The caller holds the stream's lock."""
+        """Write a window's state; the caller holds the stream's lock."""
         self._connection.execute(update(t.windows).where(*_is(window)).values(state=state))
 
     def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
@@ -174,7 +144,7 @@ class SqlWindows:
         return tuple(WindowId(stream, int(number)) for number in numbers)
 
     def of(self, stream: str) -> tuple[Window, ...]:
-        """All that ever closed, in order of time."""
+        """Return all windows that ever closed, in order of time."""
         query = select(t.windows).where(t.windows.c.stream == stream).order_by(t.windows.c.index)
         return tuple(map(_window, self._connection.execute(query)))
 
@@ -191,8 +161,12 @@ def _check_is_or_grew_from(stored: Stream, given: Stream) -> None:
     )
 
 
-def _is(window: WindowId) -> tuple[Any, ...]:
-    return (t.windows.c.stream == window.stream, t.windows.c.index == window.index)
+def _stream(row: Row[Any]) -> Stream:
+    return stream_under(row.content, row.policy)
+
+
+def _is(window: WindowId) -> list[ColumnElement[bool]]:
+    return given(t.windows, stream=window.stream, index=window.index)
 
 
 def _window(row: Row[Any]) -> Window:

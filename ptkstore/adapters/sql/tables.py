@@ -47,11 +47,11 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        """To the database."""
+        """Write a time as a number."""
         return None if value is None else (value - _EPOCH) // timedelta(microseconds=1)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """From the database."""
+        """Read a time from a number."""
         return None if value is None else _EPOCH + timedelta(microseconds=int(value))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Row, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql.identity import tables as t
+from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.identity import EVERY, Grant, Role, Token
 from ptkstore.errors import Conflict, UnknownName
 
@@ -18,11 +19,8 @@ _GRANTS = select(t.grants).order_by(t.grants.c.team, t.grants.c.stream, t.grants
 _GRANTS_OF = _GRANTS.where(or_(t.grants.c.team == bindparam("team"), t.grants.c.team == EVERY))
 
 
-class SqlIdentities:
+class SqlIdentities(CatalogPart):
     """Teams, their tokens and their grants."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add_team(self, team: str, at: datetime) -> None:
         """Create a team; one that exists is left as it is."""
@@ -34,38 +32,25 @@ class SqlIdentities:
             raise Conflict(f"team {team!r} was created by somebody else just now") from None
 
     def teams(self) -> tuple[str, ...]:
-        """By name."""
+        """Return the teams by name."""
         return tuple(self._connection.execute(select(t.teams.c.name).order_by(t.teams.c.name)).scalars())
 
     def add_token(self, token: Token) -> None:
         """Record a token; `UnknownName` if there is no such team."""
         if not self._has_team(token.team):
             raise UnknownName("team", token.team)
-        self._connection.execute(
-            insert(t.tokens).values(
-                id=token.id,
-                team=token.team,
-                label=token.label,
-                scopes=",".join(role for role in Role if role in token.scopes),
-                digest=token.digest,
-                created_at=token.created_at,
-                expires_at=token.expires_at,
-                revoked_at=token.revoked_at,
-            )
-        )
+        scopes = ",".join(role for role in Role if role in token.scopes)
+        self._connection.execute(insert(t.tokens).values(row_of(t.tokens, token, scopes=scopes)))
 
     def token(self, token_id: str) -> Token | None:
-        """None if there is none of this id."""
+        """Return the token of this id; None if there is none."""
         row = self._connection.execute(_TOKEN, {"id": token_id}).one_or_none()
         return None if row is None else _token(row)
 
     def lock_token(self, token_id: str) -> Token:
-        """Like `token`, holding its row; `UnknownName` if there is none."""
+        """Read a token and hold its row; `UnknownName` if there is none."""
         query = select(t.tokens).where(t.tokens.c.id == token_id).with_for_update()
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            raise UnknownName("token", token_id)
-        return _token(row)
+        return _token(self._one(query, "token", token_id))
 
     def replace_token(self, token: Token) -> None:
         """Write expiry and revocation of a token."""
@@ -76,11 +61,10 @@ class SqlIdentities:
         )
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
-        """By age, then id."""
-        query = select(t.tokens).order_by(t.tokens.c.created_at, t.tokens.c.id)
-        if team is not None:
-            query = query.where(t.tokens.c.team == team)
-        return tuple(map(_token, self._connection.execute(query)))
+        """Return the tokens by age, then id."""
+        query = select(t.tokens).where(*given(t.tokens, team=team))
+        rows = self._connection.execute(query.order_by(t.tokens.c.created_at, t.tokens.c.id))
+        return tuple(map(_token, rows))
 
     def add_grant(self, grant: Grant) -> None:
         """Give a role; repeating it changes nothing."""
@@ -89,9 +73,7 @@ class SqlIdentities:
         if self._connection.execute(select(t.grants).where(*_is(grant))).one_or_none() is not None:
             return
         try:
-            self._connection.execute(
-                insert(t.grants).values(team=grant.team, stream=grant.stream, role=grant.role.value)
-            )
+            self._connection.execute(insert(t.grants).values(row_of(t.grants, grant)))
         except IntegrityError:
             raise Conflict("this grant was given by somebody else just now") from None
 
@@ -101,16 +83,12 @@ class SqlIdentities:
             raise UnknownName("grant", f"{grant.team}/{grant.stream}/{grant.role}")
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
-        """Those of a team, or on a stream, those for every one included; sorted."""
-        if team is not None and stream is None:
-            rows = self._connection.execute(_GRANTS_OF, {"team": team})
-            return tuple(Grant(r.team, r.stream, Role(r.role)) for r in rows)
-        query = _GRANTS
-        if team is not None:
-            query = query.where(t.grants.c.team.in_((team, EVERY)))
+        """Return the grants of a team, or on a stream, those for every one included; sorted."""
+        query = _GRANTS if team is None else _GRANTS_OF
         if stream is not None:
             query = query.where(t.grants.c.stream.in_((stream, EVERY)))
-        return tuple(Grant(r.team, r.stream, Role(r.role)) for r in self._connection.execute(query))
+        rows = self._connection.execute(query, {} if team is None else {"team": team})
+        return tuple(Grant(r.team, r.stream, Role(r.role)) for r in rows)
 
     def _has_team(self, team: str) -> bool:
         query = select(t.teams.c.name).where(t.teams.c.name == team)
@@ -122,13 +100,4 @@ def _is(grant: Grant) -> tuple[Any, ...]:
 
 
 def _token(row: Row[Any]) -> Token:
-    return Token(
-        id=row.id,
-        team=row.team,
-        label=row.label,
-        scopes=frozenset(Role(scope) for scope in row.scopes.split(",")),
-        digest=row.digest,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-    )
+    return Token(**{**row._mapping, "scopes": frozenset(map(Role, row.scopes.split(",")))})

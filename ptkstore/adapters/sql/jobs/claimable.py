@@ -32,19 +32,19 @@ def _time(name: str) -> BindParameter[datetime]:
 
 
 def is_unfinished(jobs: Any) -> ColumnElement[bool]:
-    """Whether a job wants work; as the indexes of unfinished jobs have it, so that they serve."""
+    """Match jobs that want work, as the indexes of unfinished jobs have it, so that they serve."""
     condition: ColumnElement[bool] = jobs.c.state.in_(_STATES)
     return condition
 
 
 def at(now: datetime) -> dict[str, datetime]:
-    """The values of the times in these conditions. They are parameters, so that a query is built once."""
+    """Return the times in these conditions. They are parameters, so that a query is built once."""
     latest = {_LATEST + kind: now + latest_due(kind) for kind in JobKind}
     return {"now": now, "longest_lease": now + LONGEST_LEASE, **latest}
 
 
 def leased(jobs: Any) -> ColumnElement[bool]:
-    """Whether somebody works on a job, which then is unfinished; saving a job drops its lease.
+    """Match jobs that somebody works on, which then are unfinished; saving a job drops its lease.
 
     A lease longer than there are any was given by a clock that had jumped ahead.
     """
@@ -52,7 +52,7 @@ def leased(jobs: Any) -> ColumnElement[bool]:
 
 
 def has_come(jobs: Any) -> ColumnElement[bool]:
-    """Whether a job is due, or due at a time that only a clock that had jumped ahead can have set."""
+    """Match jobs that are due, or due at a time that only a clock that had jumped ahead can have set."""
     latest = case({kind: _time(_LATEST + kind) for kind in JobKind}, value=jobs.c.kind)
     return or_(jobs.c.due_at <= _time("now"), jobs.c.due_at > latest)
 
@@ -108,7 +108,7 @@ def _is_first(*, of_many: bool) -> ColumnElement[bool]:
 
 
 def claimable(*, of_many: bool) -> ColumnElement[bool]:
-    """Due, unleased, and nothing that must come first is unfinished.
+    """Match jobs that are due, unleased, and wait for nothing unfinished.
 
     A training continues from the PTK's last state: it waits for earlier trainings, for earlier windows whose
     trainings are still to be queued, and for the last elected state to be in the lake. Once it is split it waits for

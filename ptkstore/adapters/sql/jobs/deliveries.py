@@ -6,21 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, and_, bindparam, case, not_, or_, select, update
+from sqlalchemy import and_, bindparam, case, not_, or_, select, update
 
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import at, has_come, leased
 from ptkstore.adapters.sql.jobs.jobs import LIVE, job_of
-from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.adapters.sql.statements import CatalogPart, parts
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, job_id
 from ptkstore.ports.tracing import carried
 
+_SAVED = ("state", "outcome", "position", "due_at", "attempt")
 
-class SqlDeliveries:
+
+class SqlDeliveries(CatalogPart):
     """Claims, leases and outcomes of deliveries."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def wake(self, ptk_id: str, due_at: datetime) -> None:
         """Make every idle subscriber ready.
@@ -68,18 +67,18 @@ class SqlDeliveries:
         return kept
 
     def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
-        """Those that nobody claimed since; all locks are taken in the order of ids."""
+        """Return those that nobody claimed since; all locks are taken in the order of ids."""
         claims = {(job.id, job.fence) for job in jobs}
         names = {name for name, _ in claims}
         others = {job_id(kind, name) for name in beside for kind in DELIVERIES}
-        found: list[Job] = []
+        locked: list[Job] = []
         for ids in parts(names | others):
             query = select(t.jobs).where(t.jobs.c.id.in_(ids)).order_by(t.jobs.c.id).with_for_update()
-            found += map(job_of, self._connection.execute(query))
-        return tuple(job for job in found if (job.id, job.fence) in claims and job.state in LIVE)
+            locked += map(job_of, self._connection.execute(query))
+        return tuple(job for job in locked if (job.id, job.fence) in claims and job.state in LIVE)
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
-        """The last version that each of these has done with."""
+        """Return the last version that each of these has done with."""
         places: dict[str, int] = {}
         for ids in parts(job_id(JobKind.NOTIFY, name) for name in subscription_ids):
             query = select(t.jobs.c.subscription_id, t.jobs.c.position).where(t.jobs.c.id.in_(ids))
@@ -89,29 +88,14 @@ class SqlDeliveries:
     def save(self, jobs: Iterable[Job]) -> None:
         """Write what became of held jobs."""
         rows = [
-            {
-                "b_id": job.id,
-                "b_fence": job.fence,
-                "state": job.state,
-                "outcome": job.outcome,
-                "position": job.position,
-                "due_at": job.due_at,
-                "attempt": job.attempt,
-            }
+            {"b_id": job.id, "b_fence": job.fence, **{name: getattr(job, name) for name in _SAVED}}
             for job in jobs
         ]
         if rows:
             self._connection.execute(
                 update(t.jobs)
                 .where(t.jobs.c.id == bindparam("b_id"), t.jobs.c.fence == bindparam("b_fence"))
-                .values(
-                    state=bindparam("state"),
-                    outcome=bindparam("outcome"),
-                    position=bindparam("position"),
-                    due_at=bindparam("due_at"),
-                    attempt=bindparam("attempt"),
-                    lease_until=None,
-                ),
+                .values({name: bindparam(name) for name in _SAVED} | {"lease_until": None}),
                 rows,
             )
 

@@ -7,41 +7,40 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
 from ptkstore.adapters.sql.jobs.shares import SqlShares
-from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of, try_insert
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState
-from ptkstore.errors import LeaseLost, UnknownName
+from ptkstore.errors import LeaseLost
 from ptkstore.ports.tracing import carried
 
 LIVE = (JobState.READY, JobState.OPENED)
 _OF_WINDOWS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.PARTIAL, JobKind.EXPIRE)  # no version is theirs
+_WRITTEN = ("state", "outcome", "position", "failures", "due_at", "attempt")
 _LOOKS = 50  # jobs of which a worker takes the first it gets
-_AT_ONCE = 500  # ids in one query
 _CLAIM = select(t.jobs).where(t.jobs.c.id == bindparam("job_id"), IS_CLAIMABLE)
 _CLAIM_LOCKED = _CLAIM.with_for_update(skip_locked=True)
 _CLAIMABLE = select(t.jobs.c.id).where(CLAIMABLE).limit(1)
 _LEASED = select(t.jobs.c.id).where(leased(t.jobs)).limit(1)
 
 
-class SqlJobs:
+class SqlJobs(CatalogPart):
     """The job table; a claim raises the fence, and every later write must carry it."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._shares = SqlShares(connection)
+        self.due = self._shares.due
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
         stored: set[str] = set()
-        for start in range(0, len(jobs), _AT_ONCE):
-            some = t.jobs.c.id.in_([job.id for job in jobs[start : start + _AT_ONCE]])
-            stored.update(self._connection.execute(select(t.jobs.c.id).where(some)).scalars())
+        for ids in parts(job.id for job in jobs):
+            stored.update(self._connection.execute(select(t.jobs.c.id).where(t.jobs.c.id.in_(ids))).scalars())
         new = [job for job in jobs if job.id not in stored]
         if not new:
             return
@@ -50,24 +49,18 @@ class SqlJobs:
                 self.add(job)
 
     def get(self, job_id: str) -> Job:
-        """`UnknownName` if there is none."""
-        row = self._row(job_id)
-        if row is None:
-            raise UnknownName("job", job_id)
-        return job_of(row)
+        """Read a job; `UnknownName` if there is none."""
+        return job_of(self._one(select(t.jobs).where(t.jobs.c.id == job_id), "job", job_id))
 
     def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
-        """The kind of each of these that exists."""
+        """Return the kind of each of these that exists."""
         query = select(t.jobs.c.id, t.jobs.c.kind)
         pages = (self._connection.execute(query.where(t.jobs.c.id.in_(ids))) for ids in parts(job_ids))
         return {row.id: JobKind(row.kind) for rows in pages for row in rows}
 
     def lock(self, job_id: str) -> Job:
-        """Like `get`, holding the row until the transaction ends."""
-        row = self._row(job_id, lock=True)
-        if row is None:
-            raise UnknownName("job", job_id)
-        return job_of(row)
+        """Read a job and hold its row until the transaction ends."""
+        return job_of(self._one(_locked(job_id), "job", job_id))
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that may be worked on now; None if it may not, or if somebody else is taking it."""
@@ -101,8 +94,8 @@ class SqlJobs:
         return None
 
     def held(self, job: Job) -> Job:
-        """The job, locked, if `job` still carries its newest fence."""
-        row = self._row(job.id, lock=True)
+        """Lock the job and return it, if `job` still carries its newest fence."""
+        row = self._connection.execute(_locked(job.id)).one_or_none()
         if row is None or row.fence != job.fence or row.state not in LIVE:
             raise LeaseLost(f"job {job.id} is in other hands")
         return job_of(row)
@@ -131,30 +124,18 @@ class SqlJobs:
 
     def wake(self, job_id: str, due_at: datetime) -> None:
         """Make an idle cursor ready. Locks any row, idle or not, so that a finishing worker looks again."""
-        row = self._row(job_id, lock=True)
+        row = self._connection.execute(_locked(job_id)).one_or_none()
         if row is not None and row.state == JobState.IDLE:
             values = {"state": JobState.READY, "due_at": due_at, "attempt": 0, "trace": carried()}
             self._connection.execute(update(t.jobs).where(t.jobs.c.id == job_id).values(**values))
 
-    def due(
-        self,
-        now: datetime,
-        limit: int,
-        *,
-        deliveries: bool = True,
-        slots: int | None = None,
-        small: int | None = None,
-    ) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now, the fairest first."""
-        return self._shares.due(now, limit, deliveries=deliveries, slots=slots, small=small)
-
     def busy(self, now: datetime, until: datetime) -> bool:
-        """Whether a job is being worked on, or could be claimed by `until`."""
+        """Tell whether a job is being worked on, or could be claimed by `until`."""
         looks = ((_LEASED, at(now)), (_CLAIMABLE, at(until)))
         return any(self._connection.execute(query, times).first() is not None for query, times in looks)
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
-        """All jobs of one kind for a window, locked in one order."""
+        """Return all jobs of one kind for a window, locked in one order."""
         query = (
             select(t.jobs)
             .where(
@@ -168,18 +149,12 @@ class SqlJobs:
     def find(
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:
-        """Jobs, for reading."""
-        query = select(t.jobs).order_by(t.jobs.c.id)
-        if stream is not None:
-            query = query.where(t.jobs.c.stream == stream)
-        if ptk_id is not None:
-            query = query.where(t.jobs.c.ptk_id == ptk_id)
-        if state is not None:
-            query = query.where(t.jobs.c.state == state)
-        return tuple(map(job_of, self._connection.execute(query)))
+        """Find jobs by id, for reading."""
+        query = select(t.jobs).where(*given(t.jobs, stream=stream, ptk_id=ptk_id, state=state))
+        return tuple(map(job_of, self._connection.execute(query.order_by(t.jobs.c.id))))
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        """Tell which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
         window = t.jobs.c.window_index
         query = select(window).where(
             is_unfinished(t.jobs),  # no cursor is of a window
@@ -191,7 +166,7 @@ class SqlJobs:
         return frozenset(map(int, self._connection.execute(query.distinct()).scalars()))
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
-        """Which of these windows have, or had, a job that prepares them."""
+        """Tell which of these windows have, or had, a job that prepares them."""
         window = t.jobs.c.window_index
         query = select(window).where(
             t.jobs.c.stream == stream, t.jobs.c.kind == JobKind.PREPARE, window >= lo, window < hi
@@ -229,7 +204,7 @@ class SqlJobs:
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[Job, ...]:
-        """A PTK's trainings, by window."""
+        """Return a PTK's trainings, by window."""
         window = t.jobs.c.window_index
         query = (
             select(t.jobs)
@@ -240,39 +215,30 @@ class SqlJobs:
         return tuple(map(job_of, self._connection.execute(query)))
 
     def placed(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake."""
+        """Return the newest version of each PTK that is in the lake."""
         query = select(t.jobs.c.ptk_id, t.jobs.c.position).where(t.jobs.c.kind == JobKind.PLACE)
         return {row.ptk_id: row.position for row in self._connection.execute(query)}
-
-    def _row(self, job_id: str, *, lock: bool = False) -> Row[Any] | None:
-        query = select(t.jobs).where(t.jobs.c.id == job_id)
-        return self._connection.execute(query.with_for_update() if lock else query).one_or_none()
 
     def _write(self, job: Job, *, lease_until: datetime | None) -> None:
         done = self._connection.execute(
             update(t.jobs)
             .where(t.jobs.c.id == job.id, t.jobs.c.fence == job.fence)
-            .values(
-                state=job.state,
-                outcome=job.outcome,
-                position=job.position,
-                failures=job.failures,
-                due_at=job.due_at,
-                attempt=job.attempt,
-                lease_until=lease_until,
-            )
+            .values({name: getattr(job, name) for name in _WRITTEN} | {"lease_until": lease_until})
         )
         if done.rowcount != 1:
             raise LeaseLost(f"job {job.id} is in other hands")
 
 
 def _values(job: Job) -> dict[str, Any]:
-    values = {column.name: getattr(job, column.name) for column in t.jobs.columns}
-    return {**values, "trace": job.trace or carried()}
+    return row_of(t.jobs, job, trace=job.trace or carried())
+
+
+def _locked(job_id: str) -> Select[Any]:
+    return select(t.jobs).where(t.jobs.c.id == job_id).with_for_update()
 
 
 def job_of(row: Row[Any]) -> Job:
-    """The job of a row."""
+    """Read the job of a row."""
     values = dict(row._mapping)
     del values["share"]  # follows from the others
     outcome = values["outcome"]

@@ -6,17 +6,17 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, true, update
+from sqlalchemy import Select, and_, bindparam, func, insert, select, true, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.inserting import try_insert
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, at, leased
+from ptkstore.adapters.sql.statements import CatalogPart, try_insert
 from ptkstore.domain.jobs import DELIVERIES, RUNS, JobKind, slots_for_team_code
 
 _LAST = (JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # they take long, and nobody waits for them
 
 
-class SqlShares:
+class SqlShares(CatalogPart):
     """The order in which due jobs are taken, and whose turn it was last.
 
     A job's place is the number of slots that its share would hold with it. So a share that holds none comes before one
@@ -24,17 +24,16 @@ class SqlShares:
     longest ago. Only slots and turns count: how long a job took is private and decides nothing (differences.md F6).
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def due(
-        self, now: datetime, limit: int, *, deliveries: bool, slots: int | None, small: int | None = None
+        self,
+        now: datetime,
+        limit: int,
+        *,
+        deliveries: bool = True,
+        slots: int | None = None,
+        small: int | None = None,
     ) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now, fairest first.
-
-        Where `slots` says how many there are, team code that finds no room is left out. Where `small` says how many
-        rows a small training plans for at most, all but those of the library are left out.
-        """
+        """Name the jobs that could be claimed now, fairest first, as the port describes."""
         bounds = {"most": limit}
         if small is None:
             room = slots is None or self._room(now, slots)
@@ -45,7 +44,7 @@ class SqlShares:
         return tuple(self._connection.execute(query, {**at(now), **bounds}).scalars())
 
     def has_room_for(self, job_id: str, now: datetime, slots: int) -> bool:
-        """Whether a slot is left for this job; of team code's, nobody else is told until the transaction ends."""
+        """Tell whether a slot is left for this job; nobody else hears of team code's until the transaction ends."""
         if self._connection.execute(_IS_TEAM_CODE, {"job_id": job_id}).first() is None:
             return True
         row = select(t.meta.c.name).where(t.meta.c.name == t.CLAIMS)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.content import stream_of
 from ptkstore.adapters.sql.ledger.projections import Projections, Standing
+from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
 from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import COMMON
@@ -34,7 +35,6 @@ from ptkstore.errors import LateWriter
 if TYPE_CHECKING:
     from ptkstore.domain.ledger.filters import Filters
 
-_AT_ONCE = 500  # keys in one query; SQLite takes 32,766 variables
 _OF: BindParameter[str] = bindparam("stream")
 _STANDING = select(
     select(t.meta.c.value).where(t.meta.c.name == "ledger_id").scalar_subquery().label("ledger_id"),
@@ -55,18 +55,17 @@ _HISTORIES = (
 )
 
 
-class SqlLedger:
+class SqlLedger(CatalogPart):
     """The ledger's tables; the caller holds the stream's lock when it writes."""
 
     def __init__(self, connection: Connection, projections: Projections) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._projections = projections
         self._mine: dict[str, Filters] = {}
         self._changed: set[str] = set()  # streams whose blocks this transaction changed since it read them
         self._unsure: set[str] = set()  # streams whose filters a rollback makes worthless: they are read anew
-        self._begun: dict[
-            str, tuple[int, str]
-        ] = {}  # sequence and digest before this transaction's own entries
+        # sequence and digest before this transaction's own entries
+        self._begun: dict[str, tuple[int, str]] = {}
         self._appended: dict[str, list[Entry]] = {}
 
     def add_blocks(
@@ -107,19 +106,19 @@ class SqlLedger:
             self._set_state(stream, numbers, BlockState.RETIRED)
 
     def standing(self, stream: str) -> Standing:
-        """What tells whether a projection of the stream is up to date, and for the right catalog."""
+        """Return what tells whether a projection of the stream is up to date, and for the right catalog."""
         row = self._connection.execute(_STANDING, {"stream": stream}).one()
         policy = None if row.content is None else stream_of(row.content).policy
         return Standing(str(row.ledger_id), int(row.revision), policy, int(row.policy_at))
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
-        """Blocks that changed after revision `since`, by number, and the revision reached."""
+        """Return the blocks that changed after revision `since`, by number, and the revision reached."""
         query = select(t.blocks).where(t.blocks.c.stream == stream, t.blocks.c.revision > since)
         rows = self._connection.execute(query.order_by(t.blocks.c.number)).all()
         return tuple(map(_block, rows)), max((row.revision for row in rows), default=since)
 
     def filters(self, stream: str) -> Filters:
-        """The filters after the last entry, this transaction's own included; of no use once it has ended."""
+        """Return the filters after the last entry, this transaction's own included; of no use once it has ended."""
         if stream not in self._mine:
             self._mine[stream] = self._projections.take(stream, self)
         elif stream in self._changed:
@@ -130,21 +129,20 @@ class SqlLedger:
     def blocks(
         self, stream: str, blocks: BlockRange | None = None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
-        """What each line of each block may lose and what the journal says is reserved and spent."""
+        """Return what each line of each block may lose, and what the journal says is reserved and spent."""
         if stream in self._mine or stream in self._changed:  # others must not see what may be rolled back
             return self.filters(stream).views(blocks, limit)
         return self._projections.read(stream, self, blocks, limit)
 
     def history(self, key: str) -> tuple[Entry, ...]:
-        """All entries of one reservation."""
+        """Return all entries of one reservation."""
         return self.histories([key])[key]
 
     def histories(self, keys: Sequence[str]) -> dict[str, tuple[Entry, ...]]:
-        """All entries of each reservation."""
+        """Return all entries of each reservation."""
         by_key: dict[str, list[Entry]] = {key: [] for key in keys}
-        for start in range(0, len(keys), _AT_ONCE):
-            some = {"keys": keys[start : start + _AT_ONCE]}
-            for row in self._connection.execute(_HISTORIES, some):
+        for some in parts(by_key):
+            for row in self._connection.execute(_HISTORIES, {"keys": some}):
                 by_key[row.key].append(_entry(row))
         return {key: tuple(entries) for key, entries in by_key.items()}
 
@@ -181,12 +179,12 @@ class SqlLedger:
         return tuple(entries)
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
-        """The entries after a sequence, all by default."""
+        """Return the entries after a sequence, all by default."""
         query = select(t.journal).where(t.journal.c.stream == stream, t.journal.c.sequence > after)
         return tuple(map(_entry, self._connection.execute(query.order_by(t.journal.c.sequence))))
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
-        """The lines of the chain that hold the stream's policy; there is one, unless somebody wrote another."""
+        """Return the lines that hold the stream's policy: one, unless somebody wrote another."""
         query = select(t.policies).where(t.policies.c.stream == stream).order_by(t.policies.c.sequence)
         return tuple(
             PolicyEntry(row.stream, row.sequence, row.content, row.digest, row.nonce)
@@ -194,7 +192,7 @@ class SqlLedger:
         )
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
-        """Policies and entries after a sequence, in order."""
+        """Return the policies and entries after a sequence, in order."""
         lines: list[ChainLine] = [line for line in self.policies(stream) if line.sequence > after]
         return tuple(sorted((*lines, *self.journal(stream, after)), key=lambda line: line.sequence))
 
@@ -204,12 +202,11 @@ class SqlLedger:
         lines = self.chain(stream)
         last = (lines[-1].sequence, lines[-1].digest) if lines else (0, GENESIS)
         entry = next_policy_entry(last, stream, policy_text, secrets.token_hex(16))
-        values = {"sequence": entry.sequence, "digest": entry.digest, "nonce": entry.nonce}
-        self._connection.execute(insert(t.policies).values(stream=stream, content=policy_text, **values))
+        self._connection.execute(insert(t.policies).values(row_of(t.policies, entry, content=policy_text)))
         return entry
 
     def ended(self, *, committed: bool) -> None:
-        """The transaction is over: what it appended has happened, or has not."""
+        """Note that the transaction is over: what it appended has happened, or has not."""
         for stream, filters in self._mine.items():
             keep = committed or stream not in self._unsure
             if keep and not committed and stream in self._begun:
@@ -226,11 +223,11 @@ class SqlLedger:
     def _set_state(self, stream: str, numbers: Sequence[int], state: BlockState) -> None:
         self._change(stream)
         revision = self._next_revision(stream)
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = t.blocks.c.number.in_(numbers[start : start + _AT_ONCE])
+        block = t.blocks.c
+        for some in parts(numbers):
             self._connection.execute(
                 update(t.blocks)
-                .where(t.blocks.c.stream == stream, some, t.blocks.c.state != BlockState.ERASED)
+                .where(block.stream == stream, block.number.in_(some), block.state != BlockState.ERASED)
                 .values(state=state, revision=revision)
             )
 

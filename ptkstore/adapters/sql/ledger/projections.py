@@ -35,16 +35,16 @@ class Source(Protocol):
     """The tables that a projection follows, as one transaction sees them."""
 
     def standing(self, stream: str) -> Standing:
-        """What tells whether a projection is up to date, and for the right catalog."""
+        """Return what tells whether a projection is up to date, and for the right catalog."""
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
-        """Blocks that changed after a revision."""
+        """Return the blocks that changed after a revision."""
 
     def journal(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
-        """Entries after a sequence."""
+        """Return the entries after a sequence."""
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
-        """Policies and entries after a sequence."""
+        """Return the policies and entries after a sequence."""
 
 
 def _no_filters() -> Filters:
@@ -79,7 +79,7 @@ class Projections:
         self._kept: dict[str, _Kept] = {}
 
     def take(self, stream: str, source: Source) -> Filters:
-        """The stream's filters, up to date, for the caller alone until `give_back`."""
+        """Lend the stream's filters, up to date, to the caller alone until `give_back`."""
         kept = self._of(stream)
         kept.lock.acquire()
         try:
@@ -113,7 +113,7 @@ class Projections:
     def read(
         self, stream: str, source: Source, blocks: BlockRange | None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
-        """What can be read of a stream's blocks."""
+        """Return what can be read of a stream's blocks."""
         kept = self._of(stream)
         with kept.lock:
             try:

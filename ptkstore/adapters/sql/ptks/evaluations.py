@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
+from ptkstore.adapters.sql.statements import CatalogPart, row_of
 from ptkstore.domain.evaluations import Evaluation, RiskMass
+from ptkstore.domain.fields import fields_of
 from ptkstore.errors import LateWriter
 
 
-class SqlEvaluations:
+class SqlEvaluations(CatalogPart):
     """One estimate for each version."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def add(self, evaluation: Evaluation) -> None:
         """Keep an estimate; `LateWriter` if the version has one."""
-        values = {
-            "ptk_id": evaluation.ptk_id,
-            "number": evaluation.number,
-            "job_id": evaluation.job_id,
-            "window_index": evaluation.window_index,
-            "epsilon": repr(evaluation.epsilon),
-            "lost": evaluation.mass.lost,
-            "kept": evaluation.mass.kept,
-            "at": evaluation.at,
-        }
+        mass = fields_of(evaluation.mass)
+        row = row_of(t.evaluations, evaluation, epsilon=repr(evaluation.epsilon), **mass)
         try:
-            self._connection.execute(insert(t.evaluations).values(**values))
+            self._connection.execute(insert(t.evaluations).values(row))
         except IntegrityError as error:
             raise LateWriter(
                 f"version {evaluation.number} of {evaluation.ptk_id} has its estimate"
             ) from error.orig
 
     def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """All of a PTK, by version."""
+        """Return all of a PTK, by version."""
         query = select(t.evaluations).where(t.evaluations.c.ptk_id == ptk_id).order_by(t.evaluations.c.number)
         return tuple(
             Evaluation(

@@ -16,7 +16,7 @@ _AT_ONCE = 100  # manifests grow with every block that is in a state
 
 
 def lineage_since(connection: Connection, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
-    """Of the versions of a PTK whose newest window is this one or a later one of its stream, by number.
+    """Read the lineage of a PTK's versions whose newest window is this one or a later one of its stream, by number.
 
     PostgreSQL parses no JSON here: one text of a manifest that it cannot hold would end the query for all rows.
     """

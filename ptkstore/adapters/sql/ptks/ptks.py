@@ -15,7 +15,7 @@ from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.ptks.lineage import lineage_since
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
-from ptkstore.adapters.sql.subscriptions import parts
+from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -26,11 +26,12 @@ from ptkstore.errors import Deregistered, LateWriter, NameTaken, UnknownName
 _STREAM_OF = select(t.ptks.c.stream).where(t.ptks.c.ptk_id == bindparam("ptk_id"))
 
 
-class SqlPtks:
+class SqlPtks(CatalogPart):
     """Registered PTKs, each with what its profile says today."""
 
     def __init__(self, connection: Connection, profiles: SqlProfiles) -> None:
-        self._connection, self._profiles = connection, profiles
+        super().__init__(connection)
+        self._profiles = profiles
 
     def add(self, spec: PtkSpec) -> None:
         """Register; an id stays with its stream, so that its versions stay one history."""
@@ -40,21 +41,12 @@ class SqlPtks:
             self._write(spec, active=1)
             return
         try:
-            self._connection.execute(
-                insert(t.ptks).values(
-                    ptk_id=spec.ptk_id,
-                    team=spec.team,
-                    stream=spec.stream,
-                    active=1,
-                    content=ptk_text(spec),
-                    own_code=_is_team_code(spec),
-                )
-            )
+            self._connection.execute(insert(t.ptks).values(row_of(t.ptks, spec, active=1, **_written(spec))))
         except IntegrityError:
             raise NameTaken(f"PTK {spec.ptk_id!r} was registered by somebody else just now") from None
 
     def check_free(self, ptk_id: str, stream: str) -> None:
-        """`NameTaken` if the id is registered, or belongs to another stream; for reading."""
+        """Raise `NameTaken` if the id is registered, or belongs to another stream; for reading."""
         _check_is_free(ptk_id, stream, self._connection.execute(_used(ptk_id)).one_or_none())
 
     def replace(self, spec: PtkSpec) -> None:
@@ -62,19 +54,17 @@ class SqlPtks:
         self._write(spec)
 
     def _write(self, spec: PtkSpec, **more: int) -> None:
-        values = {"content": ptk_text(spec), "own_code": _is_team_code(spec), **more}
-        self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id).values(values))
+        change = update(t.ptks).where(t.ptks.c.ptk_id == spec.ptk_id)
+        self._connection.execute(change.values(**_written(spec), **more))
 
     def remove(self, ptk_id: str) -> None:
         """Deregister; published versions stay."""
         self._connection.execute(update(t.ptks).where(t.ptks.c.ptk_id == ptk_id).values(active=0))
 
     def get(self, ptk_id: str) -> PtkSpec:
-        """`Deregistered` if it no longer is registered, `UnknownName` if it never was."""
+        """Read a PTK; `Deregistered` if it no longer is registered, `UnknownName` if it never was."""
         query = select(t.ptks.c.content, t.ptks.c.active, t.ptks.c.team).where(t.ptks.c.ptk_id == ptk_id)
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            raise UnknownName("PTK", ptk_id)
+        row = self._one(query, "PTK", ptk_id)
         if not row.active:
             raise self._deregistered(ptk_id, row.team)
         return self.informed(ptk_of(row.content))
@@ -88,14 +78,14 @@ class SqlPtks:
         return Deregistered("PTK", ptk_id, hint)
 
     def stream_of(self, ptk_id: str) -> str:
-        """The stream of a PTK, also of one that was deregistered."""
+        """Return the stream of a PTK, also of one that was deregistered."""
         stream: str | None = self._connection.execute(_STREAM_OF, {"ptk_id": ptk_id}).scalar_one_or_none()
         if stream is None:
             raise UnknownName("PTK", ptk_id)
         return stream
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
-        """All PTKs that a stream ever had, by what was registered and by the runs that made versions."""
+        """List all PTKs that a stream ever had, by what was registered and by the runs that made versions."""
         registered = select(t.ptks.c.ptk_id).where(t.ptks.c.stream == stream)
         made = select(t.versions.c.ptk_id).join(t.jobs).where(t.jobs.c.stream == stream)
         ids = self._connection.execute(union(registered, made)).scalars()
@@ -108,16 +98,13 @@ class SqlPtks:
         return self.informed(ptk_of(row.content)) if row is not None and row.active else None
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs, by id."""
-        query = select(t.ptks.c.content).where(t.ptks.c.active == 1).order_by(t.ptks.c.ptk_id)
-        if stream is not None:
-            query = query.where(t.ptks.c.stream == stream)
-        if team is not None:
-            query = query.where(t.ptks.c.team == team)
-        return self._informed(list(map(ptk_of, self._connection.execute(query).scalars())))
+        """Find registered PTKs, by id."""
+        query = select(t.ptks.c.content).where(*given(t.ptks, active=1, stream=stream, team=team))
+        texts = self._connection.execute(query.order_by(t.ptks.c.ptk_id)).scalars()
+        return self._informed(list(map(ptk_of, texts)))
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
-        """The PTK with what the profile it asks for says today, whoever that was made for."""
+        """Return the PTK with what the profile it asks for says today, whoever that was made for."""
         return self._informed([spec])[0]
 
     def _informed(self, specs: Sequence[PtkSpec]) -> tuple[PtkSpec, ...]:
@@ -130,8 +117,8 @@ class SqlPtks:
         return tuple(replace(spec, menu=menus.get(spec.ptk_id, ())) for spec in specs)
 
 
-def _is_team_code(spec: PtkSpec) -> int:
-    return int(spec.family == TEAM_CODE)
+def _written(spec: PtkSpec) -> dict[str, Any]:
+    return {"content": ptk_text(spec), "own_code": int(spec.family == TEAM_CODE)}
 
 
 def _used(ptk_id: str) -> Select[tuple[int, str]]:
@@ -150,41 +137,25 @@ def _check_is_free(ptk_id: str, stream: str, before: Row[tuple[int, str]] | None
         )
 
 
-class SqlVersions:
+class SqlVersions(CatalogPart):
     """Elected states."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
     def add(self, version: Version) -> None:
-        """The database refuses a second version of a job, and a number used before."""
+        """Record a version; `LateWriter` for a second one of a job, and for a number used before."""
         try:
-            self._connection.execute(
-                insert(t.versions).values(
-                    ptk_id=version.ptk_id,
-                    number=version.number,
-                    job_id=version.job_id,
-                    draft_id=version.draft_id,
-                    window_index=version.window_index,
-                    elected_at=version.elected_at,
-                    manifest=version.manifest,
-                )
-            )
+            self._connection.execute(insert(t.versions).values(row_of(t.versions, version)))
         except IntegrityError:
             raise LateWriter(
                 f"version {version.number} of {version.ptk_id} or another output of its run exists"
             ) from None
 
     def get(self, ptk_id: str, number: int) -> Version:
-        """`UnknownName` if there is none."""
-        query = select(t.versions).where(t.versions.c.ptk_id == ptk_id, t.versions.c.number == number)
-        row = self._connection.execute(query).one_or_none()
-        if row is None:
-            raise UnknownName("version", f"{ptk_id} v{number}")
-        return _version(row)
+        """Read a version; `UnknownName` if there is none."""
+        query = select(t.versions).where(*given(t.versions, ptk_id=ptk_id, number=number))
+        return _version(self._one(query, "version", f"{ptk_id} v{number}"))
 
     def latest(self, ptk_id: str) -> Version | None:
-        """The highest number."""
+        """Return the version of the highest number."""
         query = (
             select(t.versions)
             .where(t.versions.c.ptk_id == ptk_id)
@@ -197,7 +168,7 @@ class SqlVersions:
     def of(
         self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
     ) -> tuple[Version, ...]:
-        """Those above `after` and up to `until`, by number."""
+        """Return the versions above `after` and up to `until`, by number."""
         query = select(t.versions).where(t.versions.c.ptk_id == ptk_id, t.versions.c.number > after)
         if until is not None:
             query = query.where(t.versions.c.number <= until)
@@ -205,7 +176,7 @@ class SqlVersions:
         return tuple(map(_version, rows))
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
-        """Number and time of election, without the manifests."""
+        """Return number and time of election, without the manifests."""
         versions: dict[str, tuple[int, datetime]] = {}
         for ids in parts(job_ids):
             query = select(t.versions.c.job_id, t.versions.c.number, t.versions.c.elected_at)
@@ -214,16 +185,16 @@ class SqlVersions:
         return versions
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
-        """One whose manifest cannot be read is among them."""
+        """Read where versions come from; one whose manifest cannot be read is among them."""
         return lineage_since(self._connection, ptk_id, since)
 
     def all(self) -> Iterator[Version]:
-        """Of all PTKs, one by one."""
+        """Return the versions of all PTKs, one by one."""
         query = select(t.versions).order_by(t.versions.c.ptk_id, t.versions.c.number)
         return map(_version, self._connection.execution_options(yield_per=100).execute(query))
 
     def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
-        """Drafts that were elected."""
+        """Name the drafts that were elected."""
         query = select(t.versions.c.draft_id)
         if windows is not None:
             these = tuple_(t.jobs.c.stream, t.versions.c.window_index)
@@ -232,6 +203,4 @@ class SqlVersions:
 
 
 def _version(row: Row[Any]) -> Version:
-    return Version(
-        row.ptk_id, row.number, row.job_id, row.draft_id, row.window_index, row.elected_at, row.manifest
-    )
+    return Version(**row._mapping)

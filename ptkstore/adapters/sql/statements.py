@@ -1,0 +1,58 @@
+"""What the parts of the catalog share: a connection, rows from records, conditions, and statements of many ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Executable, Insert, Row, Table
+from sqlalchemy.exc import IntegrityError
+
+from ptkstore.errors import UnknownName
+
+Id = TypeVar("Id", str, int)
+IDS_AT_ONCE = 500  # SQLite binds no more than 999 in old versions
+
+
+class CatalogPart:
+    """One part of the catalog, within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def _one(self, query: Executable, kind: str, name: str) -> Row[Any]:
+        """Return the only row; `UnknownName` if there is none."""
+        row = self._connection.execute(query).one_or_none()
+        if row is None:
+            raise UnknownName(kind, name)
+        return row
+
+
+def row_of(table: Table, record: object, **other: Any) -> dict[str, Any]:
+    """Return the row of a record whose fields are named as columns; `other` are columns that differ from its fields."""
+    counted = table.autoincrement_column
+    names = (column.name for column in table.columns if column is not counted)
+    return {**{name: getattr(record, name) for name in names if hasattr(record, name)}, **other}
+
+
+def given(table: Table, **values: object) -> list[ColumnElement[bool]]:
+    """Return the conditions that columns have these values; None stands for any value."""
+    return [table.c[name] == value for name, value in values.items() if value is not None]
+
+
+def parts(ids: Iterable[Id]) -> Iterable[list[Id]]:
+    """Sort ids or numbers into parts that a statement can take."""
+    every = sorted(ids)
+    return (every[start : start + IDS_AT_ONCE] for start in range(0, len(every), IDS_AT_ONCE))
+
+
+def try_insert(connection: Connection, statement: Insert, rows: Sequence[dict[str, Any]] = ()) -> bool:
+    """Add all rows, or none where another transaction has added one of them meanwhile; whether they were added."""
+    nested = connection.begin_nested()
+    try:
+        connection.execute(statement, rows or None)
+    except IntegrityError:
+        nested.rollback()
+        return False
+    nested.commit()
+    return True
