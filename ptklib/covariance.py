@@ -1,6 +1,7 @@
 """Covariance matrix: Analyze Gauss on clipped rows, with principal components."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ COMPONENTS = "components"
 VARIANCE = "explained_variance"
 
 
+@dataclass(eq=False, repr=False)
 class CovarianceMatrix(MomentSums):
     """Release mean and covariance of some columns, and their principal components.
 
@@ -99,26 +101,15 @@ class CovarianceMatrix(MomentSums):
     .. [2] PTK paper, Table 1, row 4.
     """
 
-    def __init__(
-        self,
-        columns: Any = None,
-        *,
-        bounds: Any = None,
-        max_norm: Any = None,
-        n_components: Any = None,
-        epsilon: Any,
-        delta: Any,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.columns = columns
-        self.bounds = bounds
-        self.max_norm = max_norm
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    columns: Any = None
+    _: KW_ONLY
+    bounds: Any = None
+    max_norm: Any = None
+    n_components: Any = None
+    epsilon: Any
+    delta: Any
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     @property
     def covariance_(self) -> Floats:

@@ -1,6 +1,7 @@
 """Linear regression: least squares from one noisy release of moments, with a ridge fitted to its noise."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ _PARAMETERS = ("intercept", "ridge")
 _STEPS = 50
 
 
+@dataclass(eq=False, repr=False)
 class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[misc]
     """Release a linear regression with intercept, and the covariance matrix it was computed from.
 
@@ -99,28 +101,16 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
        estimation in unbounded domain", UAI 2018.
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        label: Any = None,
-        *,
-        bounds: Any = None,
-        max_norm: Any = None,
-        label_bounds: Any,
-        epsilon: Any,
-        delta: Any,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.features = features
-        self.label = label
-        self.bounds = bounds
-        self.max_norm = max_norm
-        self.label_bounds = label_bounds
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    features: Any = None
+    label: Any = None
+    _: KW_ONLY
+    bounds: Any = None
+    max_norm: Any = None
+    label_bounds: Any
+    epsilon: Any
+    delta: Any
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     @property
     def coef_(self) -> Floats:

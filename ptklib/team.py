@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62}){0,7}:[A-Za-z_]\w{0,62}", re.ASCII)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TeamCode(DPEstimator):
     """The description of a team's own estimator or `train_dp`: what it reads, releases and says that it loses.
 
@@ -72,36 +74,19 @@ class TeamCode(DPEstimator):
     :Mechanism: unknown; the loss composes as one known by (epsilon, delta) alone.
     """
 
-    def __init__(
-        self,
-        *,
-        bundle: Any,
-        code: Any,
-        eval: Any = None,
-        arguments: Any = None,
-        columns: Any,
-        tables: Any,
-        selected: Any = (),
-        synthetic: Any = None,
-        epsilon: Any,
-        delta: Any = 0.0,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-        noise_names: Any = None,
-    ) -> None:
-        self.bundle = bundle
-        self.code = code
-        self.eval = eval
-        self.arguments = arguments
-        self.columns = columns
-        self.tables = tables
-        self.selected = selected
-        self.synthetic = synthetic
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
-        self.noise_names = noise_names
+    bundle: Any
+    code: Any
+    eval: Any = None
+    arguments: Any = None
+    columns: Any
+    tables: Any
+    selected: Any = ()
+    synthetic: Any = None
+    epsilon: Any
+    delta: Any = 0.0
+    unit: Any = None
+    max_rows_per_unit: Any = 1
+    noise_names: Any = None
 
     def declared_loss(self) -> PrivacyLoss:
         """Return what the owner asserts; it is charged as a loss known by (epsilon, delta) alone."""

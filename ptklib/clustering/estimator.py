@@ -1,7 +1,7 @@
 """The clustering estimator: k-means centres, their weights and distances to them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ _ID, _WEIGHT, _CELL, _COUNT = "cluster_id", "weight", "cell", "count"
 _ROWS, _CELLS = "rows", "cells"
 
 
+@dataclass(eq=False, repr=False)
 class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     """Release k-means centres of bounded numeric columns.
 
@@ -111,28 +112,16 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     released: ClassVar[tuple[str, ...]] = (*DPEstimator.released, "cluster_centers_")
     _joined: ClassVar[tuple[str, ...]] = ("rows",)
 
-    def __init__(
-        self,
-        columns: Any = None,
-        n_clusters: Any = 8,
-        *,
-        bounds: Any,
-        epsilon: Any,
-        delta: Any = 0,
-        method: Any = "auto",
-        scale: Any = False,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.columns = columns
-        self.n_clusters = n_clusters
-        self.bounds = bounds
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.scale = scale
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    columns: Any = None
+    n_clusters: Any = 8
+    _: KW_ONLY
+    bounds: Any
+    epsilon: Any
+    delta: Any = 0
+    method: Any = "auto"
+    scale: Any = False
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     def required_columns(self) -> tuple[str, ...]:
         """Return the clustered columns."""

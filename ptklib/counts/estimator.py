@@ -1,7 +1,7 @@
 """The estimator of noisy contingency tables."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from ptklib.state import ReleasedState, TableSchema
 from ptklib.sums import NoisySums, Reading, Values, lookup_table
 
 
+@dataclass(eq=False, repr=False)
 class CountFeaturizer(Labelled, NoisySums):
     """Release, per value of each feature, how often each class occurs and with what probability.
 
@@ -95,34 +96,19 @@ class CountFeaturizer(Labelled, NoisySums):
     .. [1] PTK paper, Table 1, row 1.
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        label: Any = None,
-        *,
-        classes: Any,
-        domains: Any = None,
-        hash_buckets: Any = None,
-        hash_seed: Any = 0,
-        select: Any = None,
-        max_values: Any = 2**16,
-        epsilon: Any,
-        delta: Any = 0,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.features = features
-        self.label = label
-        self.classes = classes
-        self.domains = domains
-        self.hash_buckets = hash_buckets
-        self.hash_seed = hash_seed
-        self.select = select
-        self.max_values = max_values
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    features: Any = None
+    label: Any = None
+    _: KW_ONLY
+    classes: Any
+    domains: Any = None
+    hash_buckets: Any = None
+    hash_seed: Any = 0
+    select: Any = None
+    max_values: Any = 2**16
+    epsilon: Any
+    delta: Any = 0
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     @once
     def table_schemas(self) -> dict[str, TableSchema]:

@@ -1,5 +1,6 @@
 """What the parameters of user embeddings declare: columns, tables and loss, all before any row is read."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,20 +25,24 @@ HEAVIEST_MIN, HEAVIEST_MAX = 1e-100, 1e100
 """Largest weights of a row of which all sums and squares, and those of the noise, are numbers of float64."""
 
 
+@dataclass(eq=False, repr=False)
 class Declared(DPEstimator):
     """Parameters of `UserEmbeddings`, checked one by one where they are first needed; there is no state here."""
 
-    user: Any
-    item: Any
-    rating: Any
+    user: Any = None
+    item: Any = None
+    rating: Any = None
+    _: KW_ONLY
     users: Any
     items: Any
-    n_factors: Any
+    n_factors: Any = 20
     max_rows_per_user: Any
-    bounds: Any
-    guarantee: Any
-    rounds: Any
-    batch_rate: Any
+    epsilon: Any
+    delta: Any
+    bounds: Any = None
+    guarantee: Any = "user"
+    rounds: Any = 10
+    batch_rate: Any = None
 
     def required_columns(self) -> tuple[str, ...]:
         """Return the columns of user, item and, when there is one, rating."""

@@ -126,37 +126,6 @@ class UserEmbeddings(Declared):
     released: ClassVar[tuple[str, ...]] = (*DPEstimator.released, "item_factors_")
     _joined: ClassVar[tuple[str, ...]] = ("rows",)
 
-    def __init__(
-        self,
-        user: Any = None,
-        item: Any = None,
-        rating: Any = None,
-        *,
-        users: Any,
-        items: Any,
-        n_factors: Any = 20,
-        max_rows_per_user: Any,
-        epsilon: Any,
-        delta: Any,
-        bounds: Any = None,
-        guarantee: Any = "user",
-        rounds: Any = 10,
-        batch_rate: Any = None,
-    ) -> None:
-        self.user = user
-        self.item = item
-        self.rating = rating
-        self.users = users
-        self.items = items
-        self.n_factors = n_factors
-        self.max_rows_per_user = max_rows_per_user
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.guarantee = guarantee
-        self.rounds = rounds
-        self.batch_rate = batch_rate
-
     def embed(self, X: Any) -> pd.DataFrame:
         """Return one vector per user with rows in `X`, computed from these rows and the released item factors.
 

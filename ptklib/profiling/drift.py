@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from ptklib.profiling.subjects import Subject, subject_of
 from ptklib.scalars import finite_number
 
 
+@dataclass(eq=False, repr=False)
 class DriftTest:
     """Compare the loss of a released state on a later window with what the profile promised for it.
 
@@ -46,22 +48,13 @@ class DriftTest:
     The state must not have been trained on rows of the test set; it is a released state, so its own loss was paid.
     """
 
-    def __init__(
-        self,
-        ptk: Any,
-        profile: Profile,
-        *,
-        population: Any,
-        epsilon: Any,
-        false_alarm: Any = 0.01,
-        batch: Any = 100,
-    ) -> None:
-        self.ptk = ptk
-        self.profile = profile
-        self.population = population
-        self.epsilon = epsilon
-        self.false_alarm = false_alarm
-        self.batch = batch
+    ptk: Any
+    profile: Profile
+    _: KW_ONLY
+    population: Any
+    epsilon: Any
+    false_alarm: Any = 0.01
+    batch: Any = 100
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `run`, before any data are read.

@@ -1,6 +1,7 @@
 """A paid estimate of the mean loss of a released state on rows that it was not trained on."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ptklib.spec import estimator_from_spec
 _MASS = "mass"
 
 
+@dataclass(eq=False, repr=False)
 class LossEstimator:
     """Estimate the mean loss of a released state on a test set, once.
 
@@ -42,9 +44,8 @@ class LossEstimator:
     The state must not have been trained on rows of the test set; it is a released state, so its own loss was paid.
     """
 
-    def __init__(self, ptk: Any, epsilon: Any) -> None:
-        self.ptk = ptk
-        self.epsilon = epsilon
+    ptk: Any
+    epsilon: Any
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `run`, before any data are read.

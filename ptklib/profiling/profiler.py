@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ptklib.scalars import finite_number, is_integer
 MODELS_MAX = 1000
 
 
+@dataclass(eq=False, repr=False)
 class Profiler:
     """Find, for each epsilon of a grid, how many samples a PTK needs to reach its target.
 
@@ -86,34 +88,19 @@ class Profiler:
     .. [1] PTK paper, section 5.2, Figure 3, and where we differ: docs/guide/profiling.md.
     """
 
-    def __init__(
-        self,
-        ptk: Any,
-        *,
-        target: Any,
-        epsilons: Any,
-        budget: Any,
-        n_max: Any,
-        n_min: Any = 128,
-        growth: Any = 2.0,
-        models: Any = 4,
-        loss_bounds: Any = (0.0, 1.0),
-        evaluation: Any = "eval",
-        batch: Any = 100,
-        confidence: Any = 0.95,
-    ) -> None:
-        self.ptk = ptk
-        self.target = target
-        self.epsilons = epsilons
-        self.budget = budget
-        self.n_max = n_max
-        self.n_min = n_min
-        self.growth = growth
-        self.models = models
-        self.loss_bounds = loss_bounds
-        self.evaluation = evaluation
-        self.batch = batch
-        self.confidence = confidence
+    ptk: Any
+    _: KW_ONLY
+    target: Any
+    epsilons: Any
+    budget: Any
+    n_max: Any
+    n_min: Any = 128
+    growth: Any = 2.0
+    models: Any = 4
+    loss_bounds: Any = (0.0, 1.0)
+    evaluation: Any = "eval"
+    batch: Any = 100
+    confidence: Any = 0.95
 
     def declared_loss(self) -> PrivacyLoss:
         """Return the loss of one `run`, before any data are read.

@@ -1,6 +1,7 @@
 """Historical statistics: the estimator."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ptklib.sums import NoisySums, Reading, Values, lookup_table
 TABLE = "statistics"
 
 
+@dataclass(eq=False, repr=False)
 class HistoricalStatistics(NoisySums):
     """Release statistics of bounded values for every key of a public domain.
 
@@ -114,34 +116,19 @@ class HistoricalStatistics(NoisySums):
     .. [1] PTK paper, Table 1, row 5.
     """
 
-    def __init__(
-        self,
-        keys: Any = None,
-        values: Any = None,
-        *,
-        domains: Any,
-        bounds: Any = None,
-        statistics: Any = ("count", "mean"),
-        epsilon: Any,
-        delta: Any = 0,
-        bins: Any = 32,
-        quantiles: Any = (0.5,),
-        bin_features: Any = False,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.keys = keys
-        self.values = values
-        self.domains = domains
-        self.bounds = bounds
-        self.statistics = statistics
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bins = bins
-        self.quantiles = quantiles
-        self.bin_features = bin_features
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    keys: Any = None
+    values: Any = None
+    _: KW_ONLY
+    domains: Any
+    bounds: Any = None
+    statistics: Any = ("count", "mean")
+    epsilon: Any
+    delta: Any = 0
+    bins: Any = 32
+    quantiles: Any = (0.5,)
+    bin_features: Any = False
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     def to_spec(self) -> dict[str, Any]:
         """Return family and parameters as plain JSON values, without those that are not read."""

@@ -1,5 +1,6 @@
 """The tree estimator: boosted trees and forests, whose leaves and predictions are features."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ def _has_classes(estimator: Any) -> bool:
     return estimator.label_bounds is None
 
 
+@dataclass(eq=False, repr=False)
 class TreeFeaturizer(Labelled):
     """Release trees of binned features against a label.
 
@@ -124,48 +126,26 @@ class TreeFeaturizer(Labelled):
     _joined: ClassVar[tuple[str, ...]] = ("rows",)
     _unseen_note: ClassVar[str] = " Trees tell no missing value from the first values of a domain."
 
-    def __init__(
-        self,
-        features: Any = None,
-        label: Any = None,
-        *,
-        classes: Any = None,
-        label_bounds: Any = None,
-        bounds: Any = None,
-        domains: Any = None,
-        thresholds: Any = None,
-        n_bins: Any = 64,
-        n_estimators: Any = None,
-        max_depth: Any = 6,
-        method: Any = "adaptive",
-        learning_rate: Any = 0.5,
-        n_candidates: Any = 100,
-        seed: Any = 0,
-        output: Any = "prediction",
-        epsilon: Any,
-        delta: Any = 0,
-        unit: Any = None,
-        max_rows_per_unit: Any = 1,
-    ) -> None:
-        self.features = features
-        self.label = label
-        self.classes = classes
-        self.label_bounds = label_bounds
-        self.bounds = bounds
-        self.domains = domains
-        self.thresholds = thresholds
-        self.n_bins = n_bins
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.method = method
-        self.learning_rate = learning_rate
-        self.n_candidates = n_candidates
-        self.seed = seed
-        self.output = output
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.max_rows_per_unit = max_rows_per_unit
+    features: Any = None
+    label: Any = None
+    _: KW_ONLY
+    classes: Any = None
+    label_bounds: Any = None
+    bounds: Any = None
+    domains: Any = None
+    thresholds: Any = None
+    n_bins: Any = 64
+    n_estimators: Any = None
+    max_depth: Any = 6
+    method: Any = "adaptive"
+    learning_rate: Any = 0.5
+    n_candidates: Any = 100
+    seed: Any = 0
+    output: Any = "prediction"
+    epsilon: Any
+    delta: Any = 0
+    unit: Any = None
+    max_rows_per_unit: Any = 1
 
     # Public facts
 

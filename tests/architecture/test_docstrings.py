@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,20 @@ def faults(module: Module) -> list[str]:
         if (known := parameters(node)) is not None:
             unknown = [p for p in documented_parameters(text) if p not in known]
             found += [f"{name}: documents the parameter {p!r}, which it does not have" for p in unknown]
-            if module.name.startswith("ptklib") and len(known) >= MANY and not documented_parameters(text):
+            described = documented_parameters(text) or has_described_fields(node)
+            if module.name.startswith("ptklib") and len(known) >= MANY and not described:
                 found.append(f"{name}: has {len(known)} parameters and no section Parameters")
     return found
+
+
+def has_described_fields(node: Documented) -> bool:
+    """Return whether a class says below its fields what they are."""
+    return isinstance(node, ast.ClassDef) and any(
+        isinstance(field, ast.AnnAssign)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        for field, text in pairwise(node.body)
+    )
 
 
 def words(text: str) -> set[str]:
@@ -128,9 +140,9 @@ def parameters(node: Documented) -> set[str] | None:
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef) and inner.name == "__init__":
                     return parameters(inner)
-            if any("dataclass" in name for name in decorators(node)) and not node.bases:
-                fields = (i.target for i in node.body if isinstance(i, ast.AnnAssign))
-                return {field.id for field in fields if isinstance(field, ast.Name)}
+            fields = {ast.unparse(i.target) for i in node.body if isinstance(i, ast.AnnAssign)}
+            if any("dataclass" in name for name in decorators(node)) and (not node.bases or "_" in fields):
+                return fields  # "_" stands for KW_ONLY: such a class declares all of its parameters itself
     return None
 
 
