@@ -13,15 +13,10 @@ from ptklib.scalars import finite_number, is_integer
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One mechanism, or several, as a release uses them.
-
-    Parameters
-    ----------
-    count : int, optional
-        How often it happens. None is once, and is left out of the JSON form.
-    """
+    """One mechanism, or several, as a release uses them."""
 
     count: int | None = None
+    """How often it happens. None is once, and is left out of the JSON form."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -88,15 +83,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Unknown(Event):
-    """A mechanism that this version does not know.
-
-    Parameters
-    ----------
-    text : str
-        Its JSON form.
-    """
+    """A mechanism that this version does not know."""
 
     text: str
+    """Its JSON form."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as it was read."""
@@ -106,30 +96,19 @@ class Unknown(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Noise(Event):
-    """Noise on an integer vector.
-
-    Parameters
-    ----------
-    scale : float
-    shape : tuple of int, optional
-        How many values are drawn; None where nobody counts them.
-    """
+    """Noise on an integer vector."""
 
     scale: float
     shape: tuple[int, ...] | None = None
+    """How many values are drawn; None where nobody counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceNoise(Noise):
-    """Discrete Laplace noise.
-
-    Parameters
-    ----------
-    l1_sensitivity : int
-        How far a unit moves the vector.
-    """
+    """Discrete Laplace noise."""
 
     l1_sensitivity: float
+    """How far a unit moves the vector."""
 
     @property
     def epsilon(self) -> float:
@@ -144,31 +123,20 @@ class DiscreteLaplace(LaplaceNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdedLaplace(LaplaceNoise):
-    """Discrete Laplace noise on the counts of keys that nobody declared.
-
-    Parameters
-    ----------
-    threshold : int
-        A key is released when its noisy counts add up to more.
-    delta : float
-        Bound of the probability that a unit makes a key appear which no other unit has.
-    """
+    """Discrete Laplace noise on the counts of keys that nobody declared."""
 
     threshold: int
+    """A key is released when its noisy counts add up to more."""
     delta: float
+    """Bound of the probability that a unit makes a key appear which no other unit has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(Noise):
-    """Discrete Gaussian noise.
-
-    Parameters
-    ----------
-    l2_sensitivity : int
-        How far a unit moves the vector.
-    """
+    """Discrete Gaussian noise."""
 
     l2_sensitivity: float
+    """How far a unit moves the vector."""
 
     @property
     def ratio(self) -> float:
@@ -178,15 +146,10 @@ class GaussianNoise(Noise):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(GaussianNoise):
-    """Discrete Gaussian noise, and nothing else.
-
-    Parameters
-    ----------
-    scale_beside_diagonal : float, optional
-        Scale of the entries beside the diagonal, where the vector is the upper triangle of a symmetric matrix.
-    """
+    """Discrete Gaussian noise, and nothing else."""
 
     scale_beside_diagonal: float | None = None
+    """Scale of the entries beside the diagonal, where the vector is the upper triangle of a symmetric matrix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,23 +162,15 @@ class ThresholdedGaussian(GaussianNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(Event):
-    """One choice among candidates by their scores.
-
-    Parameters
-    ----------
-    scale : float
-    sensitivity : int
-        How far a unit moves each score.
-    monotonic : bool
-        Whether one more row moves all scores in the same direction.
-    shape : tuple of int, optional
-        Number of candidates.
-    """
+    """One choice among candidates by their scores."""
 
     scale: float
     sensitivity: int
+    """How far a unit moves each score."""
     monotonic: bool
+    """Whether one more row moves all scores in the same direction."""
     shape: tuple[int, ...] | None = None
+    """Number of candidates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,20 +185,14 @@ class ExponentialMechanism(Selection):
 
 @dataclass(frozen=True, kw_only=True)
 class AboveThreshold(Event):
-    """One noisy threshold, and any number of comparisons up to the first that is above.
-
-    Parameters
-    ----------
-    threshold_scale, value_scale : float
-        Of the noise on the threshold, and on each value.
-    sensitivity, monotonic
-        As in `Selection`, of the values.
-    """
+    """One noisy threshold, and any number of comparisons up to the first that is above."""
 
     threshold_scale: float
     value_scale: float
+    """Of the noise on the threshold, and on each value."""
     sensitivity: int
     monotonic: bool
+    """As in `Selection`, of the values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,18 +205,12 @@ class EpsilonDelta(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSampled(Event):
-    """Noise on a sample in which each unit takes part by a coin of its own.
-
-    Parameters
-    ----------
-    sampling_rate : float
-        Probability to take part, at most 1.
-    event : DiscreteGaussian
-        A count inside is on one and the same sample.
-    """
+    """Noise on a sample in which each unit takes part by a coin of its own."""
 
     sampling_rate: float
+    """Probability to take part, at most 1."""
     event: DiscreteGaussian
+    """A count inside is on one and the same sample."""
 
     def parts(self) -> Sequence[Event]:
         """Return the noise."""
@@ -276,12 +219,7 @@ class PoissonSampled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Several(Event):
-    """Several events.
-
-    Parameters
-    ----------
-    events : sequence of Event
-    """
+    """Several events."""
 
     events: tuple[Event, ...]
 

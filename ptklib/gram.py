@@ -42,16 +42,6 @@ _NORM_MIN, _NORM_MAX = 1 / SQUARES_MOST, SQUARES_MOST
 class Block:
     """Columns that are clipped together, to a box, a ball, or both.
 
-    Parameters
-    ----------
-    names : tuple of str
-    centres, half_widths : ndarray of shape (n_columns,)
-        Standardised values are ``(x - centre) / half_width``; 0 and 1 without bounds.
-    boxed : bool
-        Whether standardised values are clipped to [-1, 1].
-    norm : float or None
-        Rows are shrunk to this Euclidean norm of their standardised values.
-
     Notes
     -----
     :Sensitivity: a quantised row ``q`` has integer entries and ``||q|| <= RADIUS``, so adding it moves the
@@ -67,8 +57,11 @@ class Block:
     names: tuple[str, ...]
     centres: Floats
     half_widths: Floats
+    """Standardised values are ``(x - centre) / half_width``; 0 and 1 without bounds. Shape (n_columns,)."""
     boxed: bool
+    """Whether standardised values are clipped to [-1, 1]."""
     norm: float | None
+    """Rows are shrunk to this Euclidean norm of their standardised values."""
 
     @property
     def unit(self) -> float:

@@ -41,20 +41,13 @@ _WORD = 2**64 - 1
 
 @dataclass(frozen=True)
 class HashedDomain:
-    """Buckets that stand for the values of one column; nothing of the column is declared.
-
-    Parameters
-    ----------
-    column : str
-    width : int
-        Number of buckets.
-    seed : int
-        From 0 to 2**64 - 1. Two seeds let different values collide.
-    """
+    """Buckets that stand for the values of one column; nothing of the column is declared."""
 
     column: str
     width: int
+    """Number of buckets."""
     seed: int = 0
+    """From 0 to 2**64 - 1. Two seeds let different values collide."""
 
     @classmethod
     def of(cls, column: str, width: object, seed: object) -> "HashedDomain":

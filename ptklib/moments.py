@@ -40,24 +40,16 @@ _LARGE = 128
 
 @dataclass(frozen=True)
 class Group:
-    """Vectors that one record moves together, and their joint L2 sensitivity.
-
-    Parameters
-    ----------
-    name : str
-    sensitivity : int
-        In the norm in which entries beside the diagonal count twice (as they do in a full matrix).
-    weight : float
-        How much the variance of the noise matters, counted in squared sensitivities.
-    diagonal, beside : int
-        Number of entries on and beside the diagonal; a plain vector is all diagonal.
-    """
+    """Vectors that one record moves together, and their joint L2 sensitivity."""
 
     name: str
     sensitivity: int
+    """In the norm in which entries beside the diagonal count twice (as they do in a full matrix)."""
     weight: float
+    """How much the variance of the noise matters, counted in squared sensitivities."""
     diagonal: int
     beside: int = 0
+    """Number of entries on and beside the diagonal; a plain vector is all diagonal."""
 
     def components(self) -> list[Component]:
         """Return the one or two vectors of the group."""

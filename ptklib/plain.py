@@ -16,21 +16,14 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True)
 class PlainForm:
-    """The public side of a form, known without data.
-
-    Parameters
-    ----------
-    columns : tuple of (name, kind)
-        What a row must have; kinds are ``double``, ``int64`` and ``string``.
-    outputs : int
-        Columns that it gives.
-    numbers : int
-        Numbers and values that it needs.
-    """
+    """The public side of a form, known without data."""
 
     columns: tuple[tuple[str, str], ...]
+    """What a row must have; kinds are ``double``, ``int64`` and ``string``."""
     outputs: int
+    """Columns that it gives."""
     numbers: int
+    """Numbers and values that it needs."""
 
 
 def plain_form(estimator: Any, form: str) -> PlainForm:

@@ -14,23 +14,15 @@ from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One integer vector of a release.
-
-    Parameters
-    ----------
-    name : str
-    size : int
-        Number of cells, public.
-    sensitivity : int
-        What one row moves: at most this much, in one cell only.
-    weight : float
-        How much the variance of its noise matters, counted in squared sensitivities.
-    """
+    """One integer vector of a release."""
 
     name: str
     size: int
+    """Number of cells, public."""
     sensitivity: int
+    """What one row moves: at most this much, in one cell only."""
     weight: float = 1.0
+    """How much the variance of its noise matters, counted in squared sensitivities."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,10 @@ _LITTLE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is publicly known of a column: its values, or the ends of its interval.
-
-    Parameters
-    ----------
-    values : tuple
-        All values of a category; of a number (least, most).
-    numeric : bool
-    """
+    """What is publicly known of a column: its values, or the ends of its interval."""
 
     values: tuple[Any, ...]
+    """All values of a category; of a number (least, most)."""
     numeric: bool = False
 
     @classmethod
@@ -207,22 +201,14 @@ class Synthetic:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Two datasets that differ in one privacy unit.
-
-    Parameters
-    ----------
-    name : str
-    without, unit : Rows
-        One dataset, and the rows that the other has in addition.
-    amplified : Rows
-        Rows of `n_amplified` units like it: what one unit changes, magnified; never used for a bound.
-    n_amplified : int
-    """
+    """Two datasets that differ in one privacy unit."""
 
     name: str
     without: Rows
     unit: Rows
+    """One dataset, and the rows that the other has in addition."""
     amplified: Rows
+    """Rows of `n_amplified` units like it: what one unit changes, magnified; never used for a bound."""
     n_amplified: int
 
     @property

@@ -35,22 +35,14 @@ class _Enough(BaseException):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One draw.
-
-    Parameters
-    ----------
-    mechanism : str
-    scale : float
-    exact : tuple of ndarray
-        What noise was added to, or the scores of candidates. **Private.**
-    given : tuple of ndarray
-        What came out.
-    """
+    """One draw."""
 
     mechanism: str
     scale: float
     exact: tuple[Ints, ...]
+    """What noise was added to, or the scores of candidates. **Private**."""
     given: tuple[Ints, ...]
+    """What came out."""
 
 
 @dataclass(eq=False)

@@ -18,46 +18,30 @@ from ptklib.release import ReleasePlan
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What was released of all rows so far.
-
-    Parameters
-    ----------
-    centres : ndarray of shape (k, n_columns)
-        Within the bounds.
-    weights : ndarray of shape (k,)
-        Noisy numbers of their rows.
-    counts : mapping of str to Noisy
-        Of each level and, after a zoom, `TOTAL`, the number of rows.
-    """
+    """What was released of all rows so far."""
 
     centres: Floats
+    """Within the bounds. Shape (k, n_columns)."""
     weights: Floats
+    """Noisy numbers of their rows. Shape (k,)."""
     counts: Mapping[str, Noisy]
+    """Of each level and, after a zoom, `TOTAL`, the number of rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRelease:
-    """One release.
-
-    Parameters
-    ----------
-    box : Box
-        The columns and their bounds.
-    k : int
-        Number of centres.
-    wide : ReleasePlan
-        Of the counts and the offsets.
-    narrow : ReleasePlan, optional
-        Of intervals and means, for a zoom.
-    previous : Counted, optional
-        What the release continues.
-    """
+    """One release."""
 
     box: Box
+    """The columns and their bounds."""
     k: int
+    """Number of centres."""
     wide: ReleasePlan
+    """Of the counts and the offsets."""
     narrow: ReleasePlan | None = None
+    """Of intervals and means, for a zoom."""
     previous: Counted | None = None
+    """What the release continues."""
 
     def of_cells(self, cells: Ints, offsets: Ints) -> Counted:
         """Count all levels; the arguments are those that `ptklib.clustering.grid.cells` returns."""

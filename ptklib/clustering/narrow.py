@@ -46,25 +46,17 @@ _SEEN = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A box of finest cells, from `low` up to, but without, `high`.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_columns,)
-        Cells.
-    rows : float
-        Its noisy number of rows.
-    evidence : float
-        Minus the log of the probability that noise alone brings its clearest window up, at one place.
-    n_clusters : int
-        How many clusters it is taken to hold.
-    """
+    """A box of finest cells, from `low` up to, but without, `high`."""
 
     low: Ints
     high: Ints
+    """Cells. Shape (n_columns,)."""
     rows: float
+    """Its noisy number of rows."""
     evidence: float
+    """Minus the log of the probability that noise alone brings its clearest window up, at one place."""
     n_clusters: int = 1
+    """How many clusters it is taken to hold."""
 
     def joined(self, other: "Region") -> "Region":
         """Return the box around both."""

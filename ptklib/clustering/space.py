@@ -19,20 +19,14 @@ COLUMNS_MAX = 1024
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Columns with public bounds.
-
-    Parameters
-    ----------
-    names : tuple of str
-    low, width : ndarray of shape (n_columns,)
-    factor : ndarray of shape (n_columns,)
-        What one unit of a column counts in distances: 1, or one over its width.
-    """
+    """Columns with public bounds."""
 
     names: tuple[str, ...]
     low: Floats
     width: Floats
+    """Shape (n_columns,)."""
     factor: Floats
+    """What one unit of a column counts in distances: 1, or one over its width. Shape (n_columns,)."""
 
     @classmethod
     def of(cls, bounds: Mapping[str, Bounds], scaled: bool) -> "Box":

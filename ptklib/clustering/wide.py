@@ -17,20 +17,14 @@ _POINTS_PER_CENTRE = 8
 
 @dataclass(frozen=True, eq=False)
 class WideCentres:
-    """Centres in the metric of the box.
-
-    Parameters
-    ----------
-    places : ndarray of shape (k, n_columns)
-    shares : ndarray of shape (k,)
-        Of the rows.
-    from_rows : bool
-        False where noise may explain what the counts say: these are the centres without data.
-    """
+    """Centres in the metric of the box."""
 
     places: Floats
+    """Shape (k, n_columns)."""
     shares: Floats
+    """Of the rows. Shape (k,)."""
     from_rows: bool
+    """False where noise may explain what the counts say: these are the centres without data."""
 
 
 def wide_centres(counts: Sequence[grid.Noisy], box: Box, k: int) -> WideCentres:

@@ -56,21 +56,14 @@ _INTERVALS = "intervals"
 
 @dataclass(frozen=True, eq=False)
 class ZoomPlan:
-    """The noise of both ways, known before any data are read.
-
-    Parameters
-    ----------
-    wide : ReleasePlan
-        The number of rows, the finest counts, then the other counts and the offsets.
-    narrow : ReleasePlan
-        The same number and counts, then intervals and means.
-    loss : PrivacyLoss
-        Of both.
-    """
+    """The noise of both ways, known before any data are read."""
 
     wide: ReleasePlan
+    """The number of rows, the finest counts, then the other counts and the offsets."""
     narrow: ReleasePlan
+    """The same number and counts, then intervals and means."""
     loss: PrivacyLoss
+    """Of both."""
 
 
 def plan_zoom(dimension: int, k: int, epsilon: object, rows_per_unit: int = 1) -> ZoomPlan:
@@ -158,19 +151,13 @@ def cells(positions: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, eq=False)
 class NarrowCluster:
-    """A box of intervals, one for each column, that holds a cluster.
-
-    Parameters
-    ----------
-    middle, half : ndarray of shape (n_columns,)
-        Where it is and half its sides, in positions.
-    rows : float
-        Noisy number of its rows.
-    """
+    """A box of intervals, one for each column, that holds a cluster."""
 
     middle: Floats
     half: Floats
+    """Where it is and half its sides, in positions. Shape (n_columns,)."""
     rows: float
+    """Noisy number of its rows."""
 
     def offsets(self, positions: Ints) -> Floats:
         """Return how far rows are from the middle, in half sides."""

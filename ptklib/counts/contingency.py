@@ -12,20 +12,14 @@ from ptklib.shrinkage import prior_variance, shrunken_deviation
 
 @dataclass(frozen=True, eq=False)
 class Contingency:
-    """Noisy counts per value and class.
-
-    Parameters
-    ----------
-    keys : pyarrow.Array of shape (n_values,)
-    counts : ndarray of shape (n_values, n_classes)
-        Unclipped, in rows.
-    variance : ndarray of shape (n_values,)
-        Variance of the noise in each count of a value.
-    """
+    """Noisy counts per value and class."""
 
     keys: Any
+    """Shape (n_values,)."""
     counts: Floats
+    """Unclipped, in rows. Shape (n_values, n_classes)."""
     variance: Floats
+    """Variance of the noise in each count of a value. Shape (n_values,)."""
 
     @classmethod
     def nothing(cls, arrow_type: Any, n_classes: int) -> "Contingency":

@@ -26,20 +26,13 @@ KINDS = ("int64", "string")
 
 @dataclass(frozen=True)
 class SelectedKeys:
-    """A column whose values are not declared: those frequent enough to hide each row are released.
-
-    Parameters
-    ----------
-    column : str
-    kind : {"int64", "string"}
-        Public type of the values. Entries of another type are dropped.
-    max_values : int
-        Largest number of released values.
-    """
+    """A column whose values are not declared: those frequent enough to hide each row are released."""
 
     column: str
     kind: Literal["int64", "string"]
+    """Public type of the values. Entries of another type are dropped."""
     max_values: int
+    """Largest number of released values."""
 
     @classmethod
     def of(cls, column: str, kind: object, max_values: object) -> "SelectedKeys":

@@ -27,7 +27,13 @@ HEAVIEST_MIN, HEAVIEST_MAX = 1e-100, 1e100
 
 @dataclass(eq=False, repr=False)
 class Declared(DPEstimator):
-    """Parameters of `UserEmbeddings`, checked one by one where they are first needed; there is no state here."""
+    """Parameters of `UserEmbeddings`, checked one by one where they are first needed; there is no state here.
+
+    Parameters
+    ----------
+    user, item, rating, users, items, n_factors, max_rows_per_user, bounds, guarantee, rounds, batch_rate
+        As `UserEmbeddings` describes them.
+    """
 
     user: Any = None
     item: Any = None

@@ -44,24 +44,16 @@ Guarantee = Literal["user", "record"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One kind of noisy vector, drawn `count` times.
-
-    Parameters
-    ----------
-    size : int
-    scale : float
-        Of the discrete Gaussian noise, in integers.
-    sensitivity : int
-        How far one privacy unit moves the vector (L2), in integers.
-    sampling_rate : float
-        Probability of a user to take part in one draw.
-    """
+    """One kind of noisy vector, drawn `count` times."""
 
     size: int
     scale: float
+    """Of the discrete Gaussian noise, in integers."""
     sensitivity: int
+    """How far one privacy unit moves the vector (L2), in integers."""
     count: int = 1
     sampling_rate: float = 1.0
+    """Probability of a user to take part in one draw."""
 
     def event(self) -> Event:
         """Return the event of all draws."""
@@ -73,15 +65,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The measurements of one fit, and their loss.
-
-    Parameters
-    ----------
-    counts, usual, spectrum, directions, rounds, gain : Measurement
-    vectors : Measurement or None
-        Of users; None where they are not released.
-    loss : PrivacyLoss
-    """
+    """The measurements of one fit, and their loss."""
 
     counts: Measurement
     usual: Measurement
@@ -90,27 +74,21 @@ class Plan:
     rounds: Measurement
     gain: Measurement
     vectors: Measurement | None
+    """Of users; None where they are not released."""
     loss: PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Public numbers a plan follows from.
-
-    Parameters
-    ----------
-    n_users, n_items, k, rounds : int
-        `k` is the number of factors.
-    batch_rate : float
-        Chance of a unit to be in the batch of a round.
-    guarantee : {"user", "record"}
-    """
+    """Public numbers a plan follows from."""
 
     n_users: int
     n_items: int
     k: int
+    """Number of factors."""
     rounds: int
     batch_rate: float
+    """Chance of a unit to be in the batch of a round."""
     guarantee: Guarantee
 
 

@@ -22,19 +22,13 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Item factors as the local step needs them.
-
-    Parameters
-    ----------
-    mean, geometric : ndarray of shape (n_items, k)
-        E[beta] and exp(E[log beta]).
-    prior : ndarray of shape (k,)
-        Shapes of the prior of a user's factors.
-    """
+    """Item factors as the local step needs them."""
 
     mean: Floats
     geometric: Floats
+    """E[beta] and exp(E[log beta]). Shape (n_items, k)."""
     prior: Floats
+    """Shapes of the prior of a user's factors. Shape (k,)."""
 
     @classmethod
     def posterior(cls, shape: Floats, rate: Floats) -> "Items":
@@ -58,18 +52,12 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Posterior of the factors of some users.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_users, k)
-        E[theta].
-    parts : ndarray of shape (n_entries, k)
-        How the weight of each entry divides over the factors: ``y phi``.
-    """
+    """Posterior of the factors of some users."""
 
     mean: Floats
+    """E[theta]. Shape (n_users, k)."""
     parts: Floats
+    """How the weight of each entry divides over the factors: ``y phi``. Shape (n_entries, k)."""
 
 
 def local_step(users: Users, items: Items, steps: int = STEPS) -> Local:

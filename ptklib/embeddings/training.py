@@ -29,19 +29,13 @@ Factors that are continued are given up when they lose by as many.
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Noisy counts with the deviation of their noise, and item factors.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_items,)
-    counts_deviation : float
-    factors : ndarray of shape (n_items, k)
-        Blended with popularity, as far as to popularity alone.
-    """
+    """Noisy counts with the deviation of their noise, and item factors."""
 
     counts: Floats
+    """Shape (n_items,)."""
     counts_deviation: float
     factors: Floats
+    """Blended with popularity, as far as to popularity alone. Shape (n_items, k)."""
 
 
 def train(

@@ -18,24 +18,16 @@ _ENTRIES_AT_ONCE = 2**14
 
 @dataclass(frozen=True, eq=False)
 class Users:
-    """Items and weights of each user, end to end: **private**.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n_users,)
-        Codes of the users that have any row.
-    starts : ndarray of shape (n_users + 1,)
-        Where the entries of each user begin; the last is their number.
-    items : ndarray of shape (n_entries,)
-        Item codes, distinct for each user.
-    weights : ndarray of shape (n_entries,)
-        Rows, or the sum of ratings, of the user and the item.
-    """
+    """Items and weights of each user, end to end: **private**."""
 
     ids: Ints
+    """Codes of the users that have any row. Shape (n_users,)."""
     starts: Ints
+    """Where the entries of each user begin; the last is their number. Shape (n_users + 1,)."""
     items: Ints
+    """Item codes, distinct for each user. Shape (n_entries,)."""
     weights: Floats
+    """Rows, or the sum of ratings, of the user and the item. Shape (n_entries,)."""
 
     @classmethod
     def of(cls, rows: Ints, unit: float, n_items: int) -> "Users":

@@ -28,29 +28,19 @@ _ROUND_UP = 1.0 + 1e-6
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """Noise on the counts of keys, and the threshold that a key not known before must pass; all public.
-
-    Parameters
-    ----------
-    mechanism : {"ThresholdedLaplace", "ThresholdedGaussian"}
-    scale : float
-        Of the noise in each cell.
-    sensitivity : int
-        One privacy unit has at most so many rows; each adds 1 to one cell of one key.
-    n_cells : int
-        Cells per key, for example classes of a label.
-    threshold : int
-        A key that is not known before is released when its noisy cells add up to more than this.
-    delta : float
-        Bound of the probability that a unit makes a key appear which no other unit has.
-    """
+    """Noise on the counts of keys, and the threshold that a key not known before must pass; all public."""
 
     mechanism: Literal["ThresholdedLaplace", "ThresholdedGaussian"]
     scale: float
+    """Of the noise in each cell."""
     sensitivity: int
+    """One privacy unit has at most so many rows; each adds 1 to one cell of one key."""
     n_cells: int
+    """Cells per key, for example classes of a label."""
     threshold: int
+    """A key that is not known before is released when its noisy cells add up to more than this."""
     delta: float
+    """Bound of the probability that a unit makes a key appear which no other unit has."""
 
     @property
     def event(self) -> Event:

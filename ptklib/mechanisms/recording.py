@@ -8,21 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One use of a mechanism: public numbers only, never a value.
-
-    Parameters
-    ----------
-    mechanism : str
-        Its name in events, for example ``"DiscreteLaplace"``.
-    scale : float
-        The scale the sampler was given, in units of the integers it noised.
-    size : int
-        Number of values noised, or of candidates.
-    """
+    """One use of a mechanism: public numbers only, never a value."""
 
     mechanism: str
+    """Its name in events, for example ``"DiscreteLaplace"``."""
     scale: float
+    """The scale the sampler was given, in units of the integers it noised."""
     size: int
+    """Number of values noised, or of candidates."""
 
 
 _record: ContextVar[list[Draw] | None] = ContextVar("ptklib_draws", default=None)

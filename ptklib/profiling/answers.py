@@ -9,26 +9,14 @@ from ptklib.exceptions import CorruptStateError
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """So many samples are enough.
-
-    Parameters
-    ----------
-    n : int
-        Expected number of privacy units to train on.
-    """
+    """Samples of `n` privacy units, in expectation, are enough to train on."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsMore:
-    """No number of samples that was tried is enough, and none was shown to be in vain.
-
-    Parameters
-    ----------
-    n_tried : int
-        The largest tried; 0 when none was.
-    """
+    """No number of samples up to `n_tried` is enough, and none was shown to be in vain; 0 when none was tried."""
 
     n_tried: int
 

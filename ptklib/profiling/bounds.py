@@ -28,18 +28,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A boundary for sums of losses in [0, 1].
-
-    Parameters
-    ----------
-    centre : float
-        What is taken off each loss.
-    slack : float
-        How far from 0 the centred sum must be to tell.
-    """
+    """A boundary for sums of losses in [0, 1]."""
 
     centre: float
+    """What is taken off each loss."""
     slack: float
+    """How far from 0 the centred sum must be to tell."""
 
 
 CUT = 7 / 4

@@ -28,17 +28,12 @@ is less than 1.6 units, and is rounded down to whole ones (docs/proofs/profiling
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """What is taken off each loss, in units.
-
-    Parameters
-    ----------
-    units : int
-    per_batch : bool
-        Whether the number of losses is public: then a privacy unit moves a sum by 1 loss, not by more or less of them.
-    """
+    """What is taken off each loss, in units."""
 
     units: int
     per_batch: bool
+    """Whether the number of losses is public: then a privacy unit moves a sum by 1 loss, not by more or less of
+    them."""
 
     @property
     def sensitivity(self) -> int:
@@ -53,24 +48,15 @@ class Centre:
 
 @dataclass(frozen=True, eq=False)
 class UpperTest:
-    """One AboveThreshold over the rounds: "not yet" answers cost nothing more.
-
-    Parameters
-    ----------
-    centre : Centre
-    slack : float
-        Of the line, in losses.
-    epsilon : Fraction
-    n_rounds : int
-    failure : float
-        Probability with which noise alone answers wrongly in any round.
-    """
+    """One AboveThreshold over the rounds: "not yet" answers cost nothing more."""
 
     centre: Centre
     slack: float
+    """Of the line, in losses."""
     epsilon: Fraction
     n_rounds: int
     failure: float
+    """Probability with which noise alone answers wrongly in any round."""
     event: events.AboveThreshold = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,29 +101,19 @@ class UpperTest:
 
 @dataclass(frozen=True, eq=False)
 class HighTest:
-    """One comparison of a sum of losses with a high line, by discrete Laplace noise.
-
-    Parameters
-    ----------
-    line : Line
-        Of losses in parts of `loss_max`.
-    epsilon : Fraction
-    failure : float
-        Probability with which noise alone answers wrongly.
-    loss_max : float
-        Worth of a loss of 1.
-    per_batch : bool
-        See `Centre`.
-    exact : bool
-        Whether sums come as floating-point minima, which rounding moves a little.
-    """
+    """One comparison of a sum of losses with a high line, by discrete Laplace noise."""
 
     line: Line
+    """Of losses in parts of `loss_max`."""
     epsilon: Fraction
     failure: float
+    """Probability with which noise alone answers wrongly."""
     loss_max: float = 1.0
+    """Worth of a loss of 1."""
     per_batch: bool = False
+    """See `Centre`."""
     exact: bool = False
+    """Whether sums come as floating-point minima, which rounding moves a little."""
 
     @property
     def centre(self) -> Centre:

@@ -31,35 +31,23 @@ ROUNDS_MAX = 64
 
 @dataclass(frozen=True)
 class Settings:
-    """The numbers of a profile, all public and checked.
-
-    Parameters
-    ----------
-    target : float
-        In parts of the range of the loss, in (0, 1/2).
-    epsilons : tuple of float
-        Ascending.
-    budget : float
-    sizes : tuple of float
-        Expected size of one training sample in each round, growing.
-    models : int
-        Models trained in each round, on disjoint samples.
-    failure : float
-        One less the confidence.
-    batch : float or None
-        Expected units of one evaluation by `eval`; None for losses of rows.
-    loss_max : float or None
-        Largest loss in the class that has an exact minimum, in parts of the range; None without one.
-    """
+    """The numbers of a profile, all public and checked."""
 
     target: float
+    """In parts of the range of the loss, in (0, 1/2)."""
     epsilons: tuple[float, ...]
+    """Ascending."""
     budget: float
     sizes: tuple[float, ...]
+    """Expected size of one training sample in each round, growing."""
     models: int
+    """Models trained in each round, on disjoint samples."""
     failure: float
+    """One less the confidence."""
     batch: float | None
+    """Expected units of one evaluation by `eval`; None for losses of rows."""
     loss_max: float | None
+    """Largest loss in the class that has an exact minimum, in parts of the range; None without one."""
 
     @property
     def rounds(self) -> tuple[float, ...]:
@@ -69,26 +57,17 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A profile before any data.
-
-    Parameters
-    ----------
-    settings : Settings
-    upper : UpperTest
-        Of each point of the grid.
-    lower : tuple of HighTest or None
-        Of each round; None where it could not answer.
-    n_losses : float
-        Losses the validation set has at least, but for the confidence.
-    validation : float
-        Expected units of the validation set.
-    """
+    """A profile before any data."""
 
     settings: Settings
     upper: UpperTest
+    """Of each point of the grid."""
     lower: tuple[HighTest | None, ...]
+    """Of each round; None where it could not answer."""
     n_losses: int
+    """Losses the validation set has at least, but for the confidence."""
     validation: float
+    """Expected units of the validation set."""
 
     @property
     def population_needed(self) -> float:

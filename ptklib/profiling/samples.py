@@ -112,22 +112,14 @@ class HashedRows:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Rows of a sample as private examples: all rows of one privacy unit are one.
-
-    Parameters
-    ----------
-    kept : ndarray of shape (n_rows,), bool
-        Rows that count; what a family drops is no example.
-    unit : ndarray of shape (n_kept,), int64
-        Number of the unit of each kept row.
-    shares : ndarray of shape (n_kept,), float64
-        What a kept row weighs: one over the kept rows of its unit.
-    n_units : int
-    """
+    """Rows of a sample as private examples: all rows of one privacy unit are one."""
 
     kept: Bools
+    """Rows that count; what a family drops is no example. Shape (n_rows,)."""
     unit: Ints
+    """Number of the unit of each kept row. Shape (n_kept,)."""
     shares: Floats
+    """What a kept row weighs: one over the kept rows of its unit. Shape (n_kept,)."""
     n_units: int
 
     @classmethod

@@ -10,27 +10,19 @@ from ptklib.arrays import Floats
 
 @dataclass(frozen=True, eq=False)
 class NoisyRatios:
-    """Noisy sums of bounded numbers over the noisy sizes of groups.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (n_groups, n_columns)
-    sizes : ndarray of shape (n_groups,)
-    variance : ndarray of shape (n_groups,)
-        Of the noise of a sum, its mean over columns.
-    size_variance : float
-    reach : float
-        Each number added is at most this far from 0.
-    covariance : ndarray of shape (n_groups, n_columns)
-        Of the noise of a sum and of its size.
-    """
+    """Noisy sums of bounded numbers over the noisy sizes of groups."""
 
     sums: Floats
+    """Shape (n_groups, n_columns)."""
     sizes: Floats
+    """Shape (n_groups,)."""
     variance: Floats
+    """Of the noise of a sum, its mean over columns. Shape (n_groups,)."""
     size_variance: float
     reach: float
+    """Each number added is at most this far from 0."""
     covariance: Floats
+    """Of the noise of a sum and of its size. Shape (n_groups, n_columns)."""
 
     def without(self, guess: Floats) -> "NoisyRatios":
         """Return what a guess of each ratio, of shape (n_groups, n_columns), leaves unexplained."""

@@ -28,29 +28,21 @@ _CLEAR = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Groups of similar size added up: all that the shift and the strength of a level depend on.
-
-    Parameters
-    ----------
-    many, sizes, squares : ndarray of shape (n_strata,)
-        Number of groups, sum and sum of squares of their noisy sizes.
-    sums, products : ndarray of shape (n_strata, n_columns)
-        Of the sums of groups, and of sums times sizes.
-    energy : ndarray of shape (n_strata,)
-        Of squared sums, their mean over columns.
-    variance : ndarray of shape (n_strata,)
-    covariance : ndarray of shape (n_strata, n_columns)
-    size_variance, reach : float
-    """
+    """Groups of similar size added up: all that the shift and the strength of a level depend on."""
 
     many: Floats
     sizes: Floats
     squares: Floats
+    """Number of groups, sum and sum of squares of their noisy sizes. Shape (n_strata,)."""
     sums: Floats
     products: Floats
+    """Of the sums of groups, and of sums times sizes. Shape (n_strata, n_columns)."""
     energy: Floats
+    """Of squared sums, their mean over columns. Shape (n_strata,)."""
     variance: Floats
+    """Shape (n_strata,)."""
     covariance: Floats
+    """Shape (n_strata, n_columns)."""
     size_variance: float
     reach: float
 

@@ -12,23 +12,15 @@ from ptklib.statistics.binning import Binning
 
 @dataclass(frozen=True, eq=False)
 class NoisyBins:
-    """Noisy bins of each group, made consistent with its noisy count.
-
-    Parameters
-    ----------
-    bins : Binning
-    counts : ndarray of shape (n_groups, n_bins)
-        Sums of a row are `totals`.
-    totals : ndarray of shape (n_groups,)
-    node_variance : float
-        Of each released node of the bins.
-    total_variance : float
-    """
+    """Noisy bins of each group, made consistent with its noisy count."""
 
     bins: Binning
     counts: Floats
+    """Sums of a row are `totals`. Shape (n_groups, n_bins)."""
     totals: Floats
+    """Shape (n_groups,)."""
     node_variance: float
+    """Of each released node of the bins."""
     total_variance: float
 
     @classmethod

@@ -27,25 +27,16 @@ QUANTILES_MAX = 99
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The checked parameters of `HistoricalStatistics`.
-
-    Parameters
-    ----------
-    domains : tuple of Domain
-    bounds : mapping of value column to Bounds
-        Empty when only counts are asked for.
-    statistics : tuple of str
-    bins : mapping of value column to Binning
-        Empty unless histograms or quantiles are asked for.
-    quantiles : tuple of float
-        Empty unless quantiles are asked for.
-    """
+    """The checked parameters of `HistoricalStatistics`."""
 
     domains: tuple[Domain, ...]
     bounds: Mapping[str, Bounds]
+    """By value column; empty when only counts are asked for."""
     statistics: tuple[str, ...]
     bins: Mapping[str, Binning]
+    """By value column; empty unless histograms or quantiles are asked for."""
     quantiles: tuple[float, ...]
+    """Empty unless quantiles are asked for."""
 
     @property
     def n_groups(self) -> int:

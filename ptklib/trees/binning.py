@@ -24,23 +24,15 @@ _PER_WORD = 4
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """One feature with public bins of codes ``1 .. n_bins``.
-
-    Parameters
-    ----------
-    name : str
-    thresholds : ndarray of shape (n_bins,)
-        A value at or above ``thresholds[j - 1]`` has a code of at least j. For a domain, the place of a value
-        takes the part of the value.
-    domain : Domain, optional
-    bounds : Bounds, optional
-        Values are clamped to them.
-    """
+    """One feature with public bins of codes ``1 .. n_bins``."""
 
     name: str
     thresholds: Floats
+    """A value at or above ``thresholds[j - 1]`` has a code of at least j. For a domain, the place of a value takes the
+    part of the value. Shape (n_bins,)."""
     domain: Domain | None = None
     bounds: Bounds | None = None
+    """Values are clamped to them."""
 
     @classmethod
     def between(cls, name: str, bounds: Bounds, n_bins: int) -> "Feature":

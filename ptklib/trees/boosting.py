@@ -19,19 +19,13 @@ from ptklib.trees.structure import Trees
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """Trees, with the value and the noisy weight of every node, root first.
-
-    Parameters
-    ----------
-    trees : Trees
-    values : ndarray of shape (n_trees, n_nodes, n_scores)
-        What a row in the node adds to its scores: whole units of the loss.
-    weights : ndarray of shape (n_trees, n_nodes, n_scores)
-    """
+    """Trees, with the value and the noisy weight of every node, root first."""
 
     trees: Trees
     values: Ints
+    """What a row in the node adds to its scores: whole units of the loss. Shape (n_trees, n_nodes, n_scores)."""
     weights: Floats
+    """Shape (n_trees, n_nodes, n_scores)."""
 
 
 def boost(

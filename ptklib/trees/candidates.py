@@ -23,21 +23,14 @@ _BLOCK = 2**14
 
 @dataclass(frozen=True, eq=False)
 class Grids:
-    """Trees whose leaves are the cells of a grid of intervals.
-
-    Parameters
-    ----------
-    depth : int
-        Levels of each tree, divided over its features.
-    partitions : sequence of Partition
-        Features cut `depth` times; a grid takes the first levels of some.
-    members : sequence of tuple of int
-        The partitions of each grid.
-    """
+    """Trees whose leaves are the cells of a grid of intervals."""
 
     depth: int
+    """Levels of each tree, divided over its features."""
     partitions: Sequence[Partition]
+    """Features cut `depth` times; a grid takes the first levels of some."""
     members: Sequence[tuple[int, ...]]
+    """The partitions of each grid."""
 
     @classmethod
     def random(cls, random: Random, n_bins: Sequence[int], depth: int, n_grids: int) -> "Grids":

@@ -35,16 +35,7 @@ _DEFAULT_TREES = {"adaptive": 24, "boosting": 24, "random": 60, "greedy": 12}
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Checked public parameters of trees.
-
-    Parameters
-    ----------
-    method : {"adaptive", "boosting", "random", "greedy"}
-    features : tuple of Feature
-    target : Target
-    n_trees, depth, n_candidates, seed : int
-    learning_rate : float
-    """
+    """Checked public parameters of trees."""
 
     method: Method
     features: tuple[Feature, ...]
@@ -54,6 +45,7 @@ class Shape:
     n_candidates: int
     seed: int
     learning_rate: float
+    """Of boosting: the part of a Newton step that is taken."""
 
 
 def method(value: object, n_classes: int) -> Method:

@@ -15,44 +15,28 @@ from ptklib.release import laplace_variance
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One vector that a round releases.
-
-    Parameters
-    ----------
-    name : str
-    size : int
-        Number of cells.
-    l1, l2 : int
-        Largest norms of what one row adds to the vector.
-    share : float
-        Its part of the budget, in whatever sum.
-    count : int
-        How often it is drawn.
-    """
+    """One vector that a round releases."""
 
     name: str
     size: int
+    """Number of cells."""
     l1: int
     l2: int
+    """Largest norms of what one row adds to the vector."""
     share: float
+    """Its part of the budget, in whatever sum."""
     count: int = 1
+    """How often it is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One selection of a round.
-
-    Parameters
-    ----------
-    name : str
-    n_candidates, sensitivity : int
-    share : float
-    count : int
-    """
+    """One selection of a round."""
 
     name: str
     n_candidates: int
     sensitivity: int
+    """How far one row moves each score."""
     share: float
     count: int = 1
 
@@ -60,18 +44,6 @@ class Choice:
 @dataclass(frozen=True, slots=True)
 class RoundsPlan:
     """Vectors and selections, each drawn a fixed number of times.
-
-    Parameters
-    ----------
-    parts : tuple of Measure or Choice
-    loss : PrivacyLoss
-    epsilons : mapping of str to Fraction
-        Of Laplace noise and of selections.
-    scales : mapping of str to float
-        Of noise.
-    gaussian : bool
-    factor : int
-        Rows of one privacy unit, at most.
 
     Notes
     -----
@@ -83,9 +55,12 @@ class RoundsPlan:
     parts: tuple[Measure | Choice, ...]
     loss: PrivacyLoss
     epsilons: Mapping[str, Fraction]
+    """Of Laplace noise and of selections."""
     scales: Mapping[str, float]
+    """Of noise."""
     gaussian: bool
     factor: int
+    """Rows of one privacy unit, at most."""
 
     def add_noise(self, name: str, exact: Ints) -> Ints:
         """Release one vector; each call is a release of its own."""

@@ -21,13 +21,7 @@ _FINENESS = 2**8
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Public parameters of boosting.
-
-    Parameters
-    ----------
-    n_counted : int
-        Where rows are few, the leaves of so many trees at most are counted instead of boosting all trees; 0 for never.
-    """
+    """Public parameters of boosting."""
 
     n_rounds: int
     depth: int
@@ -35,6 +29,8 @@ class Settings:
     n_candidates: int
     seed: int
     n_counted: int = 0
+    """Where rows are few, the leaves of so many trees at most are counted instead of boosting all trees; 0 for
+    never."""
 
 
 def boosting_plan(

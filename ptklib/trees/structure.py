@@ -20,18 +20,12 @@ _TABLE_MAX = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Complete binary trees: inner node i has children ``2 i + 1`` and ``2 i + 2``; leaves have no split.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_trees, depth)
-        The feature all nodes of a level look at.
-    splits : ndarray of shape (n_trees, 2**depth - 1)
-        A row goes left when its code is below the split of its node.
-    """
+    """Complete binary trees: inner node i has children ``2 i + 1`` and ``2 i + 2``; leaves have no split."""
 
     features: Ints
+    """The feature all nodes of a level look at. Shape (n_trees, depth)."""
     splits: Ints
+    """A row goes left when its code is below the split of its node. Shape (n_trees, 2**depth - 1)."""
 
     @property
     def depth(self) -> int:
@@ -73,16 +67,11 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """Where rows go in one tree, by a table for all levels that look at the same feature.
-
-    Parameters
-    ----------
-    steps : tuple of (feature, width, table)
-        A node goes to ``table[node * width + code]``; a `width` of 0 stands for one level and its splits, where tables
-        would be large.
-    """
+    """Where rows go in one tree, by a table for all levels that look at the same feature."""
 
     steps: tuple[tuple[int, int, Ints], ...]
+    """A node goes to ``table[node * width + code]``; a `width` of 0 stands for one level and its splits, where tables
+    would be large."""
 
     def leaves(self, codes: Codes) -> Ints:
         """Return the leaf, from 0, that each row reaches; `codes` has one row per feature."""
@@ -98,20 +87,13 @@ class Route:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """One feature cut into ``2**depth`` intervals by successive halving at random bins.
-
-    Parameters
-    ----------
-    feature : int
-    splits : tuple of ndarray
-        Per level, the split of each of its ``2**level`` intervals.
-    lookup : ndarray of shape (n_bins + 1,), uint16
-        The interval of each code.
-    """
+    """One feature cut into ``2**depth`` intervals by successive halving at random bins."""
 
     feature: int
     splits: tuple[Ints, ...]
+    """Per level, the split of each of its ``2**level`` intervals."""
     lookup: Codes
+    """The interval of each code. Shape (n_bins + 1,)."""
 
     @property
     def depth(self) -> int:

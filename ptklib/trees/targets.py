@@ -21,15 +21,10 @@ UNITS = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The label: `classes` or `bounds`, exactly one of them.
-
-    Parameters
-    ----------
-    column : str
-        How messages call it.
-    """
+    """The label: `classes` or `bounds`, exactly one of them."""
 
     column: str
+    """How messages call it."""
     classes: Domain | None = None
     bounds: Bounds | None = None
 
