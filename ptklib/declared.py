@@ -19,7 +19,6 @@ class DeclaredValues:
 
     Parameters
     ----------
-    column : str
     kind : str
         Arrow type of the column: int64, string or bool.
     given : list of values, or {"first": int, "last": int} for integers

@@ -242,7 +242,6 @@ def exact_gram(
 
     Parameters
     ----------
-    table : RowTable
     blocks : sequence of Block
         Each quantised by itself. A row that one of them drops is dropped altogether.
     label : ndarray, optional

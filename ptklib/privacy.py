@@ -94,7 +94,6 @@ class Bounds:
         most : float
             The largest absolute value of a bound, and one over the least half width: `SUMS_MOST` where values are
             added, `SQUARES_MOST` where their squares are.
-        column : str
         """
         if max(abs(self.low), abs(self.high)) > most or self.half_width * most < 1 - 2**-40:
             raise InvalidParameterError(

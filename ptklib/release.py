@@ -70,8 +70,6 @@ def plan_release(
 
     Parameters
     ----------
-    components : sequence of Component
-    epsilon, delta : float
     rows_per_unit : int
         Rows of one privacy unit: it moves a vector by at most so many times the sensitivity, in L1 and in L2.
 

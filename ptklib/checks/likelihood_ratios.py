@@ -21,7 +21,6 @@ def log_ratio(
     ----------
     mechanism : str
         As in events.
-    scale : float
     given : sequence of ndarray
         The noisy vector; of a selection, the place that was chosen; of a partition selection, noisy counts of known
         keys, those of keys that passed, and their places.

@@ -30,7 +30,6 @@ class Trainings:
     ----------
     estimator : DPEstimator
         It is fitted again and again.
-    pair : Neighbours
     """
 
     def __init__(self, estimator: Any, pair: Neighbours) -> None:

@@ -86,8 +86,6 @@ def replay(transcript: Transcript, train: Train, *, to_the_end: bool = True) -> 
 
     Parameters
     ----------
-    transcript : Transcript
-    train : callable
     to_the_end : bool
         Whether training goes on after the last draw: what follows is arithmetic on what was given out.
 

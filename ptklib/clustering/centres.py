@@ -31,7 +31,6 @@ def weighted_centres(
     Parameters
     ----------
     points, weights : ndarray of shape (n_points, dimension) and (n_points,)
-    k : int
     coarse, coarse_weights : ndarray
         Of the same form.
     """

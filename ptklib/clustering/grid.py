@@ -70,7 +70,6 @@ def plan_counts(
     ----------
     dimension, k : int
         Columns and centres.
-    epsilon, delta : float
     rows_per_unit : int
         Rows of one privacy unit, at most.
 

@@ -69,8 +69,6 @@ def plan_rounds(
     ----------
     half_widths : ndarray of shape (dimension,), int64
         Of the box, in units.
-    k : int
-    epsilon, delta : float
     rows_per_unit : int
         Rows of one privacy unit, at most.
 
@@ -113,8 +111,6 @@ def noisy_centres(rows: Ints, half_widths: Ints, k: int, plan: ReleasePlan, star
     rows : ndarray of shape (n_rows, dimension), int64
         In units.
     half_widths : ndarray of shape (dimension,), int64
-    k : int
-    plan : ReleasePlan
     start : ndarray of shape (k, dimension), int64, or None
 
     Notes

@@ -85,7 +85,6 @@ def narrow_regions(finest: Noisy, total: Noisy, dimension: int, k: int) -> list[
         Counts of the finest cells.
     total : Noisy
         One number, that of all rows.
-    dimension : int
     k : int
         Number of clusters.
 

@@ -73,7 +73,6 @@ def plan_zoom(dimension: int, k: int, epsilon: object, rows_per_unit: int = 1) -
     ----------
     dimension, k : int
         Columns and clusters.
-    epsilon : float
     rows_per_unit : int
         Every sensitivity is multiplied with it.
 

@@ -66,7 +66,6 @@ def read_features(
         From `feature_names`.
     domains, hash_buckets, hash_seed, select, max_values
         As `CountFeaturizer` is given them.
-    n_classes : int
     """
     return tuple(
         _read_feature(name, domains, hash_buckets, hash_seed, select, max_values, n_classes)

@@ -27,7 +27,6 @@ def common_taste(entries: Ints, items: Ints, starts: Ints, usual: Floats, k: int
     starts : ndarray of shape (n_users + 1,)
     usual : ndarray of shape (n_items,)
         Direction of popularity.
-    k : int
 
     Returns
     -------

@@ -35,7 +35,6 @@ def report_noisy_max(
         At least one; the number of candidates is public.
     sensitivity : int
         A neighbouring dataset moves each score by at most this much.
-    epsilon : float or Fraction
     monotonic : bool, default False
         Whether one more row moves all scores in the same direction (counts do); half the noise is enough then.
 
@@ -91,7 +90,6 @@ def selection_event(
     ----------
     name : {"PermuteAndFlip", "ExponentialMechanism"}
         The first stands for `report_noisy_max`.
-    n_candidates : int
     sensitivity, epsilon, monotonic
         As for `report_noisy_max`.
     """

@@ -53,7 +53,6 @@ def low_line(cut: float, risk: float, failure: float) -> Line:
     ----------
     cut, risk : float
         ``0 < cut < risk < 1``.
-    failure : float
     """
 
     def excess(x: float) -> float:
@@ -107,7 +106,6 @@ def chernoff_size(target: float, slack: float, failure: float) -> int:
         Below 1/2.
     slack : float
         All that the comparison takes off, and the noise that may be against it.
-    failure : float
     """
     cut, risk = CUT * target, SURE * target
 

@@ -54,11 +54,8 @@ class BatchValidation:
 
     Parameters
     ----------
-    subject : Subject
-    profile_set : ProfileSet
     part : HashRange
         Where the hashes of the validation set lie.
-    n_batches : int
     loss_bounds : tuple (low, high)
     """
 

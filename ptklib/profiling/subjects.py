@@ -51,7 +51,6 @@ class EstimatorSubject:
 
     Parameters
     ----------
-    spec : mapping
     by_rows : bool
         Whether the loss of single rows is profiled, not `eval`.
     """

@@ -16,7 +16,6 @@ def prior_variance(
         Noisy.
     noise, size_noise : float
         Variances of the noise in both; that of deviations may be one for each group.
-    most : float
 
     Notes
     -----

@@ -31,7 +31,6 @@ class NoisyBins:
 
         Parameters
         ----------
-        bins : Binning
         counts : ndarray of shape (n_groups, n_nodes)
         node_variance : float
             Of the noise in one of them.

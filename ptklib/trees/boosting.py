@@ -39,9 +39,6 @@ def boost(
         Binned rows, of shape (n_features, n_rows), and their label.
     n_bins : sequence of int
         Of each feature.
-    loss : Loss
-    settings : Settings
-    plan : RoundsPlan
     """
     rows = Rows(codes, label, loss, plan, settings)
     start = rows.start()
@@ -92,7 +89,6 @@ def boost_again(
     ----------
     codes, label, n_bins, loss, settings, plan
         As for `boost`.
-    before : Boosted
 
     Notes
     -----

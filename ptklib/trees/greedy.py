@@ -36,10 +36,6 @@ def greedy_plan(
 
     Parameters
     ----------
-    leaves : Leaves
-    loss : Loss
-    growth : Growth
-    epsilon, delta : float
     factor : int
         Rows of one privacy unit, at most.
     """
@@ -64,7 +60,6 @@ def grown_trees(
     ----------
     codes, label, n_bins, loss, plan
         As for `boosting.boost`.
-    growth : Growth
 
     Notes
     -----

@@ -104,8 +104,6 @@ class Model(ABC):
         ----------
         exact : mapping of str to ndarray
             What `collect` returned, merged.
-        previous : Previous or None
-        epsilon, delta : float
         rows_per_unit : int
             Rows of one privacy unit, at most.
         """

@@ -40,9 +40,6 @@ def boosting_plan(
 
     Parameters
     ----------
-    loss : Loss
-    settings : Settings
-    epsilon, delta : float
     factor : int
         Rows of one privacy unit, at most.
     """

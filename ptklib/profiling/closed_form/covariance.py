@@ -54,10 +54,8 @@ def matrix_error(
 
     Parameters
     ----------
-    estimator : CovarianceMatrix
     trace, mean : float
         Of the covariance, and the norm of the mean, in half widths.
-    rows, releases : float
     """
     sampling, noise = _squares(estimator, trace, mean)
     return math.sqrt(sampling / rows + releases * noise / (rows * rows))

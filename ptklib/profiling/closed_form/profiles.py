@@ -38,8 +38,6 @@ def formula_profile(
     epsilons : sequence of float
     rows : int
         How many there are at most; public, or released and paid for. What needs more is answered so.
-    facts : Facts, optional
-    window : int
 
     Returns
     -------

@@ -14,10 +14,6 @@ class ClusteringRisk:
     """Squared distance of a clipped row from the nearest centre, over the squared diagonal of the box.
 
     There is no exact minimum: k-means is solved by heuristics, so nothing can be said to be out of reach.
-
-    Parameters
-    ----------
-    estimator : Clustering
     """
 
     def __init__(self, estimator: Clustering) -> None:
