@@ -8,11 +8,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -33,6 +35,9 @@ HomeOrUrl = Annotated[
     typer.Option("--home", help="The directory of the store; by default PTK_URL, else PTK_HOME or .ptk."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
+"""How a time in UTC is typed."""
 
 URL = "PTK_URL"
 REFUSED, WRONG_USE = 1, 2
@@ -70,6 +75,73 @@ def answers(command: Callable[_P, None]) -> Callable[_P, None]:
             raise typer.Exit(WRONG_USE if isinstance(error, InvalidRequest) else REFUSED) from None
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command has done: a document for programs, a text for people."""
+
+    document: Mapping[str, Any]
+    text: str
+    highlight: bool = True
+    soft_wrap: bool = False
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the one or the other."""
+        if as_json:
+            print_json(self.document)
+        else:
+            console.print(self.text, highlight=self.highlight, soft_wrap=self.soft_wrap)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a command lists; `nothing` is printed for people where there are no rows."""
+
+    rows: Sequence[Mapping[str, Any]]
+    title: str
+    nothing: str
+
+    def show(self, *, as_json: bool) -> None:
+        """Print a table, or a JSON list."""
+        print_rows(self.rows, as_json=as_json, title=self.title, nothing=self.nothing)
+
+
+def in_home(command: Callable[Concatenate[HomeStore, _P], Done | Rows | None]) -> Callable[..., None]:
+    """Give a command the store in a home, and the options --home and --json; print what it returns.
+
+    A command with a parameter `as_json` prints by itself.
+    """
+    return _with_store(command, opened, Home)
+
+
+def reads(command: Callable[Concatenate[Store, _P], Done | Rows | None]) -> Callable[..., None]:
+    """Do as `in_home`, for a command that works over HTTP too."""
+    return _with_store(command, reading, HomeOrUrl)
+
+
+def _with_store(
+    command: Callable[..., Done | Rows | None], opening: Callable[[Path | None], Store], option: Any
+) -> Callable[..., None]:
+    _, *own = signature(command, eval_str=True).parameters.values()
+    prints_itself = any(one.name == "as_json" for one in own)
+
+    @wraps(command)
+    def run(*, home: Path | None = None, as_json: bool = False, **given: Any) -> None:
+        if prints_itself:
+            given["as_json"] = as_json
+        with opening(home) as store:
+            result = command(store, **given)
+        if result is not None:
+            result.show(as_json=as_json)
+
+    options = (
+        Parameter("home", Parameter.KEYWORD_ONLY, default=None, annotation=option),
+        Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson),
+    )
+    params = [*(one for one in own if one.name != "as_json"), *options]
+    run.__signature__ = Signature(params)  # type: ignore[attr-defined]
+    return answers(run)
 
 
 def opened(home: Path | None, *, make: bool = False) -> HomeStore:
@@ -138,6 +210,11 @@ def _check_is_meant(home: Path | None) -> None:
             f"{URL}; commands that read, those about subscriptions, ptk plan, apply and destroy work over HTTP, and "
             "so does what ptkstore.connect() returns in Python"
         )
+
+
+def utc(typed: datetime | None) -> str | None:
+    """A time that was typed without its offset, as the store takes it."""
+    return None if typed is None else f"{typed.isoformat()}+00:00"
 
 
 def spoken(span: timedelta) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, check_home, console, print_json, said
+from ptkstore.cli.output import AsJson, Done, Home, answers, check_home, console, print_json, said
 
 feast_app = typer.Typer(no_args_is_help=True, help="What consumers need to read features by plain Feast.")
 
@@ -77,7 +78,5 @@ def export(
     from ptkstore.wiring.consumers import export_consumer_repo
 
     written = export_consumer_repo(check_home(home), folder, registry_url, redis_url)
-    if as_json:
-        print_json({"file": str(written)})
-    else:
-        console.print(f"wrote {written}", markup=False, highlight=False, soft_wrap=True)
+    text = f"wrote {escape(str(written))}"
+    Done({"file": str(written)}, text, highlight=False, soft_wrap=True).show(as_json=as_json)

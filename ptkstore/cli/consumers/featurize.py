@@ -9,7 +9,7 @@ import typer
 from pyarrow import parquet
 
 from ptkstore.application.ingest.row_texts import Columns
-from ptkstore.cli.output import AsJson, HomeOrUrl, answers, console, one_line, print_json, reading
+from ptkstore.cli.output import Done, one_line, reads
 from ptkstore.cli.streams.rows import columns_of, read_table
 from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.errors import Deregistered, InvalidRequest
@@ -17,29 +17,24 @@ from ptkstore.sdk import Ptk, Store
 from ptkstore.sdk import featurize as featurize_tables
 
 
-@answers
+@reads
 def featurize(
+    store: Store,
     ptk_id: str,
     file: Path,
     output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Append the features of a published PTK to a table."""
-    with reading(home) as store:
-        ptk = store.ptk(ptk_id)
-        texts = _texts(store, ptk)
-    table = next(iter(featurize_tables([read_table(file, texts)], [ptk])))
+    ptk = store.ptk(ptk_id)
+    table = next(iter(featurize_tables([read_table(file, _texts(store, ptk))], [ptk])))
     try:
         parquet.write_table(table, output)
     except OSError as error:
         raise InvalidRequest(
             f"{output} cannot be written: {error.strerror or type(error).__name__}"
         ) from None
-    if as_json:
-        print_json({"output": str(output), "columns": table.column_names})
-    else:
-        console.print(one_line(f"{output}: {', '.join(table.column_names)}"))
+    text = one_line(f"{output}: {', '.join(table.column_names)}")
+    return Done({"output": str(output), "columns": table.column_names}, text)
 
 
 def _texts(store: Store, ptk: Ptk) -> Columns:

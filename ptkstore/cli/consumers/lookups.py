@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import (
-    AsJson,
-    HomeOrUrl,
-    answers,
-    console,
-    one_line,
-    print_json,
-    print_rows,
-    reading,
-    said,
-)
+from ptkstore.cli.output import AsJson, console, one_line, print_json, print_rows, reads, said
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -37,24 +27,23 @@ _KEYS = {STATE_VIEW: (STATE_KEY,)}
 """The join keys of views that belong to no PTK."""
 
 
-@answers
+@reads
 def lookup(
+    store: Store,
     features: Annotated[str, typer.Argument(help="PTK, PTK:feature,... or view:feature,...")],
     keys: Annotated[list[str] | None, typer.Argument(help="Join keys as name=value, one at least.")] = None,
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Look features up online through Feast."""
     entity = dict(_key(key) for key in keys or ())
-    with reading(home) as store:
-        chosen = _selection(features, store)
-        if not entity:
-            pairs = " ".join(f"{key}=VALUE" for key in chosen.keys or _KEYS.get(chosen.view, ("name",)))
-            raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
-        try:
-            response = store.look_up(chosen.references, [entity])
-        except InvalidRequest as error:
-            raise _explained(store, chosen, entity, error) from None
+    chosen = _selection(features, store)
+    if not entity:
+        pairs = " ".join(f"{key}=VALUE" for key in chosen.keys or _KEYS.get(chosen.view, ("name",)))
+        raise InvalidRequest(f"name the join keys: ptk lookup {features} {pairs}")
+    try:
+        response = store.look_up(chosen.references, [entity])
+    except InvalidRequest as error:
+        raise _explained(store, chosen, entity, error) from None
     (answer,) = response
     if as_json:
         print_json(answer)

@@ -7,20 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, HomeOrUrl, answers, print_rows, reading
+from ptkstore.cli.output import DATES, Rows, reads, utc
+from ptkstore.sdk import Store
 
 
-@answers
+@reads
 def notices(
+    store: Store,
     team: Annotated[str | None, typer.Option(help="Notices to this team alone.")] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Notices since then, in UTC."),
-    ] = None,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+    since: Annotated[datetime | None, typer.Option(formats=DATES, help="Notices since then, in UTC.")] = None,
+) -> Rows:
     """Show notices to owners, oldest first: how trainings ended, dead letters, disabled endpoints, refusals."""
-    with reading(home) as store:
-        rows = store.notices(team, None if since is None else since.isoformat() + "+00:00")
-    print_rows(rows, as_json=as_json, title="Notices", nothing="no notices yet")
+    return Rows(store.notices(team, utc(since)), "Notices", "no notices yet")

@@ -8,16 +8,18 @@ from typing import Annotated
 import typer
 
 from ptkstore.cli.output import (
+    DATES,
     AsJson,
-    HomeOrUrl,
-    answers,
+    Done,
     console,
     counted,
     one_line,
     print_json,
     print_rows,
-    reading,
+    reads,
+    utc,
 )
+from ptkstore.sdk import Store
 
 Subscription = Annotated[
     str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
@@ -38,29 +40,22 @@ _SHOWN = {
 """The columns of the table, by their names in JSON."""
 
 
-@answers
+@reads
 def subscribe(
+    store: Store,
     ptk_id: str,
     endpoint: Annotated[str, typer.Option(help="A URL that takes signed webhooks, or redis-stream:NAME.")],
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Subscribe an endpoint to a PTK; the signing secret is shown this once."""
-    with reading(home) as store:
-        made = store.subscribe_to_ptk(ptk_id, endpoint)
-    if as_json:
-        print_json(vars(made))
-        return
-    console.print(f"{made.id} hears of every new version of {ptk_id}")
-    if made.secret:
-        console.print(f"secret, shown this once: {made.secret}")
+    made = store.subscribe_to_ptk(ptk_id, endpoint)
+    text = f"{made.id} hears of every new version of {ptk_id}"
+    return Done(vars(made), f"{text}\n{_secret(made.secret)}" if made.secret else text)
 
 
-@answers
-def list_subscriptions(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def list_subscriptions(store: Store, as_json: AsJson = False) -> None:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
-    with reading(home) as store:
-        items = store.subscriptions()
+    items = store.subscriptions()
     rows = items if as_json else [{title: one[name] for name, title in _SHOWN.items()} for one in items]
     print_rows(
         rows,
@@ -70,11 +65,10 @@ def list_subscriptions(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     )
 
 
-@answers
-def deliveries(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def deliveries(store: Store, subscription_id: Subscription, as_json: AsJson = False) -> None:
     """Show how far a subscription has heard, how its endpoint answers, and its dead letters."""
-    with reading(home) as store:
-        item = store.deliveries(subscription_id)
+    item = store.deliveries(subscription_id)
     if as_json:
         print_json(item)
         return
@@ -85,71 +79,53 @@ def deliveries(subscription_id: Subscription, home: HomeOrUrl = None, as_json: A
     print_rows(letters, as_json=False, title="Dead letters", nothing="nothing was missed")
 
 
-@answers
+@reads
 def redeliver(
+    store: Store,
     subscription_id: Subscription,
     version: Annotated[int | None, typer.Option(help="The dead letter of this version alone.")] = None,
-    since: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Those since, in UTC.")
-    ] = None,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+    since: Annotated[datetime | None, typer.Option(formats=DATES, help="Those since, in UTC.")] = None,
+) -> Done:
     """Send dead letters again, all by default, under the ids they had."""
-    with reading(home) as store:
-        waiting = store.redeliver(
-            subscription_id, version, None if since is None else since.isoformat() + "+00:00"
-        )
-    if as_json:
-        print_json({"id": subscription_id, "dead_letters": waiting})
-    else:
-        console.print(f"{counted(waiting, 'dead letter')} will be sent again")
+    waiting = store.redeliver(subscription_id, version, utc(since))
+    text = f"{counted(waiting, 'dead letter')} will be sent again"
+    return Done({"id": subscription_id, "dead_letters": waiting}, text)
 
 
-@answers
-def disable(subscription_id: Subscription, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def disable(store: Store, subscription_id: Subscription) -> Done:
     """Send nothing to a subscription until it is enabled again; versions wait for that."""
-    with reading(home) as store:
-        store.disable_subscription(subscription_id)
-        item = store.deliveries(subscription_id)
-    if as_json:
-        print_json(item)
-    else:
-        console.print(f"{subscription_id} is sent nothing after version {item['heard_of_version']}")
+    store.disable_subscription(subscription_id)
+    item = store.deliveries(subscription_id)
+    return Done(item, f"{subscription_id} is sent nothing after version {item['heard_of_version']}")
 
 
-@answers
+@reads
 def enable(
+    store: Store,
     subscription_id: Subscription,
     redelivering: Annotated[
         bool, typer.Option("--redeliver/--no-redeliver", help="Send its dead letters again too.")
     ] = True,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Send to a disabled subscription again, from the version on where it stopped."""
-    with reading(home) as store:
-        store.enable_subscription(subscription_id, redeliver=redelivering)
-        item = store.deliveries(subscription_id)
-    if as_json:
-        print_json(item)
-    else:
-        console.print(f"{subscription_id} is sent to again, after version {item['heard_of_version']}")
+    store.enable_subscription(subscription_id, redeliver=redelivering)
+    item = store.deliveries(subscription_id)
+    return Done(item, f"{subscription_id} is sent to again, after version {item['heard_of_version']}")
 
 
-@answers
+@reads
 def rotate_secret(
+    store: Store,
     subscription_id: Subscription,
     overlap_hours: Annotated[
         float, typer.Option(min=0, help="How long messages carry the old signature too.")
     ] = 24.0,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Sign messages with a new secret; it is shown this once."""
-    with reading(home) as store:
-        secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
-    if as_json:
-        print_json({"id": subscription_id, "secret": secret})
-    else:
-        console.print(f"secret, shown this once: {secret}")
+    secret = store.rotate_subscription_secret(subscription_id, overlap_hours)
+    return Done({"id": subscription_id, "secret": secret}, _secret(secret))
+
+
+def _secret(secret: str) -> str:
+    return f"secret, shown this once: {secret}"

@@ -10,29 +10,19 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import (
-    AsJson,
-    Home,
-    HomeOrUrl,
-    answers,
-    console,
-    opened,
-    print_json,
-    print_rows,
-    reading,
-)
+from ptkstore.cli.output import AsJson, Done, Home, Rows, answers, in_home, opened, reads
 from ptkstore.domain.audit import subject_of
 from ptkstore.domain.identity import Action, Grant, Role, Token
 from ptkstore.domain.near_names import near
 from ptkstore.errors import InvalidRequest, UnknownName
+from ptkstore.sdk import Store
+from ptkstore.sdk.store import HomeStore
 
 if TYPE_CHECKING:
-    from ptkstore.sdk.service import IdentityReads
     from ptkstore.wiring.identity import Identity
 
 ADMINISTRATORS = "administrators"
@@ -48,47 +38,35 @@ TeamOrAll = Annotated[str, typer.Argument(help="The team, or * for all, who can 
 
 
 @contextmanager
-def _acting(home: Path | None, action: Action, subject: str, *, make: bool = False) -> Iterator[Identity]:
-    """The use cases of identity, with the action recorded; a home that is not there is made only on request."""
-    with opened(home, make=make) as store:
-        identity = store.service.identity
-        with identity.recorded(action, subject, secrets.token_hex(8), None):
-            try:
-                yield identity
-            except UnknownName as error:
-                if error.kind == "team" and not error.hint:
-                    new = f"create it: ptk team create {error.name}"
-                    error.hint = near(error.name, identity.teams(), otherwise=new)
-                raise
-
-
-@contextmanager
-def _reading(home: Path | None) -> Iterator[IdentityReads]:
-    with reading(home) as store:
-        yield store.service.identity
+def _acting(store: HomeStore, action: Action, kind: str, name: str) -> Iterator[Identity]:
+    """The use cases of identity, with an action on what is named recorded."""
+    identity = store.service.identity
+    with identity.recorded(action, subject_of(kind, name), secrets.token_hex(8), None):
+        try:
+            yield identity
+        except UnknownName as error:
+            if error.kind == "team" and not error.hint:
+                new = f"create it: ptk team create {error.name}"
+                error.hint = near(error.name, identity.teams(), otherwise=new)
+            raise
 
 
 @team_app.command("create")
 @answers
 def create_team(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Create a team; one that exists is left as it is."""
-    with _acting(home, Action.TEAM_CREATE, subject_of("team", name), make=True) as identity:
+    with opened(home, make=True) as store, _acting(store, Action.TEAM_CREATE, "team", name) as identity:
         identity.create_team(name)
-    if as_json:
-        print_json({"team": name})
-    else:
-        console.print(
-            f"team {name} is there; give it a token with: ptk token create --team {name} --scope ROLE"
-        )
+    text = f"team {name} is there; give it a token with: ptk token create --team {name} --scope ROLE"
+    Done({"team": name}, text).show(as_json=as_json)
 
 
 @team_app.command("list")
-@answers
-def list_teams(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def list_teams(store: Store) -> Rows:
     """List teams."""
-    with _reading(home) as identity:
-        rows = [{"team": name} for name in identity.teams()]
-    print_rows(rows, as_json=as_json, title="Teams", nothing="no teams yet; see: ptk team create --help")
+    rows = [{"team": name} for name in store.service.identity.teams()]
+    return Rows(rows, "Teams", "no teams yet; see: ptk team create --help")
 
 
 @token_app.command("create")
@@ -112,114 +90,99 @@ def create_token(
         raise InvalidRequest("name the team that the token is for, or ask for --admin")
     holder = team or ADMINISTRATORS
     first = team is None  # an administrator's may be what a store begins with; other teams are in one already
-    with _acting(home, Action.TOKEN_ISSUE, subject_of("team", holder), make=first) as identity:
+    with (
+        opened(home, make=first) as store,
+        _acting(store, Action.TOKEN_ISSUE, "team", holder) as identity,
+    ):
         if first:
             identity.create_team(holder)
         token, text = identity.issue_token(holder, scopes, label=label, life=timedelta(days=days))
-    _show_new(token, text, as_json=as_json)
+    _new(token, text).show(as_json=as_json)
 
 
 @token_app.command("rotate")
-@answers
+@in_home
 def rotate_token(
+    store: HomeStore,
     token_id: TokenId,
     overlap_hours: Annotated[float, typer.Option(min=0, help="How long the old one holds beside it.")] = 24.0,
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Put a new token in the place of one; its text is shown this once."""
     name = _id(token_id)
-    with _acting(home, Action.TOKEN_ROTATE, subject_of("token", name)) as identity:
-        token, text = identity.rotate_token(name, timedelta(hours=overlap_hours))
-    _show_new(token, text, as_json=as_json)
+    with _acting(store, Action.TOKEN_ROTATE, "token", name) as identity:
+        return _new(*identity.rotate_token(name, timedelta(hours=overlap_hours)))
 
 
 @token_app.command("revoke")
-@answers
-def revoke_token(token_id: TokenId, home: Home = None, as_json: AsJson = False) -> None:
+@in_home
+def revoke_token(store: HomeStore, token_id: TokenId) -> Done:
     """End a token now."""
     name = _id(token_id)
-    with _acting(home, Action.TOKEN_REVOKE, subject_of("token", name)) as identity:
+    with _acting(store, Action.TOKEN_REVOKE, "token", name) as identity:
         identity.revoke_token(name)
-    if as_json:
-        print_json({"token": name, "revoked": True})
-    else:
-        console.print(f"ptk_{name} opens nothing any more")
+    return Done({"token": name, "revoked": True}, f"ptk_{name} opens nothing any more")
 
 
 @token_app.command("list")
-@answers
-def list_tokens(team: TeamOption = None, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def list_tokens(store: Store, team: TeamOption = None) -> Rows:
     """List tokens, without their secrets."""
-    with _reading(home) as identity:
-        rows = [_token(token) for token in identity.tokens(team)]
-    print_rows(rows, as_json=as_json, title="Tokens", nothing="no tokens yet; see: ptk token create --help")
+    rows = [_token(token) for token in store.service.identity.tokens(team)]
+    return Rows(rows, "Tokens", "no tokens yet; see: ptk token create --help")
 
 
 @grant_app.command("add")
-@answers
-def add_grant(
-    team: TeamOrAll, stream: Stream, role: Role, home: Home = None, as_json: AsJson = False
-) -> None:
+@in_home
+def add_grant(store: HomeStore, team: TeamOrAll, stream: Stream, role: Role) -> Done:
     """Give a team a role on a stream; the team that owns a stream has all of them."""
-    grant = Grant(team, stream, role)
-    with _acting(home, Action.GRANT_ADD, subject_of("grant", f"{team}/{stream}/{role.value}")) as identity:
-        identity.grant(grant)
-    _show_grant(grant, "has", as_json=as_json)
+    with _acting(store, Action.GRANT_ADD, "grant", f"{team}/{stream}/{role.value}") as identity:
+        identity.grant(Grant(team, stream, role))
+    return Done(_grant(team, stream, role), f"team {team} has the role {role.value} on {stream}")
 
 
 @grant_app.command("remove")
-@answers
-def remove_grant(
-    team: TeamOrAll, stream: Stream, role: Role, home: Home = None, as_json: AsJson = False
-) -> None:
+@in_home
+def remove_grant(store: HomeStore, team: TeamOrAll, stream: Stream, role: Role) -> Done:
     """Take a role away."""
-    grant = Grant(team, stream, role)
-    with _acting(home, Action.GRANT_REMOVE, subject_of("grant", f"{team}/{stream}/{role.value}")) as identity:
-        identity.withdraw(grant)
-    _show_grant(grant, "has no longer", as_json=as_json)
+    with _acting(store, Action.GRANT_REMOVE, "grant", f"{team}/{stream}/{role.value}") as identity:
+        identity.withdraw(Grant(team, stream, role))
+    return Done(_grant(team, stream, role), f"team {team} has no longer the role {role.value} on {stream}")
 
 
 @grant_app.command("list")
-@answers
+@reads
 def list_grants(
+    store: Store,
     team: TeamOption = None,
     stream: Annotated[str | None, typer.Option(help="On this stream alone.")] = None,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Rows:
     """List roles that were given."""
-    with _reading(home) as identity:
-        rows = [
-            {"team": g.team, "stream": g.stream, "role": g.role.value} for g in identity.grants(team, stream)
-        ]
-    print_rows(rows, as_json=as_json, title="Grants", nothing="no grants yet; see: ptk grant add --help")
+    rows = [_grant(g.team, g.stream, g.role) for g in store.service.identity.grants(team, stream)]
+    return Rows(rows, "Grants", "no grants yet; see: ptk grant add --help")
 
 
-@answers
+@reads
 def audit_log(
+    store: Store,
     after: Annotated[int, typer.Option(min=0, help="Lines after the one of this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many lines.")] = 100,
     team: TeamOption = None,
-    home: HomeOrUrl = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Rows:
     """Show who did what, when, to what, with which outcome; oldest first."""
-    with _reading(home) as identity:
-        rows = [
-            {
-                "number": entry.number,
-                "at": entry.at.isoformat(timespec="seconds"),
-                "team": entry.team,
-                "token": entry.token_id,
-                "action": entry.action,
-                "subject": entry.subject,
-                "outcome": entry.outcome,
-                "request": entry.request_id,
-            }
-            for entry in identity.audit_log(after, limit, team=team)
-        ]
-    print_rows(rows, as_json=as_json, title="Audit trail", nothing="nothing has been done yet")
+    rows = [
+        {
+            "number": entry.number,
+            "at": entry.at.isoformat(timespec="seconds"),
+            "team": entry.team,
+            "token": entry.token_id,
+            "action": entry.action,
+            "subject": entry.subject,
+            "outcome": entry.outcome,
+            "request": entry.request_id,
+        }
+        for entry in store.service.identity.audit_log(after, limit, team=team)
+    ]
+    return Rows(rows, "Audit trail", "nothing has been done yet")
 
 
 def _id(text: str) -> str:
@@ -244,16 +207,11 @@ def _token(token: Token) -> dict[str, Any]:
     }
 
 
-def _show_new(token: Token, text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({**_token(token), "text": text})
-        return
+def _new(token: Token, text: str) -> Done:
     until = token.expires_at.isoformat(timespec="minutes")
-    console.print(f"{token.prefix} of team {token.team} is valid until {until}\nshown this once: {text}")
+    about = f"{token.prefix} of team {token.team} is valid until {until}"
+    return Done({**_token(token), "text": text}, f"{about}\nshown this once: {text}")
 
 
-def _show_grant(grant: Grant, has: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"team": grant.team, "stream": grant.stream, "role": grant.role.value})
-    else:
-        console.print(f"team {grant.team} {has} the role {grant.role.value} on {grant.stream}")
+def _grant(team: str, stream: str, role: Role) -> dict[str, Any]:
+    return {"team": team, "stream": stream, "role": role.value}

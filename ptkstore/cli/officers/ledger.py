@@ -15,22 +15,22 @@ from rich.markup import escape
 from ptkstore.cli.output import (
     REFUSED,
     AsJson,
-    Home,
-    HomeOrUrl,
     answers,
     console,
     counted,
+    in_home,
     loss_text,
-    opened,
     print_json,
     print_rows,
-    reading,
+    reads,
     said,
 )
 from ptkstore.domain.accounting.assurances import SHARES, budget_rests_on
 from ptkstore.domain.ledger.reports import ALGORITHM
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import Store
 from ptkstore.sdk.documents.ledgers import check_report, contexts_of, odometer_rows
+from ptkstore.sdk.store import HomeStore
 
 ledger_app = typer.Typer(no_args_is_help=True, help="The ledger of privacy losses.")
 
@@ -53,13 +53,13 @@ class Form(StrEnum):
     PDF = "pdf"
 
 
-@answers
+@reads
 def budget(
+    store: Store,
     stream: str,
     by: Annotated[
         By, typer.Option(help="Per block, or most on any block per line, stream, PTK, team.")
     ] = By.BLOCK,
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show capacity, reserved and spent loss of every block, or what a line, stream, PTK or team spent.
@@ -67,15 +67,13 @@ def budget(
     `spent` holds whatever was asked in the light of what; `tight` is closer, for the releases as they stand, and no
     admission rests on it.
     """
-    with reading(home) as store:
-        rows = (
-            store.budget(stream, tight=True)
-            if by is By.BLOCK
-            else odometer_rows(store.odometers(stream), by.value)
-        )
-        contexts = contexts_of(store.service, stream)
-        rests_on = budget_rests_on(*store.service.assurance_on(stream))
-    nothing = "no window has closed yet" if by is By.BLOCK else "nothing has been spent or reserved yet"
+    if by is By.BLOCK:
+        rows, nothing = store.budget(stream, tight=True), "no window has closed yet"
+    else:
+        rows = odometer_rows(store.odometers(stream), by.value)
+        nothing = "nothing has been spent or reserved yet"
+    contexts = contexts_of(store.service, stream)
+    rests_on = budget_rests_on(*store.service.assurance_on(stream))
     print_rows(rows, as_json=as_json, title=f"{stream} by {by.value}", nothing=nothing, number=loss_text)
     if rows and not as_json and any(name.startswith("tight") for name in rows[0]):
         console.print(
@@ -91,13 +89,11 @@ def budget(
 
 
 @ledger_app.command("verify")
-@answers
-def verify(stream: str | None = None, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def verify(store: Store, stream: str | None = None, as_json: AsJson = False) -> None:
     """Recompute every sum, capacity and digest from the journal, and compare it with the key store."""
-    with reading(home) as store:
-        service = store.service
-        names = [stream] if stream else [s.name for s in service.streams()]
-        checks = [service.verify_ledger(name) for name in names]
+    names = [stream] if stream else [s.name for s in store.service.streams()]
+    checks = [store.service.verify_ledger(name) for name in names]
     if as_json:
         print_json(
             [
@@ -118,15 +114,14 @@ def verify(stream: str | None = None, home: HomeOrUrl = None, as_json: AsJson = 
 
 
 @ledger_app.command("recover")
-@answers
-def recover(home: Home = None, as_json: AsJson = False) -> None:
+@in_home
+def recover(store: HomeStore, as_json: AsJson = False) -> None:
     """Make a restored catalog usable: retire every block whose spends it may have forgotten.
 
     Stop all workers first: while a job is being worked on, this is refused. Rows that were ingested after the copy
     was taken have to be sent again.
     """
-    with opened(home) as store:
-        outcomes = store.service.recover_ledger()
+    outcomes = store.service.recover_ledger()
     if as_json:
         print_json([asdict(outcome) for outcome in outcomes])
     for one in outcomes if not as_json else ():
@@ -150,8 +145,9 @@ def recover(home: Home = None, as_json: AsJson = False) -> None:
 
 
 @ledger_app.command("export")
-@answers
+@reads
 def export(
+    store: Store,
     stream: Annotated[str | None, typer.Argument(help="The stream to report on.")] = None,
     since: Annotated[
         str | None, typer.Option("--from", help="Report on windows from this UTC time on.")
@@ -167,7 +163,6 @@ def export(
     public_key: Annotated[
         bool, typer.Option("--public-key", help="Print the key that reports are signed with, as PEM.")
     ] = False,
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a signed report of the ledger of a stream for the privacy officer; exit code 1 if the journal is wrong.
@@ -176,13 +171,12 @@ def export(
     page is made of is written beside it, as FILE.json.
     """
     form = _form_of(form, output)
-    with reading(home) as store:
-        if public_key:
-            _print_key(store.report_key(), as_json=as_json)
-            return
-        if stream is None:
-            raise InvalidRequest("name the stream to report on, or ask for --public-key")
-        made = store.export_ledger(stream, since, until)
+    if public_key:
+        _print_key(store.report_key(), as_json=as_json)
+        return
+    if stream is None:
+        raise InvalidRequest("name the stream to report on, or ask for --public-key")
+    made = store.export_ledger(stream, since, until)
     signed = output if output is None or form is Form.JSON else output.with_name(f"{output.name}.json")
     if output is None or signed is None:
         sys.stdout.buffer.write(made.content)

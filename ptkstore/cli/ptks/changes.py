@@ -10,14 +10,15 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json
+from ptkstore.cli.output import Done, in_home
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import InvalidRequest, UnknownName
-from ptkstore.sdk import Store
+from ptkstore.sdk.store import HomeStore
 
 
-@answers
+@in_home
 def set_config(
+    store: HomeStore,
     ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
     file: Annotated[
         Path,
@@ -25,9 +26,7 @@ def set_config(
             help="JSON or TOML: parameters of the estimator, epsilons, pinned, where, profile, serve."
         ),
     ],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Change what a file names of the config of a PTK, from the next window on; the rest stays.
 
     JSON null takes epsilons, pinned, where, profile or serve away. Refused with the reason, and what would fit, if
@@ -35,13 +34,13 @@ def set_config(
     """
     split_ptk_id(ptk_id)
     config = read_config(file)
-    with opened(home) as store:
-        store.update_ptk_config(ptk_id, config)
-        _tell(store, ptk_id, f"has a new {', '.join(sorted(config))}", as_json=as_json)
+    store.update_ptk_config(ptk_id, config)
+    return _changed(store, ptk_id, f"has a new {', '.join(sorted(config))}")
 
 
-@answers
+@in_home
 def set_target(
+    store: HomeStore,
     ptk_id: Annotated[str, typer.Argument(metavar="PTK", help="The PTK, as <team>.<name>.")],
     target: Annotated[
         float,
@@ -51,14 +50,11 @@ def set_target(
             "in the lower half of its loss_bounds for one that is profiled by samples.",
         ),
     ],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Change the target of a PTK from the next window on; refused with the reason if there is no room."""
     split_ptk_id(ptk_id)
-    with opened(home) as store:
-        store.update_ptk_performance_target(ptk_id, target)
-        _tell(store, ptk_id, f"has the target {target:g}", as_json=as_json)
+    store.update_ptk_performance_target(ptk_id, target)
+    return _changed(store, ptk_id, f"has the target {target:g}")
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -78,19 +74,16 @@ def read_config(file: Path) -> dict[str, Any]:
     return config
 
 
-def _tell(store: Store, ptk_id: str, done: str, *, as_json: bool) -> None:
+def _changed(store: HomeStore, ptk_id: str, change: str) -> Done:
     spec = store.service.ptk(ptk_id)
-    if as_json:
-        print_json(
-            {
-                "ptk": ptk_id,
-                "target": spec.target,
-                "tau": spec.target,  # its name of before
-                "epsilon": spec.loss.epsilon,
-                "delta": spec.loss.delta,
-                "params": spec.estimator["params"],
-                "config": spec.config,
-            }
-        )
-        return
-    console.print(escape(f"{ptk_id} {done} from the next window on; what is reserved stays reserved"))
+    document = {
+        "ptk": ptk_id,
+        "target": spec.target,
+        "tau": spec.target,  # its name of before
+        "epsilon": spec.loss.epsilon,
+        "delta": spec.loss.delta,
+        "params": spec.estimator["params"],
+        "config": spec.config,
+    }
+    text = f"{ptk_id} {change} from the next window on; what is reserved stays reserved"
+    return Done(document, escape(text))

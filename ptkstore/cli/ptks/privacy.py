@@ -6,25 +6,25 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, opened, print_json, print_rows
+from ptkstore.cli.output import REFUSED, AsJson, console, in_home, print_json, print_rows
 from ptkstore.sdk.repository.auditing import RUNS, RUNS_MAX, RUNS_MIN
+from ptkstore.sdk.store import HomeStore
 
 
-@answers
+@in_home
 def examine(
+    store: HomeStore,
     ptk_id: str,
     runs: Annotated[
         int, typer.Option(min=RUNS_MIN, max=RUNS_MAX, help="Trainings per audit; more see more.")
     ] = RUNS,
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Bound the epsilon that a PTK really loses, from trainings on synthetic neighbouring datasets.
 
     Reads no row and spends no budget. Exit code 1 when the outputs contradict the declared loss.
     """
-    with opened(home) as store:
-        audits = store.test_privacy(ptk_id, runs)
+    audits = store.test_privacy(ptk_id, runs)
     contradicted = any(each.audit.verdict == "contradicted" for each in audits)
     if as_json:
         print_json(

@@ -5,60 +5,50 @@ from __future__ import annotations
 from typing import Any
 
 from ptkstore.cli.naming import registered
-from ptkstore.cli.output import (
-    AsJson,
-    HomeOrUrl,
-    answers,
-    print_json,
-    print_rows,
-    reading,
-    seen,
-)
+from ptkstore.cli.output import AsJson, Rows, print_json, reads, seen
 from ptkstore.cli.ptks.profiles import print_profile, profile_json
 from ptkstore.cli.ptks.shown import print_lists, print_ptk
 from ptkstore.domain.accounting.assurances import assured, assured_in
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.errors import UnknownName
+from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
 
 
-@answers
-def list_ptks(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
     """List registered PTKs."""
-    with reading(home) as store:
-        newest = store.service.newest_versions()
-        rows = [
-            {
-                "ptk": spec.ptk_id,
-                "family": spec.family,
-                "stream": spec.stream,
-                "epsilon": spec.loss.epsilon,
-                "delta": spec.loss.delta,
-                "target": spec.target,
-                **({"tau": spec.target} if as_json else {}),  # its name of before
-                **assured(spec.assurance, spec.ptk_id).document(),
-                "versions": newest.get(spec.ptk_id),
-            }
-            for spec in store.service.ptks()
-        ]
-    print_rows(rows, as_json=as_json, title="PTKs", nothing="no PTKs yet; see: ptk apply --help")
+    newest = store.service.newest_versions()
+    rows = [
+        {
+            "ptk": spec.ptk_id,
+            "family": spec.family,
+            "stream": spec.stream,
+            "epsilon": spec.loss.epsilon,
+            "delta": spec.loss.delta,
+            "target": spec.target,
+            **({"tau": spec.target} if as_json else {}),  # its name of before
+            **assured(spec.assurance, spec.ptk_id).document(),
+            "versions": newest.get(spec.ptk_id),
+        }
+        for spec in store.service.ptks()
+    ]
+    return Rows(rows, "PTKs", "no PTKs yet; see: ptk apply --help")
 
 
-@answers
-def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
     team, _ = split_ptk_id(ptk_id)
-    with reading(home) as store:
-        spec = registered(store, ptk_id)
-        service = store.service
-        profile = seen(lambda: service.profile(ptk_id))
-        evaluations = seen(lambda: store.evaluations(ptk_id))
-        number = (
-            0 if evaluations is None else service.newest_version(ptk_id)
-        )  # whoever reads these reads states
-        newest = service.version(ptk_id, number).content if number else None
-        trainings = seen(lambda: store.trainings(ptk_id))
-        notices = seen(lambda: service.notices(team))
+    spec = registered(store, ptk_id)
+    service = store.service
+    profile = seen(lambda: service.profile(ptk_id))
+    evaluations = seen(lambda: store.evaluations(ptk_id))
+    # whoever reads evaluations reads states
+    number = 0 if evaluations is None else service.newest_version(ptk_id)
+    newest = service.version(ptk_id, number).content if number else None
+    trainings = seen(lambda: store.trainings(ptk_id))
+    notices = seen(lambda: service.notices(team))
     detail: dict[str, Any] = {
         "ptk": ptk_id,
         "family": spec.family,
@@ -89,17 +79,16 @@ def show(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
     print_lists(detail)
 
 
-@answers
-def versions(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def versions(store: Store, ptk_id: str) -> Rows:
     """List the published versions of a PTK."""
     split_ptk_id(ptk_id)
-    with reading(home) as store:
-        try:
-            published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
-        except UnknownName:  # over HTTP, where nobody is told of what was never registered
-            published, evaluations = [], []
-        if not published:  # of a PTK that was deregistered there are some
-            registered(store, ptk_id)
+    try:
+        published, evaluations = store.versions(ptk_id), store.evaluations(ptk_id)
+    except UnknownName:  # over HTTP, where nobody is told of what was never registered
+        published, evaluations = [], []
+    if not published:  # of a PTK that was deregistered there are some
+        registered(store, ptk_id)
     evaluated = {one["version"]: one for one in evaluations}
     rows = [
         {
@@ -116,7 +105,7 @@ def versions(ptk_id: str, home: HomeOrUrl = None, as_json: AsJson = False) -> No
         for one in published
     ]
     nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
-    print_rows(rows, as_json=as_json, title=f"Versions of {ptk_id}", nothing=nothing)
+    return Rows(rows, f"Versions of {ptk_id}", nothing)
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,31 +9,30 @@ import typer
 
 from ptkstore.cli.output import (
     AsJson,
-    Home,
-    HomeOrUrl,
-    answers,
+    Done,
     console,
     counted,
+    in_home,
     one_line,
-    opened,
     print_json,
     print_rows,
-    reading,
+    reads,
 )
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import Store
+from ptkstore.sdk.store import HomeStore
 
 
-@answers
+@reads
 def diff(
+    store: Store,
     ptk_id: str,
     one: Annotated[str, typer.Argument(metavar="V1", help="A version, as 1 or v1.")],
     other: Annotated[str, typer.Argument(metavar="V2", help="Another one.")],
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what differs between two published versions of a PTK."""
-    with reading(home) as store:
-        difference = store.diff(ptk_id, version_number(one), version_number(other))
+    difference = store.diff(ptk_id, version_number(one), version_number(other))
     if as_json:
         print_json(asdict(difference))
         return
@@ -59,35 +58,25 @@ def diff(
         print_rows(rows, as_json=False, title="", nothing="  no column in common but the keys")
 
 
-@answers
+@in_home
 def rollback(
+    store: HomeStore,
     ptk_id: str,
     to: Annotated[str, typer.Option(help="The version to go back to, as 1 or v1.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Publish an older version again as the newest one; it costs no budget."""
     number = version_number(to)
-    with opened(home) as store:
-        version = store.rollback(ptk_id, number)
-    if as_json:
-        print_json({"ptk": ptk_id, "version": version, "repeats": number})
-    else:
-        console.print(
-            f"{ptk_id} v{version} repeats v{number}; workers publish it and tell the subscribers",
-            highlight=False,
-        )
+    version = store.rollback(ptk_id, number)
+    text = f"{ptk_id} v{version} repeats v{number}; workers publish it and tell the subscribers"
+    return Done({"ptk": ptk_id, "version": version, "repeats": number}, text, highlight=False)
 
 
-@answers
-def materialize(ptk_id: str, home: Home = None, as_json: AsJson = False) -> None:
+@in_home
+def materialize(store: HomeStore, ptk_id: str) -> Done:
     """Write the rows of the newest version online again, after the online store lost them; it costs no budget."""
-    with opened(home) as store:
-        version = store.materialize(ptk_id)
-    if as_json:
-        print_json({"ptk": ptk_id, "version": version})
-    else:
-        console.print(f"workers write {ptk_id} v{version} online again", highlight=False)
+    version = store.materialize(ptk_id)
+    text = f"workers write {ptk_id} v{version} online again"
+    return Done({"ptk": ptk_id, "version": version}, text, highlight=False)
 
 
 def version_number(text: str) -> int:

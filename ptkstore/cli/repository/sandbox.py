@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptkstore.cli.output import AsJson, Home, answers, console, print_json
+from ptkstore.cli.output import AsJson, Done, Home, answers
 from ptkstore.sdk.store import open_home
 
 
@@ -15,7 +15,4 @@ def sandbox(home: Home = None, as_json: AsJson = False) -> None:
     """
     with open_home(home) as store:
         store.service.sandbox.check()
-    if as_json:
-        print_json({"sandbox": "works"})
-    else:
-        console.print("the sandbox holds: team code can be run here")
+    Done({"sandbox": "works"}, "the sandbox holds: team code can be run here").show(as_json=as_json)

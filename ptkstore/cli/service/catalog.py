@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, check_home, console, print_json
+from ptkstore.cli.output import REFUSED, AsJson, Done, Home, answers, check_home, console, print_json
 from ptkstore.ports.operations import SchemaState
 
 if TYPE_CHECKING:
@@ -77,10 +77,8 @@ def backup(
     """
     with closing(_service(home)) as service:
         service.catalog_schema.copy_to(file.absolute())
-    if as_json:
-        print_json({"file": str(file)})
-    else:
-        console.print(f"the catalog was copied to {escape(str(file))}", soft_wrap=True)
+    text = f"the catalog was copied to {escape(str(file))}"
+    Done({"file": str(file)}, text, soft_wrap=True).show(as_json=as_json)
 
 
 def _service(home: Path | None) -> Service:

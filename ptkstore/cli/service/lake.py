@@ -4,50 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ptkstore.application.operations.collect_garbage import USUAL_AGE
-from ptkstore.cli.output import (
-    AsJson,
-    Home,
-    HomeOrUrl,
-    answers,
-    console,
-    counted,
-    opened,
-    print_rows,
-    reading,
-)
+from ptkstore.cli.output import AsJson, Rows, console, counted, in_home, print_rows, reads
 from ptkstore.cli.ptks.versions import version_number
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.ptks.ptks import duration
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import Store
 from ptkstore.sdk.documents.lineage import ancestor_document, descendant_document
+from ptkstore.sdk.store import HomeStore
 
 lake_app = typer.Typer(no_args_is_help=True, help="Files of lake and raw zone.")
 
 
 @lake_app.command("garbage")
-@answers
+@in_home
 def garbage(
+    store: HomeStore,
     older_than: Annotated[
         str, typer.Option(help="Only files of at least this age, for example 12h or 7d.")
     ] = f"{USUAL_AGE.days}d",
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete them; without it nothing changes.")
     ] = False,
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Show, or delete, files that nobody can reach: of writers that died, and of windows that have expired.
 
     Files that are marked as kept are not the service's own or cannot be read; they stay.
     """
-    with opened(home) as store:
-        garbage_files = store.service.garbage(duration(older_than), delete=delete)
+    garbage_files = store.service.garbage(duration(older_than), delete=delete)
     rows = [asdict(one) for one in garbage_files]
     print_rows(rows, as_json=as_json, title="Garbage", nothing="nothing that could go")
     if not as_json and rows:
@@ -55,33 +45,30 @@ def garbage(
         console.print(f"{counted(count, 'file')} {'deleted' if delete else 'would be deleted; add --delete'}")
 
 
-@answers
+@reads
 def lineage(
+    store: Store,
     name: Annotated[str, typer.Argument(metavar="PTK|STREAM", help="A PTK, or with --window a stream.")],
     version: Annotated[str | None, typer.Option(help="Of the PTK, as 3 or v3; the newest otherwise.")] = None,
     window: Annotated[
         int | None, typer.Option(min=0, help="Of the stream: show which versions its rows went into.")
     ] = None,
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
-) -> None:
+) -> Rows:
     """Show the versions whose states went into one, back to the first trainings, or those that a window went into."""
     if version is not None and window is not None:
         raise InvalidRequest(
             "--version is for the origins of a PTK's state, --window for where rows went: give one"
         )
     if window is not None:
-        _show_descendants(name, window, home, as_json=as_json)
-        return
+        return _descendants(store, name, window, as_json=as_json)
     if "." not in name:
         raise InvalidRequest(f"{name!r} is no PTK: write <team>.<name>, or a stream with --window")
     number = None if version is None else version_number(version)
-    with reading(home) as store:
-        ancestors = store.lineage(name, number)
-    rows = [ancestor_document(one) for one in ancestors]
+    rows = [ancestor_document(ancestor) for ancestor in store.lineage(name, number)]
     if not as_json:
         rows = [_for_people(row) for row in rows]
-    print_rows(rows, as_json=as_json, title=f"Lineage of {name}", nothing="nothing is published yet")
+    return Rows(rows, f"Lineage of {name}", "nothing is published yet")
 
 
 def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,19 +77,13 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**shown, "made_from": ", ".join(row["made_from"]), "assurance": assured_of(row).words()}
 
 
-def _show_descendants(stream: str, window: int, home: Path | None, *, as_json: bool) -> None:
+def _descendants(store: Store, stream: str, window: int, *, as_json: bool) -> Rows:
     if "." in stream:
         raise InvalidRequest(
             f"{stream!r} is no stream: a window is of a stream, which has a name without a dot"
         )
-    with reading(home) as store:
-        descendants = store.lineage_of_window(stream, window)
-    rows = [descendant_document(one) for one in descendants]
+    rows = [descendant_document(version) for version in store.lineage_of_window(stream, window)]
     if not as_json:
         rows = [{**_for_people(row), "newest": "newest" if row["newest"] else ""} for row in rows]
-    print_rows(
-        rows,
-        as_json=as_json,
-        title=f"Versions that window {window} of {stream} went into",
-        nothing=f"window {window} of {stream} went into no published version",
-    )
+    nothing = f"window {window} of {stream} went into no published version"
+    return Rows(rows, f"Versions that window {window} of {stream} went into", nothing)

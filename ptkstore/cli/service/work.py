@@ -6,28 +6,25 @@ from typing import Annotated
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, counted, opened, print_json, progress
+from ptkstore.cli.output import Done, counted, in_home, progress
+from ptkstore.sdk.store import HomeStore
 
 
-@answers
+@in_home
 def work(
+    store: HomeStore,
     at_once: Annotated[
         int,
         typer.Option(
             help="Preparations, profiles and trainings beside each other; each runs in a process of its own."
         ),
     ] = 1,
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Do due work on this machine until none is left, then end; `ptk up` does it for good.
 
     It waits for work that others do and for the next publish tick. It closes no window: the schedule of `ptk up` and
     `ptk close` do. A delivery that failed is left for later.
     """
-    with opened(home) as store, progress("looking for due work") as tell:
+    with progress("looking for due work") as tell:
         done = store.service.work_until_idle(at_once, tell)
-    if as_json:
-        print_json({"jobs": done})
-    else:
-        console.print(f"{counted(done, 'job')} done")
+    return Done({"jobs": done}, f"{counted(done, 'job')} done")

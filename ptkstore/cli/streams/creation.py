@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ptkstore.cli.output import AsJson, Home, answers, console, opened, print_json
+from ptkstore.cli.output import AsJson, Done, Home, answers, in_home, opened
 from ptkstore.domain.streams.streams import POLICY_FIELDS
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk.store import HomeStore
 from ptkstore.sdk.streams import StreamMethods
 
 
@@ -89,32 +90,26 @@ def create(
             retire_below=retire_below,
             **policy,
         )
-        if as_json:
-            print_json({"stream": name})
-        else:
-            console.print(f"stream {name} is ready; ingest with: ptk ingest {name} FILE")
+    text = f"stream {name} is ready; ingest with: ptk ingest {name} FILE"
+    Done({"stream": name}, text).show(as_json=as_json)
 
 
-@answers
+@in_home
 def add_column(
+    store: HomeStore,
     stream: str,
     column: str,
     type: Annotated[str, typer.Argument(help="int64, float64, string or bool.")],
     default: Annotated[str, typer.Option(help="The public value that rows without one have.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Add a column with a default to a stream; repeating it changes nothing.
 
     Rows that came before into open windows have the default, and so have rows that come without a value.
     """
-    with opened(home) as store:
-        value = _number(default) if type == "float64" else _value(default, type)
-        version = store.evolve_stream(stream, add_column=column, type=type, default=value)
-        if as_json:
-            print_json({"stream": stream, "column": column, "schema_version": version})
-        else:
-            console.print(f"stream {stream} has the column {column}: version {version} of its schema")
+    value = _number(default) if type == "float64" else _value(default, type)
+    version = store.evolve_stream(stream, add_column=column, type=type, default=value)
+    text = f"stream {stream} has the column {column}: version {version} of its schema"
+    return Done({"stream": stream, "column": column, "schema_version": version}, text)
 
 
 def _pairs(options: list[str] | None) -> list[tuple[str, str]]:

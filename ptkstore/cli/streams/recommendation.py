@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import (
-    AsJson,
-    HomeOrUrl,
-    answers,
-    console,
-    counted,
-    print_json,
-    print_rows,
-    reading,
-    spoken,
-)
+from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads, spoken
 from ptkstore.errors import InvalidRequest
+from ptkstore.sdk import Store
 
 if TYPE_CHECKING:
     from ptkstore.application.planning.recommend_rows import StreamAdvice
 
 
-@answers
+@reads
 def recommend(
+    store: Store,
     name: str,
     partitions: Annotated[
         int | None, typer.Option(help="The most train partitions; the number in the policy by default.")
@@ -34,7 +26,6 @@ def recommend(
     figure: Annotated[
         Path | None, typer.Option(help="Write a chart here: .svg, .png or .pdf.", dir_okay=False)
     ] = None,
-    home: HomeOrUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Recommend the rows and the window length that the PTKs of a stream need, planned as its windows are.
@@ -45,8 +36,7 @@ def recommend(
     """
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidRequest("--figure must end in .svg, .png or .pdf")
-    with reading(home) as store:
-        advice = store.service.recommend_rows(name, partitions)
+    advice = store.service.recommend_rows(name, partitions)
     if figure is not None:
         from ptkstore.cli.streams.row_charts import save_rows
 

@@ -16,19 +16,20 @@ import typer
 from rich.markup import escape
 
 from ptkstore.application.ingest.row_texts import Columns, ndjson_fault, read_csv, read_ndjson
-from ptkstore.cli.output import REFUSED, AsJson, Home, answers, console, counted, opened, print_json
+from ptkstore.cli.output import REFUSED, AsJson, Done, console, counted, in_home, print_json
 from ptkstore.errors import InvalidRequest, SchemaMismatch, UnknownName
 from ptkstore.sdk import Store
+from ptkstore.sdk.store import HomeStore
 
 
-@answers
+@in_home
 def ingest(
+    store: HomeStore,
     stream: str,
     files: list[Path],
     batch: Annotated[
         str | None, typer.Option(help="A repeated batch stores nothing twice; for one file.")
     ] = None,
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Ingest Parquet, Arrow, CSV or NDJSON files, the last two read as the stream declares its columns.
@@ -38,19 +39,18 @@ def ingest(
     if batch is not None and len(files) > 1:
         raise InvalidRequest("--batch names one batch: give one file")
     replies = []
-    with opened(home) as store:
-        columns = columns_of(store, stream)
-        for file in files:
-            reply = store.ingest(stream, read_table(file, columns), batch)
-            replies.append(reply)
-            if as_json:
-                continue
-            if reply.repeated:
-                outcome = f"batch {reply.batch_id} was ingested before; nothing stored twice"
-            else:
-                refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
-                outcome = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
-            console.print(escape(f"{file}: {outcome}"))
+    columns = columns_of(store, stream)
+    for file in files:
+        reply = store.ingest(stream, read_table(file, columns), batch)
+        replies.append(reply)
+        if as_json:
+            continue
+        if reply.repeated:
+            outcome = f"batch {reply.batch_id} was ingested before; nothing stored twice"
+        else:
+            refused = ", ".join(f"{count} {reason}" for reason, count in reply.refused.items()) or "none"
+            outcome = f"{counted(reply.accepted, 'row')} accepted; refused: {refused}"
+        console.print(escape(f"{file}: {outcome}"))
     if as_json:
         rows = [asdict(reply) for reply in replies]
         print_json(rows[0] if len(rows) == 1 else rows)
@@ -58,8 +58,9 @@ def ingest(
         raise typer.Exit(REFUSED)
 
 
-@answers
+@in_home
 def close(
+    store: HomeStore,
     stream: str,
     until: Annotated[
         str | None,
@@ -67,39 +68,27 @@ def close(
             help="Event time that has passed; now by default, to be said where the operator closes."
         ),
     ] = None,
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Close the windows that are due; the schedule does it otherwise, but on streams that their operator closes.
 
     Final: later rows are refused as late. There windows also expire by these closings alone, never by the clock.
     """
-    with opened(home) as store:
-        closed = store.close_windows(stream, until)
-        if as_json:
-            print_json({"closed": closed})
-        else:
-            console.print(f"{counted(closed, 'window')} closed")
+    closed = store.close_windows(stream, until)
+    return Done({"closed": closed}, f"{counted(closed, 'window')} closed")
 
 
-@answers
+@in_home
 def forget(
+    store: HomeStore,
     stream: str,
     unit: Annotated[str, typer.Argument(help="The id of the user; - reads it from standard input.")],
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Erase the rows of a user from all windows that are still kept. The answer is the same if there were none."""
     if unit == "-":  # arguments stay in the shell's history, and whoever lists processes sees them
         unit = sys.stdin.readline().rstrip("\r\n")
-    with opened(home) as store:
-        store.forget(stream, unit)
-    if as_json:
-        print_json({"stream": stream, "forgotten": True})
-    else:
-        console.print(
-            f"no kept window of {stream} holds rows of this unit; spent budget and published states stay"
-        )
+    store.forget(stream, unit)
+    text = f"no kept window of {stream} holds rows of this unit; spent budget and published states stay"
+    return Done({"stream": stream, "forgotten": True}, text)
 
 
 def columns_of(store: Store, stream: str) -> Columns:

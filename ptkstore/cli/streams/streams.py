@@ -8,15 +8,14 @@ import typer
 
 from ptkstore.cli.output import (
     AsJson,
-    Home,
-    HomeOrUrl,
-    answers,
+    Done,
+    Rows,
     console,
+    in_home,
     one_line,
-    opened,
     print_json,
     print_rows,
-    reading,
+    reads,
     seen,
 )
 from ptkstore.cli.ptks.shown import print_hidden
@@ -25,7 +24,9 @@ from ptkstore.cli.streams.recommendation import recommend
 from ptkstore.domain.ptks.ptks import duration_text
 from ptkstore.domain.streams.guarantees import CONTEXTS, all_lines
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy, Stream
+from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
+from ptkstore.sdk.store import HomeStore
 
 if TYPE_CHECKING:
     from ptkstore.application.streams.exposure import Exposure
@@ -36,45 +37,36 @@ stream_app.command("add-column")(add_column)
 
 
 @stream_app.command("list")
-@answers
-def list_streams(home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def list_streams(store: Store) -> Rows:
     """List streams."""
-    with reading(home) as store:
-        rows = [_summary(stream) for stream in store.service.streams()]
-        print_rows(
-            rows, as_json=as_json, title="Streams", nothing="no streams yet; see: ptk stream create --help"
-        )
+    rows = [_summary(stream) for stream in store.service.streams()]
+    return Rows(rows, "Streams", "no streams yet; see: ptk stream create --help")
 
 
 @stream_app.command("prepare")
-@answers
+@in_home
 def prepare(
+    store: HomeStore,
     name: str,
     window: Annotated[int, typer.Argument(help="The number of the window.")],
     without_lost: Annotated[
         bool, typer.Option("--without-lost", help="Go on without the rows of batches whose files are gone.")
     ] = False,
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Done:
     """Try to prepare a window again that was given up (`not-prepared`). Nothing is charged twice."""
-    with opened(home) as store:
-        store.service.prepare_again(name, window, without_lost=without_lost)
-    if as_json:
-        print_json({"stream": name, "window": window})
-    else:
-        console.print(f"Workers try window {window} of {name} again.")
+    store.service.prepare_again(name, window, without_lost=without_lost)
+    return Done({"stream": name, "window": window}, f"Workers try window {window} of {name} again.")
 
 
 @stream_app.command("show")
-@answers
-def show(name: str, home: HomeOrUrl = None, as_json: AsJson = False) -> None:
+@reads
+def show(store: Store, name: str, as_json: AsJson = False) -> None:
     """Show the schema and policy of a stream, and what is kept of it: since when, until when, and nothing older."""
-    with reading(home) as store:
-        stream = store.service.stream(name)
-        exposure = seen(lambda: store.service.exposure(name))
-        windows = [] if exposure is None else store.windows(name)
-        notices = seen(lambda: store.service.notices(stream.team))
+    stream = store.service.stream(name)
+    exposure = seen(lambda: store.service.exposure(name))
+    windows = [] if exposure is None else store.windows(name)
+    notices = seen(lambda: store.service.notices(stream.team))
     until = {} if exposure is None else {k.window.id.index: k.until.isoformat() for k in exposure.kept}
     for row in windows:
         row["rows_until"] = until.get(int(row["window"]), "gone")
