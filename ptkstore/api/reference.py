@@ -12,7 +12,7 @@ from typing import Any
 
 from ptkstore.api.app import create_app
 from ptkstore.api.problems import STATUS
-from ptkstore.domain.identity import UNTRACED, Action
+from ptkstore.domain.identity import Action
 from ptkstore.settings import Settings
 from ptkstore.wiring import Service
 
@@ -66,7 +66,7 @@ def _problems() -> str:
 
 
 def _traced() -> str:
-    names = ", ".join(f"`{action.value}`" for action in Action if action not in UNTRACED)
+    names = ", ".join(f"`{action.value}`" for action in Action if action.rule.traced)
     return (
         f"### Actions in the audit trail\n\n{names}, every refusal by roles below `/v1`, and once a "
         "minute and entrance of a process a token that opens nothing.\n"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Self
 
 from ptkstore.domain.names import checked_name
 from ptkstore.errors import InvalidRequest
@@ -43,169 +44,98 @@ class Reach(StrEnum):
     ANY = "any"  # answers are filtered by what the caller may see
 
 
-class Action(StrEnum):
-    """All that is asked for over HTTP, in the console or in the store's home; the audit trail has these names."""
-
-    IDENTITY_READ = "identity.read"
-    TEAM_CREATE = "team.create"
-    TEAM_LIST = "team.list"
-    TOKEN_ISSUE = "token.issue"
-    TOKEN_LIST = "token.list"
-    TOKEN_ROTATE = "token.rotate"
-    TOKEN_REVOKE = "token.revoke"
-    GRANT_ADD = "grant.add"
-    GRANT_LIST = "grant.list"
-    GRANT_REMOVE = "grant.remove"
-    AUDIT_READ = "audit.read"
-    STREAM_CREATE = "stream.create"
-    STREAM_LIST = "stream.list"
-    STREAM_READ = "stream.read"
-    STREAM_EVOLVE = "stream.evolve"
-    STREAM_INGEST = "stream.ingest"
-    STREAM_CLOSE = "stream.close"
-    STREAM_PREPARE = "stream.prepare"
-    STREAM_FORGET = "stream.forget"
-    STREAM_RECOMMEND = "stream.recommend"
-    EXPOSURE_READ = "exposure.read"
-    BUDGET_READ = "budget.read"
-    LEDGER_VERIFY = "ledger.verify"
-    LEDGER_EXPORT = "ledger.export"
-    LEDGER_KEY = "ledger.key"
-    BUNDLE_UPLOAD = "bundle.upload"
-    PTK_ADMIT = "ptk.admit"
-    PTK_EXCHANGE = "ptk.exchange"
-    PTK_REGISTER = "ptk.register"
-    PTK_LIST = "ptk.list"
-    PTK_READ = "ptk.read"
-    PROFILE_READ = "profile.read"
-    TRAINING_LIST = "training.list"
-    PTK_UPDATE = "ptk.update"
-    PTK_DEREGISTER = "ptk.deregister"
-    PTK_NOTIFY = "ptk.notify"
-    PTK_ROLL_BACK = "ptk.roll-back"
-    PTK_MATERIALIZE = "ptk.materialize"
-    STATE_READ = "state.read"
-    STATE_TRACE = "state.trace"
-    EVENT_FOLLOW = "event.follow"
-    FEATURE_LOOK_UP = "feature.look-up"
-    SUBSCRIPTION_CREATE = "subscription.create"
-    SUBSCRIPTION_LIST = "subscription.list"
-    SUBSCRIPTION_READ = "subscription.read"
-    SUBSCRIPTION_ROTATE = "subscription.rotate"
-    SUBSCRIPTION_REDELIVER = "subscription.redeliver"
-    SUBSCRIPTION_ENABLE = "subscription.enable"
-    SUBSCRIPTION_DISABLE = "subscription.disable"
-    SUBSCRIPTION_DELETE = "subscription.delete"
-    NOTICE_LIST = "notice.list"
-    CONSOLE_SIGN_IN = "console.sign-in"
-    LEDGER_RECOVER = "ledger.recover"
-    LAKE_CLEAN = "lake.clean"
-    CATALOG_UPGRADE = "catalog.upgrade"
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which roles may act, and on what; `own` keeps it to the team that the PTK or the subscription belongs to."""
+    """Which roles may act, and on what; `own` keeps it to the team that the PTK or the subscription belongs to.
+
+    What is not `traced` is harmless to repeat and seen by nobody else; all else, and every refusal, leaves a trace.
+    """
 
     roles: frozenset[Role]
     reach: Reach
     own: bool = False
+    traced: bool = True
 
 
-def _rule(*roles: Role, reach: Reach = Reach.STREAM, own: bool = False) -> Rule:
-    return Rule(frozenset(roles), reach, own)
+def _rule(*roles: Role, reach: Reach = Reach.STREAM, own: bool = False, traced: bool = True) -> Rule:
+    return Rule(frozenset(roles), reach, own, traced)
 
 
 _P, _D, _C, _O, _A = Role
 _ALL = tuple(Role)
 
-RULES: dict[Action, Rule] = {
-    Action.IDENTITY_READ: _rule(*_ALL, reach=Reach.ANY),
-    Action.TEAM_CREATE: _rule(_A, reach=Reach.STORE),
-    Action.TEAM_LIST: _rule(_A, reach=Reach.STORE),
-    Action.TOKEN_ISSUE: _rule(_A, reach=Reach.STORE),
-    Action.TOKEN_LIST: _rule(_A, reach=Reach.STORE),
-    Action.TOKEN_ROTATE: _rule(_A, reach=Reach.STORE),
-    Action.TOKEN_REVOKE: _rule(_A, reach=Reach.STORE),
-    Action.GRANT_ADD: _rule(_A, reach=Reach.STORE),
-    Action.GRANT_LIST: _rule(_A, reach=Reach.STORE),
-    Action.GRANT_REMOVE: _rule(_A, reach=Reach.STORE),
-    Action.AUDIT_READ: _rule(_O, _A, reach=Reach.STORE),
-    Action.STREAM_CREATE: _rule(_A, reach=Reach.STORE),
-    Action.STREAM_LIST: _rule(*_ALL, reach=Reach.ANY),
-    Action.STREAM_READ: _rule(*_ALL),
-    Action.STREAM_EVOLVE: _rule(_A),
-    Action.STREAM_INGEST: _rule(_P),
-    Action.STREAM_CLOSE: _rule(_P, _A),
-    Action.STREAM_PREPARE: _rule(_A),
-    Action.STREAM_FORGET: _rule(_P, _O),
-    Action.STREAM_RECOMMEND: _rule(_D, _O, _A),
-    Action.EXPOSURE_READ: _rule(_P, _O, _A),
-    Action.BUDGET_READ: _rule(_D, _O, _A),
-    Action.LEDGER_VERIFY: _rule(_O, _A),
-    Action.LEDGER_EXPORT: _rule(_O),
-    Action.LEDGER_KEY: _rule(*_ALL, reach=Reach.ANY),
-    Action.BUNDLE_UPLOAD: _rule(_D, reach=Reach.ANY),
-    Action.PTK_ADMIT: _rule(_D),
-    Action.PTK_EXCHANGE: _rule(_D),
-    Action.PTK_REGISTER: _rule(_D, own=True),
-    Action.PTK_LIST: _rule(*_ALL, reach=Reach.ANY),
-    Action.PTK_READ: _rule(*_ALL),
-    Action.PROFILE_READ: _rule(_D, _O, _A, own=True),
-    Action.TRAINING_LIST: _rule(*_ALL, own=True),
-    Action.PTK_UPDATE: _rule(_D, own=True),
-    Action.PTK_DEREGISTER: _rule(_D, _A, own=True),
-    Action.PTK_NOTIFY: _rule(_D, own=True),
-    Action.PTK_ROLL_BACK: _rule(_D, own=True),
-    Action.PTK_MATERIALIZE: _rule(_D, _A, own=True),
-    Action.STATE_READ: _rule(_D, _C, _O),
-    Action.STATE_TRACE: _rule(_D, _C, _O, _A),
-    Action.EVENT_FOLLOW: _rule(_D, _C),
-    Action.FEATURE_LOOK_UP: _rule(_D, _C),
-    Action.SUBSCRIPTION_CREATE: _rule(_D, _C),
-    Action.SUBSCRIPTION_LIST: _rule(_D, _C, _A, reach=Reach.ANY),
-    Action.SUBSCRIPTION_READ: _rule(_D, _C, _A, own=True),
-    Action.SUBSCRIPTION_ROTATE: _rule(_D, _C, _A, own=True),
-    Action.SUBSCRIPTION_REDELIVER: _rule(_D, _C, _A, own=True),
-    Action.SUBSCRIPTION_ENABLE: _rule(_D, _C, _A, own=True),
-    Action.SUBSCRIPTION_DISABLE: _rule(_D, _C, _A, own=True),
-    Action.SUBSCRIPTION_DELETE: _rule(_D, _C, _A, own=True),
-    Action.NOTICE_LIST: _rule(*_ALL, reach=Reach.ANY),
-    Action.CONSOLE_SIGN_IN: _rule(*_ALL, reach=Reach.ANY),
-    # Done in the store's home alone.
-    Action.LEDGER_RECOVER: _rule(_A, reach=Reach.STORE),
-    Action.LAKE_CLEAN: _rule(_A, reach=Reach.STORE),
-    Action.CATALOG_UPGRADE: _rule(_A, reach=Reach.STORE),
-}
 
-# Harmless to repeat and seen by nobody else; everything else, and every refusal, leaves a trace.
-UNTRACED = frozenset(
-    {
-        Action.IDENTITY_READ,
-        Action.TEAM_LIST,
-        Action.TOKEN_LIST,
-        Action.GRANT_LIST,
-        Action.STREAM_LIST,
-        Action.STREAM_READ,
-        Action.STREAM_RECOMMEND,
-        Action.EXPOSURE_READ,
-        Action.BUDGET_READ,
-        Action.LEDGER_VERIFY,
-        Action.LEDGER_KEY,
-        Action.PTK_ADMIT,
-        Action.PTK_LIST,
-        Action.PTK_READ,
-        Action.PROFILE_READ,
-        Action.TRAINING_LIST,
-        Action.STATE_READ,
-        Action.STATE_TRACE,
-        Action.EVENT_FOLLOW,
-        Action.FEATURE_LOOK_UP,
-        Action.SUBSCRIPTION_LIST,
-        Action.SUBSCRIPTION_READ,
-        Action.NOTICE_LIST,
-    }
-)
+class Action(StrEnum):
+    """All that is asked for over HTTP, in the console or in the store's home, each with its rule.
+
+    The audit trail has these names.
+    """
+
+    _value_: str
+    rule: Rule
+
+    def __new__(cls, text: str, rule: Rule) -> Self:
+        action = str.__new__(cls, text)
+        action._value_ = text
+        action.rule = rule
+        return action
+
+    IDENTITY_READ = "identity.read", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    TEAM_CREATE = "team.create", _rule(_A, reach=Reach.STORE)
+    TEAM_LIST = "team.list", _rule(_A, reach=Reach.STORE, traced=False)
+    TOKEN_ISSUE = "token.issue", _rule(_A, reach=Reach.STORE)
+    TOKEN_LIST = "token.list", _rule(_A, reach=Reach.STORE, traced=False)
+    TOKEN_ROTATE = "token.rotate", _rule(_A, reach=Reach.STORE)
+    TOKEN_REVOKE = "token.revoke", _rule(_A, reach=Reach.STORE)
+    GRANT_ADD = "grant.add", _rule(_A, reach=Reach.STORE)
+    GRANT_LIST = "grant.list", _rule(_A, reach=Reach.STORE, traced=False)
+    GRANT_REMOVE = "grant.remove", _rule(_A, reach=Reach.STORE)
+    AUDIT_READ = "audit.read", _rule(_O, _A, reach=Reach.STORE)
+    STREAM_CREATE = "stream.create", _rule(_A, reach=Reach.STORE)
+    STREAM_LIST = "stream.list", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    STREAM_READ = "stream.read", _rule(*_ALL, traced=False)
+    STREAM_EVOLVE = "stream.evolve", _rule(_A)
+    STREAM_INGEST = "stream.ingest", _rule(_P)
+    STREAM_CLOSE = "stream.close", _rule(_P, _A)
+    STREAM_PREPARE = "stream.prepare", _rule(_A)
+    STREAM_FORGET = "stream.forget", _rule(_P, _O)
+    STREAM_RECOMMEND = "stream.recommend", _rule(_D, _O, _A, traced=False)
+    EXPOSURE_READ = "exposure.read", _rule(_P, _O, _A, traced=False)
+    BUDGET_READ = "budget.read", _rule(_D, _O, _A, traced=False)
+    LEDGER_VERIFY = "ledger.verify", _rule(_O, _A, traced=False)
+    LEDGER_EXPORT = "ledger.export", _rule(_O)
+    LEDGER_KEY = "ledger.key", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    BUNDLE_UPLOAD = "bundle.upload", _rule(_D, reach=Reach.ANY)
+    PTK_ADMIT = "ptk.admit", _rule(_D, traced=False)
+    PTK_EXCHANGE = "ptk.exchange", _rule(_D)
+    PTK_REGISTER = "ptk.register", _rule(_D, own=True)
+    PTK_LIST = "ptk.list", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    PTK_READ = "ptk.read", _rule(*_ALL, traced=False)
+    PROFILE_READ = "profile.read", _rule(_D, _O, _A, own=True, traced=False)
+    TRAINING_LIST = "training.list", _rule(*_ALL, own=True, traced=False)
+    PTK_UPDATE = "ptk.update", _rule(_D, own=True)
+    PTK_DEREGISTER = "ptk.deregister", _rule(_D, _A, own=True)
+    PTK_NOTIFY = "ptk.notify", _rule(_D, own=True)
+    PTK_ROLL_BACK = "ptk.roll-back", _rule(_D, own=True)
+    PTK_MATERIALIZE = "ptk.materialize", _rule(_D, _A, own=True)
+    STATE_READ = "state.read", _rule(_D, _C, _O, traced=False)
+    STATE_TRACE = "state.trace", _rule(_D, _C, _O, _A, traced=False)
+    EVENT_FOLLOW = "event.follow", _rule(_D, _C, traced=False)
+    FEATURE_LOOK_UP = "feature.look-up", _rule(_D, _C, traced=False)
+    SUBSCRIPTION_CREATE = "subscription.create", _rule(_D, _C)
+    SUBSCRIPTION_LIST = "subscription.list", _rule(_D, _C, _A, reach=Reach.ANY, traced=False)
+    SUBSCRIPTION_READ = "subscription.read", _rule(_D, _C, _A, own=True, traced=False)
+    SUBSCRIPTION_ROTATE = "subscription.rotate", _rule(_D, _C, _A, own=True)
+    SUBSCRIPTION_REDELIVER = "subscription.redeliver", _rule(_D, _C, _A, own=True)
+    SUBSCRIPTION_ENABLE = "subscription.enable", _rule(_D, _C, _A, own=True)
+    SUBSCRIPTION_DISABLE = "subscription.disable", _rule(_D, _C, _A, own=True)
+    SUBSCRIPTION_DELETE = "subscription.delete", _rule(_D, _C, _A, own=True)
+    NOTICE_LIST = "notice.list", _rule(*_ALL, reach=Reach.ANY, traced=False)
+    CONSOLE_SIGN_IN = "console.sign-in", _rule(*_ALL, reach=Reach.ANY)
+    # Done in the store's home alone.
+    LEDGER_RECOVER = "ledger.recover", _rule(_A, reach=Reach.STORE)
+    LAKE_CLEAN = "lake.clean", _rule(_A, reach=Reach.STORE)
+    CATALOG_UPGRADE = "catalog.upgrade", _rule(_A, reach=Reach.STORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +228,7 @@ def roles_on(principal: Principal, target: Target, grants: Iterable[Grant]) -> f
 
 def allows(action: Action, principal: Principal, target: Target, grants: Iterable[Grant]) -> bool:
     """Whether the table lets `principal` do it; the one place where that is decided."""
-    rule = RULES[action]
+    rule = action.rule
     if rule.reach is Reach.ANY:
         return bool(rule.roles & principal.scopes)
     acting = rule.roles & roles_on(principal, target, grants)

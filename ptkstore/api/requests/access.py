@@ -17,7 +17,7 @@ from ptkstore.application.identity.authorize import Named
 from ptkstore.application.identity.record_action import Recorded
 from ptkstore.application.identity.refused_callers import RefusedCallers
 from ptkstore.domain.audit import subject_of
-from ptkstore.domain.identity import RULES, UNTRACED, Action, Principal, Reach
+from ptkstore.domain.identity import Action, Principal, Reach
 from ptkstore.domain.near_names import suggest
 from ptkstore.errors import InvariantBroken, NotAllowed, Unauthenticated, UnknownName
 from ptkstore.wire.base import NAME, PTK_ID, SUBSCRIPTION_ID, TOKEN_ID
@@ -67,7 +67,7 @@ class AccessRule:
 
     def __init__(self, action: Action, path: str) -> None:
         self.action = action
-        self.by_body = RULES[action].reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
+        self.by_body = action.rule.reach is Reach.STREAM and not any(f"{{{key}}}" in path for key in _NAMED)
 
     async def __call__(self, request: Request) -> AsyncIterator[None]:
         """Let the request through, or raise."""
@@ -89,7 +89,7 @@ class AccessRule:
     @contextmanager
     def _answered(self, request: Request, caller: Caller) -> Iterator[Caller]:
         request_id, subject = request.state.request_id, caller.recorded.subject
-        if self.action in UNTRACED:
+        if not self.action.rule.traced:
             try:
                 yield caller
             except NotAllowed as error:  # by what the body names

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError, WrapValidator
 from ptkstore.api.load.cpu_limiter import CpuLimiter
 from ptkstore.api.requests.access import AccessRule, PendingRequest, WhoAsks, pending
 from ptkstore.api.requests.parsing import LazyRoute, UnparsedBody
-from ptkstore.domain.identity import RULES, Action
+from ptkstore.domain.identity import Action
 from ptkstore.wire.base import Name, PtkId, Wire
 from ptkstore.wire.problems import MEDIA_TYPE, Problem
 
@@ -83,7 +83,7 @@ class Resource:
         if method != "GET":
             statuses = sorted({*statuses, 408, 409, 413, 415, 504})
         responses = {**refusals(*statuses), **more.pop("responses", {})}
-        roles = ", ".join(role for role in RULES[action].roles)
+        roles = ", ".join(role for role in action.rule.roles)
 
         def declare(endpoint: _Endpoint) -> _Endpoint:
             doc = (endpoint.__doc__ or "").strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptkstore.domain.identity import (
-    RULES,
     Action,
     Principal,
     Reach,
@@ -84,7 +83,7 @@ def authorize(
 
 def permit(principal: Principal, action: Action, named: Named | None, uow: CatalogView) -> None:
     """`NotAllowed` or `UnknownName` unless the principal may."""
-    rule = RULES[action]
+    rule = action.rule
     refusal = NotAllowed(f"{action.value} is for {', '.join(r for r in Role if r in rule.roles)}")
     if not rule.roles & principal.scopes:
         raise refusal

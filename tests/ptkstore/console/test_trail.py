@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain import identity as rules
 from ptkstore.domain.audit import AuditEntry
 from ptkstore.domain.identity import Action, Reach, Role, Rule
 from ptkstore.errors import Unavailable
@@ -76,7 +75,7 @@ def test_nobody_signs_in_unrecorded(api: Api, monkeypatch: pytest.MonkeyPatch) -
 def test_a_page_that_roles_refuse_is_on_record(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     client = signed_in(api, Role.DEVELOPER)
     narrower = Rule(frozenset({Role.OFFICER}), Reach.STREAM)
-    monkeypatch.setitem(rules.RULES, Action.STREAM_READ, narrower)
+    monkeypatch.setattr(Action.STREAM_READ, "rule", narrower)
     assert client.get("/console/streams/taxi").status_code == 403
     assert [(one.team, one.action, one.subject, one.outcome) for one in trail(api)[1:]] == [
         ("taxi", "stream.read", "stream/taxi", "not-allowed")
