@@ -36,15 +36,13 @@ class JobKind(StrEnum):
     REDELIVER = "redeliver"
 
 
-WHILE_KEPT = (
-    JobKind.PREPARE,
-    JobKind.ALLOCATE,
-    JobKind.TRAIN,
-    JobKind.PARTIAL,
-    JobKind.PROFILE,
-    JobKind.DRIFT,
-    JobKind.EVALUATE,
-)
+RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
+"""Jobs that open rows and run the code of a PTK's trainer."""
+
+PAID_RUNS = tuple(kind for kind in RUNS if kind is not JobKind.PARTIAL)
+"""Jobs that spend a loss of their own."""
+
+WHILE_KEPT = (JobKind.PREPARE, JobKind.ALLOCATE, *RUNS)
 """What is done with a window while its rows are kept: its expiry ends whatever of it is still to do."""
 
 DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
@@ -52,9 +50,6 @@ DELIVERIES = (JobKind.NOTIFY, JobKind.REDELIVER)
 
 WAIT_FOR_TICKS = (JobKind.PLACE, JobKind.FLIP, JobKind.EVALUATE)
 """Jobs that are due at a publish tick, which is at most 20 minutes away."""
-
-RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
-"""Jobs that run the code of a PTK's trainer."""
 
 SMALL_AT_ONCE = 8
 """Small trainings that one worker process runs beside each other: most of their time they wait for their tick."""
@@ -191,6 +186,22 @@ def cursor(
         now,
         ptk_id=ptk_id,
         subscription_id=subscription_id,
+    )
+
+
+def paid_run(kind: JobKind, ptk_id: str, window: WindowId, now: datetime, *, version: int = 0) -> Job:
+    """Return a PTK's run on a window, due now; an evaluation is named by the version that it reads."""
+    name = job_id(kind, ptk_id, version if kind is JobKind.EVALUATE else window.index)
+    return Job(
+        name,
+        kind,
+        window.stream,
+        JobState.READY,
+        now,
+        window_index=window.index,
+        ptk_id=ptk_id,
+        reservation=name,
+        version=version,
     )
 
 

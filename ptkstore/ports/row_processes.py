@@ -25,7 +25,7 @@ class StagedPartial:
 
 
 @dataclass(frozen=True, slots=True)
-class _OpenedRows:
+class _StagingRequest:
     estimator: Mapping[str, Any]
     epsilon: float
     delta: float
@@ -38,7 +38,7 @@ class _OpenedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainRequest(_OpenedRows):
+class TrainRequest(_StagingRequest):
     """All that a training process gets to know.
 
     Rows of `part_urls` whose keyed hash lies in [`hash_low`, `hash_high`) are opened with `window_key`; the state is
@@ -54,7 +54,7 @@ class TrainRequest(_OpenedRows):
 
 
 @dataclass(frozen=True, slots=True)
-class CollectRequest(_OpenedRows):
+class CollectRequest(_StagingRequest):
     """All that a process gets to know that collects partial statistics: as `TrainRequest`, without noise or state.
 
     What it writes to staging is private.
@@ -136,8 +136,8 @@ class Eraser(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileSet:
-    """Rows of a window's profile part: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
+class OpenedRows:
+    """Rows of a window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
 
     part_urls: tuple[str, ...]
     low: int
@@ -154,7 +154,7 @@ class ProfileRequest:
     epsilons: tuple[float, ...]
     n_min: int
     confidence: float
-    profile_set: ProfileSet
+    profile_set: OpenedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class DriftRequest:
     ask: ProfileAsk
     epsilon: float
     state: Mapping[str, bytes]
-    profile_set: ProfileSet
+    profile_set: OpenedRows
 
 
 class SampleProfiler(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ptklib.accounting import event_delta, pure_epsilon, renyi_curve, zcdp_rho
@@ -20,8 +21,22 @@ from ptkstore.ports.catalog import CatalogView, UnitOfWork
 Event = Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a release costs: the loss that it guarantees, and what the stream's accountant counts for its event."""
+
+    loss: Loss
+    charge: Charge
+    event: Event
+
+
+def price_of(event: Event, accountant: Accountant, loss: Loss) -> Price:
+    """Price a release of `event` whose guarantee is `loss`."""
+    return Price(loss, charge_of(event, accountant, loss), event)
+
+
 def charge_of(event: Event, accountant: Accountant, loss: Loss) -> Charge:
-    """What `accountant` counts for a release of `event` whose guarantee is `loss`."""
+    """Return what `accountant` counts for a release of `event` whose guarantee is `loss`."""
     if accountant is Accountant.BASIC:
         return Charge.basic(loss)
     return _curved(canonical_json(event), accountant).at_most_pure(loss)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptkstore.application.ledger.charging import release_unopened
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.jobs import RUNS, Job, JobKind, JobState, Outcome, job_id, paid_run
 from ptkstore.domain.names import team_of
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.blocks import BlockState, blocks_below
@@ -23,7 +23,6 @@ from ptkstore.ports.objects import Lake
 from ptkstore.ports.runtime import Clock
 
 OTHER_POLICY = "policy-differs"
-_RUNS = (JobKind.TRAIN, JobKind.PARTIAL, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what opens rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _retire(uow: UnitOfWork, stream: Stream, doubt: int | None, clock: Clock) ->
     live = [
         job
         for job in uow.jobs.find(stream=stream.name)
-        if job.kind in _RUNS
+        if job.kind in RUNS
         and job.state is not JobState.ENDED
         and (job.window.index < doubt or stream.policy.privacy_unit is PrivacyUnit.USER)
     ]
@@ -225,17 +224,8 @@ def _take_over(
     if repeated_version(manifest) is not None:
         made_by = Job.rollback(stream, ptk_id, number, now)
     else:
-        training = job_id(JobKind.TRAIN, ptk_id, window)
-        made_by = Job(
-            training,
-            JobKind.TRAIN,
-            stream,
-            JobState.ENDED,
-            now,
-            window_index=window,
-            ptk_id=ptk_id,
-            outcome=Outcome.PUBLISHED,
-        )
+        training = paid_run(JobKind.TRAIN, ptk_id, WindowId(stream, window), now)
+        made_by = replace(training, reservation=None).ended(Outcome.PUBLISHED)
     uow.jobs.add(made_by)
     uow.jobs.save(uow.jobs.lock(made_by.id).ended(Outcome.PUBLISHED))
     draft = draft_id(WindowId(stream, window), f"recovered-{ptk_id}-{number}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptkstore.application.ledger.charging import charge_of
-from ptkstore.domain.accounting.accountants import Accountant, Charge
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
-from ptkstore.domain.ledger.journal import BudgetRequest, ChainLine
+from ptkstore.domain.ledger.journal import ChainLine
 from ptkstore.domain.ledger.rules import verify
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import CatalogBehind
@@ -41,7 +40,7 @@ def verify_ledger(stream: str, *, begin: Read, keys: KeyStore, journal: JournalV
 
 def faults_of(blocks: Sequence[BlockRecord], lines: Sequence[ChainLine], policy: Policy) -> tuple[str, ...]:
     """What is wrong with a journal, charges recomputed from their events; empty when all is well."""
-    return verify(blocks, lines, _recomputed, policy)
+    return verify(blocks, lines, charge_of, policy)
 
 
 def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple[str, ...]:
@@ -51,7 +50,3 @@ def faults_of_memory(stream: str, keys: KeyStore, journal: JournalView) -> tuple
     except CatalogBehind as error:
         return (str(error),)
     return ()
-
-
-def _recomputed(event: Mapping[str, object], accountant: Accountant, request: BudgetRequest) -> Charge:
-    return charge_of(event, accountant, request.loss)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, Final, Generic, TypeVar
 
-from ptkstore.application.ledger.charging import Event, expect_spent, release_unopened, spend
+from ptkstore.application.ledger.charging import Price, expect_spent, release_unopened, spend
 from ptkstore.application.ledger.group_commit import GroupCommit
 from ptkstore.application.paid_runs.commit_retry import CommitRetry
-from ptkstore.domain.accounting.accountants import Charge
 from ptkstore.domain.jobs import Job, JobState, Outcome
 from ptkstore.domain.ledger.journal import Entry
 from ptkstore.domain.notices import Notice
@@ -23,7 +22,7 @@ from ptkstore.errors import LeaseLost, NoProcess, OutcomeUnknown, PtkStoreError,
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import JournalView, KeyStore
 from ptkstore.ports.objects import RawZone
-from ptkstore.ports.row_processes import TrainFailed
+from ptkstore.ports.row_processes import OpenedRows, TrainFailed
 from ptkstore.ports.runtime import Steps
 
 R = TypeVar("R")
@@ -72,14 +71,6 @@ class ClaimedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """What a run is charged."""
-
-    charge: Charge
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """A run that ends before it opens rows; its owner is told `code`, or else the outcome."""
 
@@ -94,16 +85,6 @@ class Spent:
     stream: Stream
     spec: PtkSpec
     spend: Entry
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRows:
-    """Rows of a window that are paid for: those of `part_urls` whose keyed hash lies in [`low`, `high`)."""
-
-    part_urls: tuple[str, ...]
-    low: int
-    high: int
-    key: bytes
 
 
 class PaidRun(ABC, Generic[R]):

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.application.ledger.charging import Event, charge_of
-from ptkstore.domain.accounting.accountants import Charge, admits, caps_of
+from ptkstore.application.ledger.charging import Price, price_of
+from ptkstore.domain.accounting.accountants import admits, caps_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import evaluation_epsilon
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.domain.jobs import JobKind, paid_run
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
+from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest, PtkRejected
 from ptkstore.ports.catalog import UnitOfWork
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationPrice:
-    """What one estimate costs."""
-
-    loss: Loss
-    charge: Charge
-    event: Event
 
 
 def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -41,11 +32,11 @@ def check_evaluation(ptk_id: str, estimator: Mapping[str, Any], config: Mapping[
         raise InvalidRequest(f"PTK {ptk_id} cannot be evaluated: {error}") from error
 
 
-def price_of(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> EvaluationPrice:
-    """The price of an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
+def price_of_estimate(estimator: Mapping[str, Any], epsilon: float, policy: Policy) -> Price:
+    """Price an estimate of `epsilon` under the stream's accountant; the event is that of what is spent."""
     loss = Loss.charge(epsilon)
     event = _declared(estimator, loss.spendable_epsilon).event.to_json()
-    return EvaluationPrice(loss, charge_of(event, policy.accountant, loss), event)
+    return price_of(event, policy.accountant, loss)
 
 
 def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
@@ -64,7 +55,7 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
     caps = caps_of(policy.accountant, lines[line])
     for group in groups_where(policy, new.config.get("where")):
         charges = [
-            price_of(spec.estimator, epsilon, policy).charge
+            price_of_estimate(spec.estimator, epsilon, policy).charge
             for spec in specs
             if (epsilon := evaluation_epsilon(spec.config)) is not None
             and policy.sharing.line_of(spec.ptk_id) == line
@@ -86,20 +77,8 @@ def queue_evaluation(uow: UnitOfWork, spec: PtkSpec, version: Version, stream: s
     epsilon = evaluation_epsilon(spec.config)
     if epsilon is None or not _can_be_evaluated(version.content["config"], epsilon):
         return
-    name = job_id(JobKind.EVALUATE, spec.ptk_id, version.number)
-    uow.jobs.add(
-        Job(
-            name,
-            JobKind.EVALUATE,
-            stream,
-            JobState.READY,
-            now,
-            window_index=version.window_index,
-            ptk_id=spec.ptk_id,
-            reservation=name,
-            version=version.number,
-        )
-    )
+    window = WindowId(stream, version.window_index)
+    uow.jobs.add(paid_run(JobKind.EVALUATE, spec.ptk_id, window, now, version=version.number))
 
 
 def _can_be_evaluated(estimator: Mapping[str, Any], epsilon: float) -> bool:

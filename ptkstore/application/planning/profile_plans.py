@@ -12,9 +12,9 @@ import numpy as np
 from ptklib.exceptions import PtklibError
 from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.spec import estimator_from_spec
-from ptkstore.application.ledger.charging import Event, charge_of
+from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.application.planning.formula_plans import has_formula
-from ptkstore.domain.accounting.accountants import Charge, admits, caps_of
+from ptkstore.domain.accounting.accountants import admits, caps_of
 from ptkstore.domain.accounting.losses import MIN_EPSILON, Loss, checked_epsilon
 from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
@@ -63,18 +63,7 @@ class Attempt:
     epsilons: tuple[float, ...]
     n_min: int
     confidence: float
-    loss: Loss
-    charge: Charge
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What one drift test costs."""
-
-    loss: Loss
-    charge: Charge
-    event: Event
+    price: Price
 
 
 def ask_of(
@@ -156,7 +145,7 @@ def attempt_of(
     profiler = profiler_of(estimator, ask, epsilons, n_min, confidence)
     if profiler.population_of_one_round() > ask.population or _too_many(ask, policy):
         return None
-    return Attempt(epsilons, n_min, confidence, *_priced(profiler.declared_loss(), policy))
+    return Attempt(epsilons, n_min, confidence, _price(profiler.declared_loss(), policy))
 
 
 MOST_ROWS = 2**23
@@ -181,15 +170,14 @@ def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Po
 def fits_alone(attempt: Attempt, ask: ProfileAsk, policy: Policy) -> bool:
     """Whether a profile block that nothing else is charged to has room for an attempt."""
     caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[ask.line])
-    return admits(caps, attempt.charge.amounts, attempt.charge.delta_atto)
+    return admits(caps, attempt.price.charge.amounts, attempt.price.charge.delta_atto)
 
 
-def watch_of(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> Watch | None:
-    """One drift test of a state that was trained as a profile said; None where the PTK is not watched."""
+def drift_price(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> Price | None:
+    """Price one drift test of a state that was trained as a profile said; None where the PTK is not watched."""
     if ask.drift is None:
         return None
-    test = drift_test_of(estimator, ask, ask.drift)
-    return Watch(*_priced(test.declared_loss(), policy))
+    return _price(drift_test_of(estimator, ask, ask.drift).declared_loss(), policy)
 
 
 def profiler_of(
@@ -241,10 +229,8 @@ def drift_test_of(estimator: Mapping[str, Any], ask: ProfileAsk, epsilon: float)
     )
 
 
-def _priced(loss: PrivacyLoss, policy: Policy) -> tuple[Loss, Charge, Event]:
-    charged = Loss.charge(loss.epsilon, loss.delta)
-    event = loss.event.to_json()
-    return charged, charge_of(event, policy.accountant, charged), event
+def _price(loss: PrivacyLoss, policy: Policy) -> Price:
+    return price_of(loss.event.to_json(), policy.accountant, Loss.charge(loss.epsilon, loss.delta))
 
 
 def _evaluation(estimator: Mapping[str, Any]) -> str:

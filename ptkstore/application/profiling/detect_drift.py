@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.application.paid_runs.paid_run import OpenedRows, Opening, Spending, Spent, pay_and_run
-from ptkstore.application.planning.profile_plans import Watch, watch_of
-from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
+from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
+from ptkstore.application.planning.profile_plans import drift_price
+from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.row_processes import DriftRequest, SampleProfiler, TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, OpenedRows, SampleProfiler, TrainFailed
 
 
 def detect_drift(
@@ -38,12 +39,12 @@ class _Testing(ProfileSetRun[bool]):
         super().__init__(job, profiler)
         self._state = state
 
-    def priced(self, spec: PtkSpec, policy: Policy) -> Watch | None:
-        return watch_of(spec.estimator, self.ask, policy)
+    def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
+        return drift_price(spec.estimator, self.ask, policy)
 
     def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> bool | TrainFailed:
         assert self.ask.drift is not None
-        request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, profile_set(rows))
+        request = DriftRequest(spent.spec.estimator, self.ask, self.ask.drift, self._state, rows)
         return self.profiler.has_drifted(request, keep_alive)
 
     def keep(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from ptkstore.application.paid_runs.paid_run import OpenedRows, Opening, Spending, Spent, pay_and_run
+from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.paid_run import Opening, Spending, Spent, pay_and_run
 from ptkstore.application.planning.profile_plans import Attempt, attempt_of
-from ptkstore.application.profiling.profile_runs import ProfileSetRun, profile_set
+from ptkstore.application.profiling.profile_runs import ProfileSetRun
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ptks.profiles import Point, ProfileRecord, ProfileState, Verdict
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.row_processes import ProfileRequest, SampleProfiler, TrainFailed
+from ptkstore.ports.row_processes import OpenedRows, ProfileRequest, SampleProfiler, TrainFailed
 
 
 def profile_ptk(job: Job, spending: Spending, opening: Opening, *, profiler: SampleProfiler) -> None:
@@ -25,11 +26,12 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
     ran, kept = "profiled", "answers-kept"
     _attempt: Attempt
 
-    def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | None:
+    def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
         attempt = attempt_of(spec.estimator, self.ask, self.record, policy)
-        if attempt is not None:
-            self._attempt = attempt
-        return attempt
+        if attempt is None:
+            return None
+        self._attempt = attempt
+        return attempt.price
 
     def run(
         self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]
@@ -41,7 +43,7 @@ class _Profiling(ProfileSetRun[tuple[Point, ...]]):
             attempt.epsilons,
             attempt.n_min,
             attempt.confidence,
-            profile_set(rows),
+            rows,
         )
         return self.profiler.profile(request, keep_alive)
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from ptklib.exceptions import PtklibError
-from ptkstore.application.ledger.charging import reserve
-from ptkstore.application.planning.profile_plans import Attempt, Watch, attempt_of, fits_alone, watch_of
-from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
+from ptkstore.application.ledger.charging import Price, reserve
+from ptkstore.application.planning.profile_plans import attempt_of, drift_price, fits_alone
+from ptkstore.domain.jobs import Job, JobKind, JobState, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied
 from ptkstore.domain.notices import Notice
@@ -110,7 +110,7 @@ def _request_profile(
         if goes_on is not None:  # of a new one its owner was told when it was registered
             _give_up(uow, goes_on, asking.specs, now)
         return
-    job = _reserved(uow, stream, window, spec, JobKind.PROFILE, attempt, now)
+    job = _reserved(uow, stream, window, spec, JobKind.PROFILE, attempt.price, now)
     if job is None:
         notify_owners(uow, asking.specs, "profile-budget-denied", now, window.index)
     elif goes_on is not None:
@@ -135,10 +135,10 @@ def _request_test(
 ) -> None:
     """One test, of the first state there is that was trained as the profile said; without one there is none."""
     for spec in asking.specs:
-        watch = watch_of(spec.estimator, _ask(spec), stream.policy)
-        number = 0 if watch is None else _placed(uow, spec, profile, stream.policy.max_rows_per_unit)
-        if watch is not None and number:
-            job = _reserved(uow, stream, window, spec, JobKind.DRIFT, watch, now, version=number)
+        price = drift_price(spec.estimator, _ask(spec), stream.policy)
+        number = 0 if price is None else _placed(uow, spec, profile, stream.policy.max_rows_per_unit)
+        if price is not None and number:
+            job = _reserved(uow, stream, window, spec, JobKind.DRIFT, price, now, version=number)
             if job is not None:
                 uow.profiles.save(replace(profile, job_id=job.id))
             return
@@ -161,29 +161,17 @@ def _reserved(
     window: WindowId,
     spec: PtkSpec,
     kind: JobKind,
-    price: Attempt | Watch,
+    price: Price,
     now: datetime,
     *,
     version: int = 0,
 ) -> Job | None:
     """The queued job, its loss reserved on the profile blocks of the window; None if these have no room."""
-    name = job_id(kind, spec.ptk_id, window.index)
-    ask = _ask(spec)
+    job, ask = paid_run(kind, spec.ptk_id, window, now, version=version), _ask(spec)
     blocks = profile_blocks(window, stream.policy, range(*ask.groups))
-    request = BudgetRequest(stream.name, name, spec.ptk_id, blocks, price.loss, price.charge, ask.line)
+    request = BudgetRequest(stream.name, job.id, spec.ptk_id, blocks, price.loss, price.charge, ask.line)
     if isinstance(reserve(uow, request, price.event), Denied):
         return None
-    job = Job(
-        name,
-        kind,
-        stream.name,
-        JobState.READY,
-        now,
-        window_index=window.index,
-        ptk_id=spec.ptk_id,
-        reservation=name,
-        version=version,
-    )
     uow.jobs.add(job)
     return job
 

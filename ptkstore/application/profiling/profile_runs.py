@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, OpenedRows, PaidRun, Price
-from ptkstore.application.planning.profile_plans import Attempt, Watch
+from ptkstore.application.ledger.charging import Price
+from ptkstore.application.paid_runs.paid_run import ClaimedRun, Ended, PaidRun
 from ptkstore.application.profiling.profile_requests import notify_owners, sharing
 from ptkstore.domain.jobs import Job, Outcome
 from ptkstore.domain.ledger.journal import Entry
@@ -16,7 +16,7 @@ from ptkstore.domain.ptks.profiles import Paid, ProfileAsk, ProfileRecord
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.ports.catalog import UnitOfWork
-from ptkstore.ports.row_processes import ProfileSet, SampleProfiler
+from ptkstore.ports.row_processes import SampleProfiler
 
 R = TypeVar("R")
 
@@ -39,7 +39,7 @@ class ProfileSetRun(PaidRun[R]):
         self.profiler = profiler
 
     @abstractmethod
-    def priced(self, spec: PtkSpec, policy: Policy) -> Attempt | Watch | None:
+    def priced(self, spec: PtkSpec, policy: Policy) -> Price | None:
         """What `ask` and `record` cost now; None if it cannot be had."""
 
     def price(self, uow: UnitOfWork, claimed: ClaimedRun) -> Price | Ended:
@@ -51,7 +51,7 @@ class ProfileSetRun(PaidRun[R]):
         price = self.priced(claimed.spec, claimed.stream.policy)
         if price is None or not claimed.history[0].charge.covers(price.charge):
             return Ended(Outcome.WITHDRAWN)
-        return Price(price.charge, price.event)
+        return price
 
     def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         """The record tells what was paid."""
@@ -81,8 +81,3 @@ class ProfileSetRun(PaidRun[R]):
     def _sharing(self, uow: UnitOfWork) -> tuple[PtkSpec, ...]:
         record = uow.profiles.of_job(self.job.id)
         return sharing(uow, self.job.stream, record.key if record else "")
-
-
-def profile_set(rows: OpenedRows) -> ProfileSet:
-    """Rows as a profiling process takes them."""
-    return ProfileSet(rows.part_urls, rows.low, rows.high, rows.key)

@@ -16,7 +16,7 @@ from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.jobs import WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
+from ptkstore.domain.jobs import PAID_RUNS, WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Policy, Stream
@@ -27,8 +27,6 @@ from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.features import FeatureStore
 from ptkstore.ports.runtime import Clock
 from ptkstore.ports.team_code import Bundles, Sandbox
-
-_QUEUED = (JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)  # what is withdrawn with a PTK
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,7 @@ def remove(uow: UnitOfWork, spec: PtkSpec, clock: Clock) -> None:
 
 
 def _withdraw(uow: UnitOfWork, job: Job) -> None:
-    if job.kind in _QUEUED and job.state is JobState.READY:
+    if job.kind in PAID_RUNS and job.state is JobState.READY:
         release_unopened(uow, job.reservation)
         uow.jobs.save(job.ended(Outcome.WITHDRAWN))
 

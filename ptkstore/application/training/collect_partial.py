@@ -108,7 +108,7 @@ def _open(job: Job, begin: Begin, clock: Clock, keys: KeyStore, staging: Staging
 
 def _hopeless(uow: CatalogView, held: Job, spec: PtkSpec | None, spend: Entry) -> Outcome | None:
     outcome = hopeless(held, spec, uow.windows.get(held.window).state)
-    if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != dict(spend.event):
+    if outcome is None and spec is not None and event_of(spec.estimator, spend.loss) != spend.event:
         return Outcome.FAILED  # another trainer than the one paid for
     return outcome
 

@@ -7,19 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from ptkstore.application.ledger.charging import reserve
+from ptkstore.application.ledger.charging import Price, reserve
 from ptkstore.application.paid_runs.paid_run import (
     ClaimedRun,
     Ended,
-    OpenedRows,
     Opening,
     PaidRun,
-    Price,
     Spending,
     Spent,
     pay_and_run,
 )
-from ptkstore.application.planning.evaluation_plans import price_of
+from ptkstore.application.planning.evaluation_plans import price_of_estimate
 from ptkstore.application.versions.elected_files import state_files_of
 from ptkstore.domain.evaluations import Evaluation, RiskMass, evaluation_epsilon
 from ptkstore.domain.jobs import Job, Outcome
@@ -31,7 +29,7 @@ from ptkstore.domain.streams.blocks import evaluation_blocks, groups_where
 from ptkstore.domain.versions.versions import Version
 from ptkstore.ports.catalog import UnitOfWork
 from ptkstore.ports.objects import Lake
-from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, TrainFailed
+from ptkstore.ports.row_processes import EvaluateRequest, Evaluator, OpenedRows, TrainFailed
 
 DENIED: Final = "evaluation-denied"
 
@@ -62,7 +60,7 @@ class _Evaluating(PaidRun[RiskMass]):
         epsilon = evaluation_epsilon(spec.config)
         if epsilon is None:
             return Ended(Outcome.WITHDRAWN)
-        price = price_of(self._estimator, epsilon, policy)
+        price = price_of_estimate(self._estimator, epsilon, policy)
         if not claimed.history:
             blocks = evaluation_blocks(
                 self.job.window, policy, groups_where(policy, spec.config.get("where"))
@@ -73,7 +71,7 @@ class _Evaluating(PaidRun[RiskMass]):
             )
             if isinstance(reserve(uow, request, price.event), Denied):
                 return Ended(Outcome.REFUSED, DENIED)
-        return Price(price.charge, price.event)
+        return price
 
     def run(self, spent: Spent, rows: OpenedRows, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         request = EvaluateRequest(
@@ -83,7 +81,7 @@ class _Evaluating(PaidRun[RiskMass]):
             part_urls=rows.part_urls,
             hash_low=rows.low,
             hash_high=rows.high,
-            window_key=rows.key,
+            window_key=rows.window_key,
         )
         return self._evaluator.evaluate(request, keep_alive)
 

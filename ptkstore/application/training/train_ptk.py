@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from ptkstore.application.ledger.charging import charge_of
+from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.application.paid_runs.paid_run import (
     ClaimedRun,
     Ended,
-    OpenedRows,
     Opening,
     PaidRun,
-    Price,
     Spending,
     Spent,
     pay_and_run,
@@ -44,7 +42,7 @@ from ptkstore.errors import CorruptObject, LateWriter, Unavailable, UnknownName
 from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.keys import KeyStore
 from ptkstore.ports.objects import Lake, Staging
-from ptkstore.ports.row_processes import Trainer, TrainFailed, TrainRequest
+from ptkstore.ports.row_processes import OpenedRows, Trainer, TrainFailed, TrainRequest
 from ptkstore.ports.team_code import Bundles, Sandbox
 
 PREVIOUS_STATE_UNREADABLE: Final = "previous-state-unreadable"
@@ -146,11 +144,9 @@ class _Training(PaidRun[Draft]):
             raise LateWriter(f"PTK {claimed.spec.ptk_id} got other code meanwhile")
         loss = claimed.history[0].loss
         event = event_of(claimed.spec.estimator, loss)  # raises before anything is spent
-        if claimed.spend is not None and event != dict(
-            claimed.spend.event
-        ):  # another trainer than the one paid for
-            return Ended(Outcome.FAILED)
-        return Price(charge_of(event, claimed.stream.policy.accountant, loss), event)
+        if claimed.spend is not None and event != claimed.spend.event:
+            return Ended(Outcome.FAILED)  # another trainer than the one paid for
+        return price_of(event, claimed.stream.policy.accountant, loss)
 
     def is_paid(self, uow: UnitOfWork, claimed: ClaimedRun, spent: Entry) -> bool:
         n = n_partials(claimed.job.n_rows, self._rows_per_partial) if condenses(claimed.spec.estimator) else 1
@@ -168,7 +164,7 @@ class _Training(PaidRun[Draft]):
             part_urls=rows.part_urls,
             hash_low=rows.low,
             hash_high=rows.high,
-            window_key=rows.key,
+            window_key=rows.window_key,
             draft_id=self._draft.id,
             draft_key=self._draft.key,
             previous_state=self._basis.state if self._continued(spent) else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from ptkstore.application.ledger.group_commit import GroupCommit, Wishes
@@ -16,7 +17,7 @@ from ptkstore.application.planning.window_plans import (
 )
 from ptkstore.application.profiling.profile_requests import request_profiles
 from ptkstore.domain.allocation.model import Infeasible
-from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome, job_id
+from ptkstore.domain.jobs import Job, JobKind, Outcome, job_id, paid_run
 from ptkstore.domain.ledger.journal import BudgetRequest
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.notices import Notice
@@ -89,21 +90,13 @@ def _queue(
     answer: Granted | Denied,
     now: datetime,
 ) -> None:
-    denied = isinstance(answer, Denied)
-    training = Job(
-        request.key,
-        JobKind.TRAIN,
-        window.stream,
-        JobState.ENDED if denied else JobState.READY,
-        now,
-        window_index=window.index,
-        ptk_id=request.ptk_id,
-        reservation=request.key,
+    training = replace(
+        paid_run(JobKind.TRAIN, request.ptk_id, window, now),
         n_rows=plan.offer.n_rows,
         partition=plan.partition,
         facts_of=plan.offer.facts_of,
-        outcome=Outcome.REFUSED if denied else None,
     )
-    if denied:
+    if isinstance(answer, Denied):
+        training = training.ended(Outcome.REFUSED)
         uow.notify_owner(Notice.of_run(training, "budget-denied", now))
     uow.jobs.add(training)

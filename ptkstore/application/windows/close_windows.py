@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
 
-from ptkstore.domain.jobs import Job, JobKind, job_of_window
+from ptkstore.domain.jobs import PAID_RUNS, Job, JobKind, job_of_window
 from ptkstore.domain.streams.blocks import BlockState, created_with
 from ptkstore.domain.streams.streams import Closing, Policy, Stream
 from ptkstore.domain.streams.windows import (
@@ -23,7 +23,7 @@ from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
 from ptkstore.ports.runtime import Clock
 from ptkstore.ports.streams import Progress
 
-_RUNS = (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN, JobKind.PROFILE, JobKind.DRIFT, JobKind.EVALUATE)
+_UNFINISHED = (JobKind.PREPARE, JobKind.ALLOCATE, *PAID_RUNS)
 MAX_WINDOWS = 10_000  # at once; more is a mistake in `until` or in the origin
 STEP = 200  # windows in one transaction: whoever waits for the stream's lock comes in between
 
@@ -180,7 +180,7 @@ def _check(
 def _refuse_to_lose(uow: CatalogView, stream: Stream, progress: Progress, reached: datetime) -> None:
     left = expired_before(stream.policy, reached)
     first = min(expired_before(stream.policy, progress.reached), progress.closed_before)
-    lost = set(uow.jobs.unfinished(stream.name, _RUNS, first, left)) if first < left else set()
+    lost = set(uow.jobs.unfinished(stream.name, _UNFINISHED, first, left)) if first < left else set()
     if progress.closed_before < left:
         lost.add(progress.closed_before)
     if lost:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ptkstore.domain.accounting.accountants import Accountant, Charge
+from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ledger.block_ledgers import BlockRecord, not_as_promised
 from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import (
@@ -70,8 +71,8 @@ def outcome_of(request: BudgetRequest, history: Sequence[Entry]) -> Granted | De
     return Denied(request.key, ()) if EntryKind.RELEASE in kinds else Granted(request.key)
 
 
-ChargeOf = Callable[[Mapping[str, object], Accountant, BudgetRequest], Charge]
-"""Recomputes from a stored event what an accountant should have counted for a request."""
+ChargeOf = Callable[[Mapping[str, object], Accountant, Loss], Charge]
+"""Recomputes from a stored event what an accountant should have counted for a loss."""
 
 
 def verify(
@@ -149,8 +150,6 @@ def _as_promised(blocks: Sequence[BlockRecord], policy: Policy) -> tuple[BlockRe
 
 
 def _undercharged(entry: ChainLine, accountant: Accountant, charge_of: ChargeOf) -> bool:
-    if (
-        isinstance(entry, PolicyEntry) or entry.kind is not EntryKind.SPEND
-    ):  # what was given back cost nothing
-        return False
-    return not entry.charge.covers(charge_of(entry.event, accountant, entry.request))
+    if isinstance(entry, PolicyEntry) or entry.kind is not EntryKind.SPEND:
+        return False  # what was given back cost nothing
+    return not entry.charge.covers(charge_of(entry.event, accountant, entry.loss))

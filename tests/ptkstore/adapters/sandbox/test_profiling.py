@@ -21,7 +21,7 @@ from ptkstore.adapters.sandbox.messages.orders import (
     encode_order,
 )
 from ptkstore.domain.ptks.profiles import Point, ProfileAsk, Verdict
-from ptkstore.ports.row_processes import DriftRequest, ProfileRequest, ProfileSet, TrainFailed
+from ptkstore.ports.row_processes import DriftRequest, OpenedRows, ProfileRequest, TrainFailed
 from tests.support.sandbox_orders import SPEC, WHOLE, World, new_world, nothing
 
 N = 3_000
@@ -52,8 +52,8 @@ def mixed(tmp_path: Path) -> World:
     return world
 
 
-def profile_set(world: World) -> ProfileSet:
-    return ProfileSet(world.request().part_urls, 0, WHOLE, world.window_key)
+def profile_set(world: World) -> OpenedRows:
+    return OpenedRows(world.request().part_urls, 0, WHOLE, world.window_key)
 
 
 def to_profile(world: World, **changes: Any) -> ProfileRequest:
