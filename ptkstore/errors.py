@@ -2,31 +2,11 @@
 
     PtkStoreError
     ├── InvalidRequest     the caller fixes the request
-    │   ├── UnknownName        no such stream, PTK, subscription or window
-    │   │   └── Deregistered       there was such a PTK, and whoever asks may know
-    │   ├── SchemaMismatch     a table does not have the declared columns
-    │   ├── TooLarge           more than the service takes at once
-    │   └── UnknownFormat      a body of a type that is not read here
     ├── Refused            policy said no; the reason says what would fit
-    │   ├── Unauthenticated    no valid token came with the request
-    │   ├── NotAllowed         the token's roles do not allow this
-    │   ├── PtkRejected        the PTK cannot be served beside the others
-    │   ├── NoSandbox          team code cannot be run apart here, so it is not run
-    │   └── WindowGone         the window has left its retention
     ├── Conflict           refresh and redo
-    │   ├── NameTaken          the name exists with other content
-    │   ├── LeaseLost          another worker holds the job now
-    │   ├── LateWriter         the catalog moved on while this was prepared
-    │   └── StillAtWork        the first request under this key has not ended
     ├── Unavailable        wait and retry
-    │   ├── TooManyRequests    more in a while than one caller may send
-    │   ├── NoProcess          the machine starts no process for a run now
-    │   ├── RowsLost           the online store lost the rows of a published version
-    │   └── CatalogOutdated    the catalog is of another schema; upgrade it, or the program
     ├── OutcomeUnknown     look before acting
     └── InvariantBroken    page someone
-        ├── CatalogBehind      the catalog lacks spends it should hold
-        └── CorruptObject      stored bytes differ from their hash
 
 Every class carries a fixed `code`; messages name public things only (ids, columns, limits), never rows, values or
 counts.
@@ -209,7 +189,7 @@ class CorruptObject(InvariantBroken):
 
 
 def missing_package(error: ModuleNotFoundError) -> str | None:
-    """What to install where an installation lacks a package of an extra; None where the module is our own."""
+    """Return what to install where a package of an extra is missing; None where the module is our own."""
     missing = (error.name or "").partition(".")[0]
     if missing in ("", "ptklib", "ptkstore", "workers"):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -200,18 +199,8 @@ class Settings(BaseSettings):
         return timedelta(seconds=self.publish_tick_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A setting as `ptk config` prints it."""
-
-    name: str
-    value: str
-    source: str
-    description: str
-
-
 def load_settings(home: Path | str | None = None) -> Settings:
-    """Settings from the environment; `home` given in code wins.
+    """Read settings from the environment; `home` given in code wins.
 
     Raises
     ------
@@ -225,20 +214,27 @@ def load_settings(home: Path | str | None = None) -> Settings:
         raise InvalidRequest(f"settings that cannot be used: {names}") from None
 
 
-def shown_settings(settings: Settings) -> tuple[Shown, ...]:
-    """All settings with their sources, secrets masked."""
-    rows = []
-    for name, field in Settings.model_fields.items():
-        value = getattr(settings, name)
-        if name.endswith(("_url", "_endpoint")) and value:
-            value = _masked(value)
-        if name.endswith("_token") and value:
-            value = _MASK
-        source = "environment or argument" if name in settings.model_fields_set else "default"
-        rows.append(
-            Shown(f"PTK_{name.upper()}", "" if value is None else str(value), source, field.description or "")
-        )
-    return tuple(rows)
+def shown_settings(settings: Settings) -> list[dict[str, str]]:
+    """Return name, value, source and meaning of each setting, secrets masked."""
+    return [
+        {
+            "name": f"PTK_{name.upper()}",
+            "value": shown_value(settings, name),
+            "source": "environment or argument" if name in settings.model_fields_set else "default",
+            "meaning": field.description or "",
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def shown_value(settings: Settings, name: str) -> str:
+    """Return the value of a setting as text, a secret in it masked; empty if it has none."""
+    value = getattr(settings, name)
+    if name.endswith(("_url", "_endpoint")) and value:
+        return _masked(value)
+    if name.endswith("_token") and value:
+        return _MASK
+    return "" if value is None else str(value)
 
 
 def _local_path(url: str) -> str:

@@ -17,36 +17,21 @@ if TYPE_CHECKING:
 _SECONDS: Final = 2.0
 """A shell waits for no longer."""
 
+_COMMANDS: Final = {
+    (
+        "ptk",
+    ): "show, versions, lineage, set-config, set-target, test-privacy, lookup, featurize, subscribe, rollback, "
+    "materialize",
+    ("ptk", "version", "version"): "diff",
+    ("subscription",): "deliveries, redeliver, disable, enable, rotate-secret",
+    (
+        "stream",
+    ): "ingest, close, forget, budget, ledger export, stream add-column, stream show, stream recommend",
+    ("token",): "token rotate, token revoke",
+    ("team", "stream"): "grant add, grant remove",
+}
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "show": ("ptk",),
-    "versions": ("ptk",),
-    "diff": ("ptk", "version", "version"),
-    "lineage": ("ptk",),
-    "set-config": ("ptk",),
-    "set-target": ("ptk",),
-    "test-privacy": ("ptk",),
-    "lookup": ("ptk",),
-    "featurize": ("ptk",),
-    "subscribe": ("ptk",),
-    "deliveries": ("subscription",),
-    "redeliver": ("subscription",),
-    "disable": ("subscription",),
-    "enable": ("subscription",),
-    "rotate-secret": ("subscription",),
-    "ingest": ("stream",),
-    "close": ("stream",),
-    "forget": ("stream",),
-    "budget": ("stream",),
-    "rollback": ("ptk",),
-    "materialize": ("ptk",),
-    "ledger export": ("stream",),
-    "stream add-column": ("stream",),
-    "stream show": ("stream",),
-    "stream recommend": ("stream",),
-    "token rotate": ("token",),
-    "token revoke": ("token",),
-    "grant add": ("team", "stream"),
-    "grant remove": ("team", "stream"),
+    command: kinds for kinds, commands in _COMMANDS.items() for command in commands.split(", ")
 }
 """What the first arguments of a command name."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ptkstore.cli.commands import COMMANDS, Entry
+from ptkstore.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -21,7 +21,7 @@ class PlainGroup(TyperGroup):
     """Commands whose help is plain text, as Rich loads slowly."""
 
     def sections(self) -> dict[str, dict[str, str]]:
-        """Headings of the help, and under each the commands with a sentence on each."""
+        """Return the headings of the help, and below each its commands with a sentence."""
         return {"Commands": {name: one.get_short_help_str(WHOLE) for name, one in self.commands.items()}}
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
@@ -42,7 +42,7 @@ class LazyCommands(PlainGroup):
                 self.add_command(TyperCommand(name, help=entry.summary), name)
 
     def sections(self) -> dict[str, dict[str, str]]:
-        """A section for each person."""
+        """Return the commands of the table by person."""
         return {
             person: {name: one.summary for name, one in entries.items()}
             for person, entries in COMMANDS.items()
@@ -61,10 +61,11 @@ class LazyCommands(PlainGroup):
 
 
 def load(name: str) -> Command:
-    """The command of this name, or the group, with all it imports."""
+    """Import the command of this name, or the group."""
     entry = next(entries[name] for entries in COMMANDS.values() if name in entries)
     alone = typer.Typer(callback=lambda: None, add_completion=False, rich_markup_mode=None)
-    target = _imported(entry)
+    module, _, target_name = entry.place.partition(":")
+    target = getattr(import_module(f"ptkstore.cli.{module}"), target_name)
     if isinstance(target, typer.Typer):
         alone.add_typer(target, name=name, cls=PlainGroup)
     else:
@@ -72,8 +73,3 @@ def load(name: str) -> Command:
     group = typer.main.get_command(alone)
     assert isinstance(group, TyperGroup)
     return group.commands[name]
-
-
-def _imported(entry: Entry) -> Any:
-    module, _, name = entry.place.partition(":")
-    return getattr(import_module(f"ptkstore.cli.{module}"), name)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -215,17 +215,6 @@ def _check_is_meant(home: Path | None) -> None:
 def utc(typed: datetime | None) -> str | None:
     """A time that was typed without its offset, as the store takes it."""
     return None if typed is None else f"{typed.isoformat()}+00:00"
-
-
-def spoken(span: timedelta) -> str:
-    """A duration in words, such as `1 day 6 hours`; the largest two units are enough."""
-    seconds = int(span.total_seconds())
-    units = []
-    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            units.append(counted(count, unit))
-    return " ".join(units[:2]) or "0 seconds"
 
 
 def one_line(value: object) -> str:

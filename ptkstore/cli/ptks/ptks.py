@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptkstore.cli.naming import registered
 from ptkstore.cli.output import AsJson, Rows, print_json, reads, seen
 from ptkstore.cli.ptks.profiles import print_profile, profile_json
 from ptkstore.cli.ptks.shown import print_lists, print_ptk
 from ptkstore.domain.accounting.assurances import assured, assured_in
 from ptkstore.domain.names import split_ptk_id
-from ptkstore.errors import UnknownName
+from ptkstore.domain.near_names import near
+from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
 
@@ -40,7 +41,7 @@ def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
 def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
     """Show the newest version of a PTK, its profile, trainings, estimated losses and the notices to its owner."""
     team, _ = split_ptk_id(ptk_id)
-    spec = registered(store, ptk_id)
+    spec = _registered(store, ptk_id)
     service = store.service
     profile = seen(lambda: service.profile(ptk_id))
     evaluations = seen(lambda: store.evaluations(ptk_id))
@@ -88,7 +89,7 @@ def versions(store: Store, ptk_id: str) -> Rows:
     except UnknownName:  # over HTTP, where nobody is told of what was never registered
         published, evaluations = [], []
     if not published:  # of a PTK that was deregistered there are some
-        registered(store, ptk_id)
+        _registered(store, ptk_id)
     evaluated = {one["version"]: one for one in evaluations}
     rows = [
         {
@@ -106,6 +107,17 @@ def versions(store: Store, ptk_id: str) -> Rows:
     ]
     nothing = "nothing published yet; the first version comes once a window has closed and workers have trained on it"
     return Rows(rows, f"Versions of {ptk_id}", nothing)
+
+
+def _registered(store: Store, ptk_id: str) -> PtkSpec:
+    """The PTK of this id; `UnknownName` says which names are near it, `Deregistered` that there was one."""
+    try:
+        return store.service.ptk(ptk_id)
+    except Deregistered:
+        raise
+    except UnknownName:
+        ptk_ids = [spec.ptk_id for spec in store.service.ptks()]
+        raise UnknownName("PTK", ptk_id, near(ptk_id, ptk_ids, otherwise="see: ptk list")) from None
 
 
 def _but(document: dict[str, Any], name: str) -> dict[str, Any]:

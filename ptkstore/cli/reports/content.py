@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ptkstore.cli.counting import counted
+from ptkstore.cli.counting import counted, spoken
 from ptkstore.domain.accounting.assurances import assured_of
 from ptkstore.domain.streams.guarantees import contexts_sentence
 from ptkstore.errors import InvalidRequest
@@ -134,7 +134,7 @@ def _promise(report: Mapping[str, Any]) -> Section:
             if len(guarantee["lines"]) > 1
         ),
         ("privacy unit", policy["privacy_unit"]),
-        ("window", _span(policy["window_seconds"])),
+        ("window", spoken(policy["window_seconds"])),
         *_kept(policy),
         ("least assurance of a PTK", policy["minimum_assurance"]),
         ("accountant", policy["accountant"]),
@@ -275,16 +275,6 @@ def _rounded(amount: Decimal) -> str:
     step = Decimal(1).scaleb(amount.adjusted() - 5)
     shown = (amount / step).to_integral_value("ROUND_CEILING") * step
     return f"{shown.normalize():f}" if shown >= Decimal("0.0001") else f"{shown.normalize():e}"
-
-
-def _span(seconds: int) -> str:
-    """All of a span in words, such as `1 day`."""
-    counts = []
-    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            counts.append(counted(count, unit))
-    return " ".join(counts)
 
 
 def _place(row: Mapping[str, Any]) -> str:

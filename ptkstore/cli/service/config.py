@@ -9,8 +9,4 @@ from ptkstore.settings import load_settings, shown_settings
 @answers
 def config(home: Home = None, as_json: AsJson = False) -> None:
     """Print the settings with their sources, secrets masked."""
-    rows = [
-        {"name": s.name, "value": s.value, "source": s.source, "meaning": s.description}
-        for s in shown_settings(load_settings(home))
-    ]
-    print_rows(rows, as_json=as_json, title="Settings", nothing="")
+    print_rows(shown_settings(load_settings(home)), as_json=as_json, title="Settings", nothing="")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.cli.output import Home, answers, console, said
-from ptkstore.settings import Settings, load_settings, shown_settings
+from ptkstore.settings import Settings, load_settings, shown_value
 
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 60.0
@@ -38,7 +38,8 @@ def up(
     with running(settings, api_port=api_port) as supervisor:
         names = ", ".join(status.name for status in supervisor.status())
         _say(f"running {names} in {settings.root}; logs in {settings.root / 'log'}; stop with Ctrl-C")
-        _say(f"Redis: {_redis(settings)}")
+        redis = shown_value(settings, "redis_url") or RedisServer(settings.root).client_url
+        _say(f"Redis: {redis}")
         if api_port is not None:
             _print_api_address(api_port, settings, stop)
         stop.wait()
@@ -66,13 +67,6 @@ def _answers(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _redis(settings: Settings) -> str:
-    """Its address, a password in it masked."""
-    if settings.redis_url is None:
-        return RedisServer(settings.root).client_url
-    return next(one.value for one in shown_settings(settings) if one.name == "PTK_REDIS_URL")
 
 
 def _say(text: str, where: Console = console) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads, spoken
+from ptkstore.cli.counting import spoken
+from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
 
@@ -61,10 +62,11 @@ def recommend(
     for line, reason in refusals.items():
         console.print(escape(f"{line}: {reason}"))
     if advice.n_rows and advice.window is not None:
+        least = spoken(advice.window.total_seconds(), most=2)
+        window = spoken(advice.policy.window.total_seconds(), most=2)
         console.print(
             f"Recommended: {counted(advice.n_rows, 'row')} in all train partitions (N), so windows of at least "
-            f"{spoken(advice.window)} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per "
-            f"{spoken(advice.policy.window)}"
+            f"{least} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per {window}"
         )
 
 

@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from ptkstore.adapters.processes import RedisServer, answers_ping
-from ptkstore.cli.service.up import _redis
-from ptkstore.settings import Settings
+from ptkstore.settings import Settings, shown_value
 from tests.support.command_line import Line
 from tests.support.waiting import free_port, until
 
@@ -48,7 +47,7 @@ def test_it_says_where_everything_is_and_that_is_true(tmp_path: Path) -> None:
 
 def test_the_password_of_a_redis_elsewhere_is_not_said(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, redis_url="redis://:hunter2@redis.example.org:6379/0")
-    assert _redis(settings) == "redis://:****@redis.example.org:6379/0"
+    assert shown_value(settings, "redis_url") == "redis://:****@redis.example.org:6379/0"
 
 
 def test_the_version_is_said(tmp_path: Path) -> None:
