@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ptklib.arrays import Floats, Ints
-from ptklib.bounding import bounded_rows, check_max_rows
+from ptklib.bounding import ROWS_MAX, bounded_rows
 from ptklib.columns import as_column
 from ptklib.exceptions import (
     CorruptStateError,
@@ -29,6 +29,7 @@ from ptklib.inputs import InputTable
 from ptklib.names import check_name
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.privacy import PrivacyLoss, PrivacyUnit
+from ptklib.scalars import whole_number
 from ptklib.spec import canonical_json, estimator_from_spec, plain
 from ptklib.state import FORMAT_VERSION, ReleasedState, TableSchema
 from ptklib.tables import listed
@@ -297,7 +298,7 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return how many rows one privacy unit has at most: what every sensitivity is multiplied with."""
         if self.unit is not None:
             check_name(self.unit, "unit")
-        return check_max_rows(self.max_rows_per_unit)
+        return whole_number(self.max_rows_per_unit, "max_rows_per_unit", 1, ROWS_MAX)
 
     def _fingerprint(self) -> str:
         return hashlib.sha256(canonical_json(_without_budget(self.to_spec())).encode()).hexdigest()

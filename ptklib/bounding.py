@@ -9,19 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Ints
-from ptklib.exceptions import InvalidParameterError, SchemaError
+from ptklib.exceptions import SchemaError
 from ptklib.mechanisms.stream import KeyStream
-from ptklib.scalars import is_integer
 
 ROWS_MAX = 10_000
 _MISSING = -1
-
-
-def check_max_rows(value: object) -> int:
-    """Return a usable number of rows per privacy unit."""
-    if not is_integer(value) or not 1 <= value <= ROWS_MAX:
-        raise InvalidParameterError(f"max_rows_per_unit must be an integer from 1 to {ROWS_MAX}")
-    return int(value)
 
 
 def bounded_rows(units: Any, max_rows: int) -> Ints:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from scipy.linalg import eigh
 
 from ptklib.arrays import Floats
-from ptklib.base import Units
+from ptklib.base import Release, Units
 from ptklib.exceptions import InvalidParameterError
 from ptklib.fit_cache import once
 from ptklib.gram import Block, block_of, upper_triangle
@@ -30,7 +30,7 @@ from ptklib.moments import (
 from ptklib.names import refuse_duplicates
 from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
-from ptklib.sums import Reading, Values
+from ptklib.sums import Values
 
 COMPONENTS = "components"
 VARIANCE = "explained_variance"
@@ -186,7 +186,7 @@ class CovarianceMatrix(MomentSums):
         numbers = pa.array(range(len(self._features())), type=pa.int64())
         return super()._key_columns() | {VARIANCE: {"component": numbers}}
 
-    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Release:
         moments, (block,) = self._moments(values, variance), self._blocks()
         mean = settled_mean(moments, 0, moments.sums, block.limit)
         noisy = moments.products / moments.rows - np.outer(mean, mean)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ptklib.arrays import Floats, Ints
 from ptklib.exceptions import InvalidDomainError, SchemaError
+from ptklib.keys import dense
 from ptklib.scalars import number_of
 
 OUTSIDE = -1
@@ -81,12 +82,9 @@ class Domain:
         """The Arrow type of the values."""
         return {"int64": pa.int64(), "string": pa.string(), "bool": pa.bool_()}[self.kind]
 
-    def array(self) -> Any:
-        """Return the values as an Arrow array, in code order."""
-        return self._array
-
     @cached_property
-    def _array(self) -> Any:
+    def array(self) -> Any:
+        """The values as an Arrow array, in code order."""
         return pa.array(self.values, type=self.arrow_type)
 
     def encode(self, column: Any) -> Ints:
@@ -108,17 +106,15 @@ class Domain:
                 raise self._mismatch(str(column.type))
             return self._index_strings(column)
         if pa.types.is_decimal(column.type) and self.kind == "int64":
-            return self._encode_objects(_dense(column))
-        if not (
-            pa.types.is_integer(column.type) or pa.types.is_boolean(column.type) or _is_float(column.type)
-        ):
-            raise self._mismatch(str(column.type))
-        if _is_float(column.type):
+            return self._encode_objects(dense(column))
+        if pa.types.is_floating(column.type):
             column = column.cast(pa.float64())
+        elif not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
+            raise self._mismatch(str(column.type))
         filler = False if pa.types.is_boolean(column.type) else 0
         filled = pc.fill_null(column, pa.scalar(filler, type=column.type))
-        codes = self._encode_numpy(_dense(filled))
-        codes[_dense(column.is_null())] = OUTSIDE
+        codes = self._encode_numpy(dense(filled))
+        codes[dense(column.is_null())] = OUTSIDE
         return codes
 
     def reader(self, column: Any) -> Callable[[slice], Ints]:
@@ -155,9 +151,9 @@ class Domain:
         return np.fromiter((_code(index, kind, value) for value in column), dtype=np.int64, count=len(column))
 
     def _index_strings(self, column: Any) -> Ints:
-        value_set = self.array().cast(column.type)
+        value_set = self.array.cast(column.type)
         found = pc.fill_null(pc.index_in(column, value_set=value_set), OUTSIDE)
-        return _dense(found).astype(np.int64)
+        return dense(found).astype(np.int64)
 
     def _lookup(self, keys: npt.NDArray[Any]) -> Ints:
         if keys.dtype == np.int64 and self._run is not None:
@@ -243,11 +239,11 @@ def product_columns(domains: tuple[Domain, ...]) -> list[Any]:
     """Return the key columns of the product, in the order of `product_codes`."""
     size, columns, repeat = product_size(domains), [], product_size(domains)
     if len(domains) == 1:
-        return [domains[0].array()]
+        return [domains[0].array]
     for domain in domains:
         repeat //= len(domain)
         codes = np.arange(size) // repeat % len(domain)
-        columns.append(domain.array().take(pa.array(codes)))
+        columns.append(domain.array.take(pa.array(codes)))
     return columns
 
 
@@ -292,13 +288,3 @@ def _code(index: dict[Key, int], kind: Kind, value: object) -> int:
         return index.get(value, OUTSIDE) if kind == "string" else OUTSIDE
     number = number_of(value) if kind == "int64" else None
     return OUTSIDE if number is None else index.get(number, OUTSIDE)  # type: ignore[arg-type]  # 3.0 finds 3
-
-
-def _dense(column: Any) -> npt.NDArray[Any]:
-    """Return an Arrow column without missing entries as numpy."""
-    dense = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return np.asarray(dense)
-
-
-def _is_float(arrow_type: Any) -> bool:
-    return bool(pa.types.is_floating(arrow_type))

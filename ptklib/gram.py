@@ -166,9 +166,7 @@ def block_of(names: tuple[str, ...], bounds: object, max_norm: object) -> Block:
         raise InvalidParameterError(f"between 1 and {COLUMNS_MAX} columns are needed")
     if bounds is None and max_norm is None:
         raise UnboundedSensitivityError("give bounds=(low, high), bounds={column: (low, high)}, or max_norm")
-    norm = None
-    if max_norm is not None:
-        norm = _norm(max_norm)
+    norm = None if max_norm is None else _norm(max_norm)
     if bounds is None:
         return Block(names, np.zeros(size), np.ones(size), False, norm)
     if isinstance(bounds, Mapping) and set(bounds) != set(names):
@@ -185,10 +183,7 @@ def block_of(names: tuple[str, ...], bounds: object, max_norm: object) -> Block:
 
 
 def _norm(value: object) -> float:
-    try:
-        norm = finite_number(value, "max_norm")
-    except InvalidParameterError as error:
-        raise InvalidParameterError(str(error)) from None
+    norm = finite_number(value, "max_norm", InvalidParameterError)
     if not _NORM_MIN <= norm <= _NORM_MAX:
         raise InvalidParameterError(f"max_norm must lie in [{_NORM_MIN:g}, {_NORM_MAX:g}], got {norm:g}")
     return norm

@@ -71,12 +71,9 @@ class HashedDomain:
         """The Arrow type of bucket numbers."""
         return pa.int64()
 
+    @cached_property
     def array(self) -> Any:
         """All buckets, in code order."""
-        return self._array
-
-    @cached_property
-    def _array(self) -> Any:
         return pa.array(np.arange(self.width, dtype=np.int64))
 
     def encode(self, column: Any) -> Ints:

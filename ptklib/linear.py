@@ -10,7 +10,7 @@ import pyarrow as pa
 from sklearn.base import RegressorMixin
 
 from ptklib.arrays import Floats
-from ptklib.base import Units
+from ptklib.base import Release, Units
 from ptklib.exceptions import UnboundedSensitivityError
 from ptklib.fit_cache import once
 from ptklib.gram import Block, block_of
@@ -31,7 +31,7 @@ from ptklib.moments import (
 )
 from ptklib.names import refuse_duplicates
 from ptklib.state import TableSchema
-from ptklib.sums import Reading, Values
+from ptklib.sums import Values
 
 COEFFICIENTS = "coefficients"
 MODEL = "model"
@@ -176,7 +176,7 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         return super()._key_columns() | {MODEL: {"parameter": pa.array(_PARAMETERS, type=pa.string())}}
 
-    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Release:
         moments, blocks = self._moments(values, variance), self._blocks()
         mean = np.append(
             settled_mean(moments, 0, moments.sums[:-1], blocks[0].limit),

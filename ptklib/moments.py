@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # c
 
 from ptklib.accounting import discrete_scale, gaussian_multiplier
 from ptklib.arrays import Floats, Ints
+from ptklib.base import Release
 from ptklib.columns import as_numbers
 from ptklib.domains import stand_out
 from ptklib.events import Composed, DiscreteGaussian
@@ -26,7 +27,7 @@ from ptklib.names import check_columns
 from ptklib.privacy import PrivacyLoss, check_delta, check_epsilon
 from ptklib.release import Component, ReleasePlan
 from ptklib.state import TableSchema
-from ptklib.sums import NoisySums, Reading, Values
+from ptklib.sums import NoisySums, Values
 
 COUNT = "count"
 PAIRS = "covariance"
@@ -233,13 +234,13 @@ class MomentSums(NoisySums):
 
     def _reading(
         self, moments: Moments, covariance: Floats, numbers: dict[str, dict[str, Floats]]
-    ) -> Reading:
+    ) -> Release:
         """Return the tables: that of `covariance`, and the columns of numbers of the others."""
         columns = {**numbers, PAIRS: self._pairs(moments, covariance)}
         keys, schemas = self._key_columns(), self.table_schemas()
         tables = {n: pa.table(keys[n] | columns[n], schema=schemas[n].schema) for n in schemas}
         defaults = {name: dict.fromkeys(columns[name], 0.0) for name in schemas}
-        return Reading(tables, self._noise_std(moments.variance), defaults)
+        return Release(tables, self._noise_std(moments.variance), defaults=defaults)
 
     def _pairs(self, moments: Moments, covariance: Floats) -> dict[str, Floats]:
         """Return the value columns of the table of pairs, in the units of the columns."""

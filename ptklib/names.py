@@ -22,18 +22,26 @@ def check_columns(columns: object, role: str) -> tuple[str, ...]:
     """Return a sequence of distinct names; one string stands for a sequence of one."""
     if isinstance(columns, str):
         columns = (columns,)
-    if not isinstance(columns, Sequence) and not hasattr(columns, "__iter__"):
+    if not isinstance(columns, Iterable):
         raise InvalidParameterError(f"{role} must be a sequence of column names")
-    names = tuple(check_name(name, f"each of {role}") for name in _iterate(columns))
+    names = tuple(check_name(name, f"each of {role}") for name in columns)
     refuse_duplicates(names, role)
     return names
+
+
+def class_suffixes(classes: Iterable[object]) -> list[str]:
+    """Return how the values of a label are written at the end of column names."""
+    suffixes = [
+        str(value).lower() if isinstance(value, bool) else str(value).replace("-", "minus_")
+        for value in classes
+    ]
+    for suffix in suffixes:
+        check_name(f"c{suffix}", "a class, as part of a column name,")
+    refuse_duplicates(suffixes, "the names of classes")
+    return suffixes
 
 
 def refuse_duplicates(names: Sequence[str], role: str) -> None:
     """Raise when a name occurs twice, also when only the case differs (file systems may fold it)."""
     if len({name.lower() for name in names}) != len(names):
         raise InvalidParameterError(f"{role} repeat a name (upper and lower case count as the same)")
-
-
-def _iterate(columns: object) -> Iterable[object]:
-    return iter(columns)  # type: ignore[call-overload,no-any-return]

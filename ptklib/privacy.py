@@ -67,7 +67,7 @@ class Bounds:
     high: float
 
     def __post_init__(self) -> None:
-        low, high = _bound(self.low), _bound(self.high)
+        low, high = (finite_number(end, "a bound", InvalidParameterError) for end in (self.low, self.high))
         if not low < high:
             raise InvalidParameterError(f"bounds need low < high, got ({low:g}, {high:g})")
         if not math.isfinite(high - low) or (high - low) < sys.float_info.min * 2.0**24:
@@ -111,13 +111,6 @@ class Bounds:
     def half_width(self) -> float:
         """Half the length of the interval."""
         return (self.high - self.low) / 2
-
-
-def _bound(value: object) -> float:
-    try:
-        return finite_number(value, "a bound")
-    except PrivacyParameterError as error:
-        raise InvalidParameterError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from ptklib.exceptions import PrivacyParameterError
+from ptklib.exceptions import InvalidParameterError, PrivacyParameterError
 
 
 def is_integer(value: object) -> TypeGuard[int | np.integer[Any]]:
@@ -32,17 +33,40 @@ def number_of(value: object) -> int | float | None:
     return int(value) if whole else float(value)
 
 
-def finite_number(value: object, name: str) -> float:
+def whole_number(value: object, name: str, least: int, most: int) -> int:
+    """Return `value` when it is an integer from `least` to `most`."""
+    if not is_integer(value) or not least <= value <= most:
+        raise InvalidParameterError(f"{name} must be an integer from {least} to {most}")
+    return int(value)
+
+
+def finite_number(
+    value: object, name: str, error: type[InvalidParameterError] = PrivacyParameterError
+) -> float:
     """Return `value` as a float, refusing booleans, strings, NaN and infinities."""
     if not (is_integer(value) or isinstance(value, float | np.floating)):
-        raise PrivacyParameterError(f"{name} must be a number, not {type(value).__name__}")
+        raise error(f"{name} must be a number, not {type(value).__name__}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise PrivacyParameterError(f"{name} must be finite")
+        raise error(f"{name} must be finite")
     return number
+
+
+def positive_fraction(value: float | Fraction, name: str) -> Fraction:
+    """Return a positive number as the fraction that it is."""
+    exact = value if isinstance(value, Fraction) else Fraction(finite_number(value, name))
+    if exact <= 0:
+        raise PrivacyParameterError(f"{name} must be positive")
+    return exact
+
+
+def float_above(exact: Fraction) -> float:
+    """Return the least float that is not below a fraction."""
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 _DIGITS = 20

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,6 @@ from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.state import ReleasedState
 
 Values = Mapping[str, Floats]
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """What a family makes of accumulated noisy values; post-processing only."""
-
-    tables: dict[str, Any]
-    noise_std: dict[str, dict[str, float]]
-    defaults: dict[str, dict[str, float]]
 
 
 class NoisySums(DPEstimator):
@@ -43,8 +34,8 @@ class NoisySums(DPEstimator):
         """Return what one unit of each component is worth."""
 
     @abstractmethod
-    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
-        """Turn accumulated noisy values and the variance of their noise into tables."""
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Release:
+        """Turn accumulated noisy values and the variance of their noise into tables; post-processing only."""
 
     @abstractmethod
     def _values_of(self, tables: Mapping[str, Any]) -> dict[str, Floats]:
@@ -70,8 +61,7 @@ class NoisySums(DPEstimator):
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
         values, variance = self._accumulate(exact, previous)
-        reading = self._read(values, variance)
-        return Release(reading.tables, reading.noise_std, variance, reading.defaults)
+        return replace(self._read(values, variance), noise_variance=variance)
 
     def _accumulate(
         self, exact: Units, previous: ReleasedState | None

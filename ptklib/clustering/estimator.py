@@ -25,7 +25,7 @@ from ptklib.names import check_columns, refuse_duplicates
 from ptklib.partials import PartialStatistics
 from ptklib.privacy import SQUARES_MOST, Bounds, PrivacyLoss, check_delta
 from ptklib.release import ReleasePlan
-from ptklib.scalars import is_integer
+from ptklib.scalars import whole_number
 from ptklib.state import ReleasedState, TableSchema
 
 CENTERS, CELLS = "centers", "cells"
@@ -190,10 +190,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         return Box.of(self._bounds(), self.scale)
 
     def _clusters(self) -> int:
-        k = self.n_clusters
-        if not is_integer(k) or not 1 <= k <= CLUSTERS_MAX:
-            raise InvalidParameterError(f"n_clusters must be an integer from 1 to {CLUSTERS_MAX}")
-        return int(k)
+        return whole_number(self.n_clusters, "n_clusters", 1, CLUSTERS_MAX)
 
     def _method(self) -> Literal["zoom", "grid", "lloyd"]:
         small = len(self._bounds()) in grid.LEVELS

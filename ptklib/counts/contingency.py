@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ptklib.arrays import Floats
-from ptklib.shrinkage import prior_variance, shrunken_deviation
+from ptklib.shrinkage import clipped_shares, prior_variance, shrunken_deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ def overall_shares(tables: list[Contingency], n_classes: int) -> Floats:
         return equal
     size = max(float(totals.sum()), 0.0)
     deviations = totals - size * equal
-    return _simplex(equal + shrunken_deviation(deviations, np.asarray([size]), variance, 0.25))
+    return clipped_shares(equal + shrunken_deviation(deviations, np.asarray([size]), variance, 0.25))
 
 
 def probabilities(table: Contingency, share: Floats) -> Floats:
@@ -54,12 +54,4 @@ def probabilities(table: Contingency, share: Floats) -> Floats:
     prior = prior_variance(
         deviations, np.repeat(size[:, None], n_classes, axis=1), expected, size_noise, 0.25
     )
-    return _simplex(share + shrunken_deviation(deviations, size[:, None], expected, prior))
-
-
-def _simplex(values: Floats) -> Floats:
-    """Clip to [0, 1] and rescale to a sum of 1 along the last axis."""
-    clipped = np.clip(values, 0.0, 1.0)
-    total = clipped.sum(axis=-1, keepdims=True)
-    equal = np.full_like(clipped, 1 / clipped.shape[-1])
-    return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), equal)
+    return clipped_shares(share + shrunken_deviation(deviations, size[:, None], expected, prior))

@@ -25,7 +25,7 @@ from ptklib.mechanisms.grid import blocks, count_by
 from ptklib.partials import PartialStatistics, merge_all
 from ptklib.release import Component
 from ptklib.state import ReleasedState, TableSchema
-from ptklib.sums import NoisySums, Reading, Values, lookup_table
+from ptklib.sums import NoisySums, Values, lookup_table
 
 
 @dataclass(eq=False, repr=False)
@@ -156,21 +156,11 @@ class CountFeaturizer(Labelled, NoisySums):
 
     @once
     def _feature_names(self) -> tuple[str, ...]:
-        return feature_names(
-            self.features, self.domains, self.hash_buckets, self.select, self._label_column()
-        )
+        return feature_names(self, self._label_column())
 
     @once
     def _features(self) -> tuple[Feature, ...]:
-        return read_features(
-            self._feature_names(),
-            self.domains,
-            self.hash_buckets,
-            self.hash_seed,
-            self.select,
-            self.max_values,
-            len(self._classes()),
-        )
+        return read_features(self, self._feature_names(), len(self._classes()))
 
     def _declared(self) -> tuple[Domain | HashedDomain, ...]:
         """Return the features whose tables have a size known without the data."""
@@ -249,10 +239,9 @@ class CountFeaturizer(Labelled, NoisySums):
                 before = self._layout().selected(feature, previous.tables[name])
                 variance[name] += float(previous.meta["noise_variance"][name])
             tables[name] = feature.release(exact, plan.selections[name], added, before)
-        reading = self._reading(tables, variance)
-        return Release(reading.tables, reading.noise_std, variance, reading.defaults)
+        return replace(self._reading(tables, variance), noise_variance=variance)
 
-    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Release:
         return self._reading(self._declared_tables(values, variance), variance)
 
     def _declared_tables(self, values: Values, variance: Mapping[str, float]) -> dict[str, Contingency]:
@@ -260,13 +249,13 @@ class CountFeaturizer(Labelled, NoisySums):
         for feature in self._declared():
             counts = values[feature.column].reshape(-1, n_classes)
             noise = np.full(len(counts), variance[feature.column])
-            tables[feature.column] = Contingency(feature.array(), counts, noise)
+            tables[feature.column] = Contingency(feature.array, counts, noise)
         return tables
 
-    def _reading(self, contingencies: Mapping[str, Contingency], variance: Mapping[str, float]) -> Reading:
+    def _reading(self, contingencies: Mapping[str, Contingency], variance: Mapping[str, float]) -> Release:
         layout = self._layout()
         share = overall_shares(list(contingencies.values()), len(layout.counts))
-        reading = Reading({}, {}, {})
+        reading = Release({})
         for feature in self._features():
             name, noise_std = feature.column, variance[feature.column] ** 0.5
             reading.tables[name] = layout.table(
@@ -282,7 +271,7 @@ class CountFeaturizer(Labelled, NoisySums):
 
     @once
     def _key_columns(self) -> dict[str, dict[str, Any]]:
-        return {feature.column: {key_column(feature): feature.array()} for feature in self._declared()}
+        return {feature.column: {key_column(feature): feature.array} for feature in self._declared()}
 
     def _check_state(self, state: ReleasedState) -> None:
         super()._check_state(state)

@@ -12,34 +12,33 @@ from ptklib.names import check_columns, refuse_duplicates
 Feature = Domain | HashedDomain | SelectedKeys
 
 
-def feature_names(
-    features: Any, domains: Any, hash_buckets: Any, select: Any, label: str | None
-) -> tuple[str, ...]:
+def feature_names(estimator: Any, label: str | None) -> tuple[str, ...]:
     """Return the feature columns in the order of their tables, each named in one of three ways.
 
     Parameters
     ----------
-    features, domains, hash_buckets, select
-        As `CountFeaturizer` is given them.
+    estimator : CountFeaturizer
+        Only its parameters are read.
     label : str or None
         The label's column, which is no feature.
     """
+    e = estimator
     named: list[str] = []
-    for role, source in (("domains", domains), ("hash_buckets", hash_buckets), ("select", select)):
+    for role, source in (("domains", e.domains), ("hash_buckets", e.hash_buckets), ("select", e.select)):
         if source is None or (role == "hash_buckets" and _is_number(source)):
             continue
         if not isinstance(source, Mapping):
             raise InvalidDomainError(f"{role} must map feature columns to {_MEANING[role]}")
         named += check_columns(source, role)
     refuse_duplicates(named, "domains, hash_buckets and select together")
-    if features is None:
-        if _is_number(hash_buckets):
+    if e.features is None:
+        if _is_number(e.hash_buckets):
             raise InvalidDomainError("hash_buckets for all other features needs the names in features")
         columns = tuple(named)
     else:
-        columns = check_columns(features, "features")
+        columns = check_columns(e.features, "features")
     others = set(columns) - set(named)
-    if not columns or not set(named) <= set(columns) or bool(others) != _is_number(hash_buckets):
+    if not columns or not set(named) <= set(columns) or bool(others) != _is_number(e.hash_buckets):
         raise InvalidDomainError(
             "each column of features, at least one, must be declared in domains, hash_buckets or select, "
             "and no other"
@@ -49,28 +48,17 @@ def feature_names(
     return columns
 
 
-def read_features(
-    columns: tuple[str, ...],
-    domains: Any,
-    hash_buckets: Any,
-    hash_seed: Any,
-    select: Any,
-    max_values: Any,
-    n_classes: int,
-) -> tuple[Feature, ...]:
-    """Return what each feature column is keyed by, refusing tables that are too large.
+def read_features(estimator: Any, columns: tuple[str, ...], n_classes: int) -> tuple[Feature, ...]:
+    """Return what each feature column is keyed by, refusing tables that are too large."""
+    features = tuple(_read_feature(estimator, name) for name in columns)
+    for feature in features:
+        product_size((feature,), n_classes)
+    return features
 
-    Parameters
-    ----------
-    columns : tuple of str
-        From `feature_names`.
-    domains, hash_buckets, hash_seed, select, max_values
-        As `CountFeaturizer` is given them.
-    """
-    return tuple(
-        _read_feature(name, domains, hash_buckets, hash_seed, select, max_values, n_classes)
-        for name in columns
-    )
+
+def features_of(estimator: Any, n_classes: int) -> tuple[Feature, ...]:
+    """Return the features of an estimator of counts, from its parameters."""
+    return read_features(estimator, feature_names(estimator, estimator.label), n_classes)
 
 
 def key_column(feature: Feature) -> str:
@@ -78,19 +66,13 @@ def key_column(feature: Feature) -> str:
     return feature.key if isinstance(feature, HashedDomain) else feature.column
 
 
-def _read_feature(
-    name: str, domains: Any, hash_buckets: Any, hash_seed: Any, select: Any, max_values: Any, n_classes: int
-) -> Feature:
-    feature: Feature
-    if domains is not None and name in domains:
-        feature = Domain.of(name, domains[name])
-    elif select is not None and name in select:
-        feature = SelectedKeys.of(name, select[name], max_values)
-    else:
-        width = hash_buckets[name] if isinstance(hash_buckets, Mapping) else hash_buckets
-        feature = HashedDomain.of(name, width, hash_seed)
-    product_size((feature,), n_classes)
-    return feature
+def _read_feature(e: Any, name: str) -> Feature:
+    if e.domains is not None and name in e.domains:
+        return Domain.of(name, e.domains[name])
+    if e.select is not None and name in e.select:
+        return SelectedKeys.of(name, e.select[name], e.max_values)
+    width = e.hash_buckets[name] if isinstance(e.hash_buckets, Mapping) else e.hash_buckets
+    return HashedDomain.of(name, width, e.hash_seed)
 
 
 _MEANING = {
@@ -104,10 +86,3 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool):
         raise InvalidParameterError("hash_buckets must be an integer or map columns to integers")
     return value is not None and not isinstance(value, Mapping | str) and hasattr(value, "__index__")
-
-
-def features_of(estimator: Any, n_classes: int) -> tuple[Feature, ...]:
-    """Return the features of an estimator of counts, from its parameters."""
-    e = estimator
-    names = feature_names(e.features, e.domains, e.hash_buckets, e.select, e.label)
-    return read_features(names, e.domains, e.hash_buckets, e.hash_seed, e.select, e.max_values, n_classes)

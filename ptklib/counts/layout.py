@@ -10,9 +10,9 @@ from ptklib.arrays import Floats
 from ptklib.counts.contingency import Contingency
 from ptklib.counts.features import Feature, key_column
 from ptklib.counts.selected import SelectedKeys
-from ptklib.domains import Domain, Key
+from ptklib.domains import Domain
 from ptklib.exceptions import CorruptStateError
-from ptklib.names import check_name, refuse_duplicates
+from ptklib.names import check_name, class_suffixes, refuse_duplicates
 from ptklib.state import TableSchema
 
 NOISE = "noise_std"
@@ -29,8 +29,7 @@ class Layout:
     @classmethod
     def of(cls, classes: Domain) -> Self:
         """Return ``count_<class>`` and ``p_<class>`` for each class."""
-        suffixes = [_suffix(value) for value in classes.values]
-        refuse_duplicates(suffixes, "the names of classes")
+        suffixes = class_suffixes(classes.values)
         return cls(
             tuple(f"count_{suffix}" for suffix in suffixes), tuple(f"p_{suffix}" for suffix in suffixes)
         )
@@ -85,10 +84,3 @@ def keys_of(feature: SelectedKeys, table: Any) -> Any:
     """Return the keys of a released table in one piece."""
     keys = table.column(feature.column).combine_chunks()
     return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-
-
-def _suffix(value: Key) -> str:
-    """Return how a class is written in a column name."""
-    text = str(value).lower() if isinstance(value, bool) else str(value).replace("-", "minus_")
-    check_name(f"c{text}", "a class, as part of a column name,")
-    return text

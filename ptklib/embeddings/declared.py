@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from ptklib.base import DPEstimator
 from ptklib.domains import Domain
-from ptklib.embeddings.layout import COUNT, ITEMS, USERS, factor_names, schema_of, user_names, whole
+from ptklib.embeddings.layout import COUNT, ITEMS, USERS, factor_names, schema_of, user_names
 from ptklib.embeddings.plan import Guarantee, Plan, Shape, plan_rounds
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_name, refuse_duplicates
 from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit
-from ptklib.scalars import finite_number
+from ptklib.scalars import finite_number, whole_number
 from ptklib.state import TableSchema
 
 CELLS_MAX = 2**24
@@ -102,10 +102,10 @@ class Declared(DPEstimator):
         return items
 
     def _factors(self) -> int:
-        return whole(self.n_factors, "n_factors", 1, FACTORS_MAX)
+        return whole_number(self.n_factors, "n_factors", 1, FACTORS_MAX)
 
     def _max_rows(self) -> int:
-        return whole(self.max_rows_per_user, "max_rows_per_user", 1, ROWS_MAX)
+        return whole_number(self.max_rows_per_user, "max_rows_per_user", 1, ROWS_MAX)
 
     def _guarantee(self) -> Guarantee:
         if self.guarantee not in ("user", "record"):
@@ -137,13 +137,13 @@ class Declared(DPEstimator):
             raise InvalidDomainError(f"at most {CELLS_MAX} factors of users can be released")
         usual = 0.5 if guarantee == "user" else 1.0
         rate = usual if self.batch_rate is None else finite_number(self.batch_rate, "batch_rate")
-        rounds = whole(self.rounds, "rounds", 1, ROUNDS_MAX)
+        rounds = whole_number(self.rounds, "rounds", 1, ROUNDS_MAX)
         shape = Shape(len(self._users()), n_items, k, rounds, rate, guarantee)
         return plan_rounds(shape, self.epsilon, self.delta)
 
     def _key_columns(self) -> dict[str, dict[str, Any]]:
         users, items = self._users(), self._items()
-        keys = {ITEMS: {items.column: items.array()}}
+        keys = {ITEMS: {items.column: items.array}}
         if self._guarantee() == "record":
-            keys[USERS] = {users.column: users.array()}
+            keys[USERS] = {users.column: users.array}
         return keys

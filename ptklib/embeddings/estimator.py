@@ -21,7 +21,6 @@ from ptklib.embeddings.layout import (
     factor_names,
     matrix,
     user_names,
-    whole,
 )
 from ptklib.embeddings.plan import WEIGHT
 from ptklib.embeddings.poisson import Items, local_step
@@ -31,6 +30,7 @@ from ptklib.embeddings.users import Users
 from ptklib.embeddings.vectors import noisy_loadings, vectors
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
+from ptklib.scalars import whole_number
 from ptklib.state import ReleasedState
 
 FACTOR_MIN, FACTOR_MAX = 1e-150, 1e150
@@ -133,7 +133,7 @@ class UserEmbeddings(Declared):
         """
         users, vectors_ = self._local(X)
         names = self._users()
-        ids = names.array().take(pa.array(users.ids)).to_pandas()
+        ids = names.array.take(pa.array(users.ids)).to_pandas()
         return pd.DataFrame(vectors_, columns=user_names(self._factors())).assign(**{names.column: ids})[
             [names.column, *user_names(self._factors())]
         ]
@@ -143,14 +143,14 @@ class UserEmbeddings(Declared):
 
         **As private as the rows.** One line per user and item, the best first, with the expected weight.
         """
-        wanted = whole(n, "n", 1, len(self._items()))
+        wanted = whole_number(n, "n", 1, len(self._items()))
         users, vectors_ = self._local(X)
         places, codes, scores = best_items(users, vectors_, self.item_factors_, wanted)
         user, item = self._users(), self._items()
         return pd.DataFrame(
             {
-                user.column: user.array().take(pa.array(users.ids[places])).to_pandas(),
-                item.column: item.array().take(pa.array(codes)).to_pandas(),
+                user.column: user.array.take(pa.array(users.ids[places])).to_pandas(),
+                item.column: item.array.take(pa.array(codes)).to_pandas(),
                 "score": scores,
             }
         )

@@ -1,4 +1,4 @@
-"""How released tables are laid out, and checks of whole numbers."""
+"""How released tables are laid out."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import numpy as np
 
 from ptklib.arrays import Floats
 from ptklib.domains import Domain
-from ptklib.exceptions import CorruptStateError, InvalidParameterError
+from ptklib.exceptions import CorruptStateError
 from ptklib.names import refuse_duplicates
-from ptklib.scalars import is_integer
 from ptklib.state import TableSchema
 
 ITEMS, USERS, COUNT = "items", "users", "count"
@@ -40,10 +39,3 @@ def factor_names(k: int) -> list[str]:
 def user_names(k: int) -> list[str]:
     """Return the columns of user vectors, which are also the features."""
     return [f"user_{name}" for name in factor_names(k)]
-
-
-def whole(value: object, name: str, least: int, most: int) -> int:
-    """Return `value` when it is an integer from `least` to `most`."""
-    if not is_integer(value) or not least <= value <= most:
-        raise InvalidParameterError(f"{name} must be an integer from {least} to {most}")
-    return int(value)

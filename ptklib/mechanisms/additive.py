@@ -13,7 +13,7 @@ from ptklib.arrays import Ints
 from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms import vectorised
 from ptklib.mechanisms.recording import note
-from ptklib.scalars import finite_number, is_integer
+from ptklib.scalars import finite_number, is_integer, positive_fraction
 
 SCALE_MIN = 0.05
 """OpenDP accepts scale 0 and 1e-9 and then returns its input; epsilon <= 10 never needs a smaller scale."""
@@ -39,9 +39,7 @@ def laplace_scale(*, l1_sensitivity: int, epsilon: float | Fraction) -> float:
     can only make the scale larger.
     """
     sensitivity = positive_integer(l1_sensitivity, "l1_sensitivity")
-    wanted = epsilon if isinstance(epsilon, Fraction) else Fraction(finite_number(epsilon, "epsilon"))
-    if wanted <= 0:
-        raise PrivacyParameterError("epsilon must be positive")
+    wanted = positive_fraction(epsilon, "epsilon")
     scale = float(sensitivity / wanted)
     while Fraction(scale) * wanted < sensitivity:
         scale = math.nextafter(scale, math.inf)

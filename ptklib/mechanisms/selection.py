@@ -1,6 +1,5 @@
 """Private selection: which candidate scores highest, and when a value first exceeds a threshold."""
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +14,7 @@ from ptklib.exceptions import PrivacyParameterError
 from ptklib.mechanisms.additive import laplace, laplace_scale, opendp, positive_integer
 from ptklib.mechanisms.recording import note
 from ptklib.privacy import PrivacyLoss
-from ptklib.scalars import finite_number, is_integer
+from ptklib.scalars import float_above, is_integer, positive_fraction
 
 _VALUE_MAX = 2**62
 """Clamping to it moves no two values apart, so it is free; noise cannot overflow above it."""
@@ -174,7 +173,7 @@ class AboveThreshold:
         self._retired = False
         self.__noisy_threshold: int | None = None
         event = above_threshold_event(sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic)
-        self.loss = PrivacyLoss(_rounded_up(sum(self._parts, Fraction(0))), 0.0, event)
+        self.loss = PrivacyLoss(float_above(sum(self._parts, Fraction(0))), 0.0, event)
 
     def is_above(self, value: int) -> bool:
         """Return whether a private integer is about above the threshold, paying first when a threshold is due.
@@ -255,16 +254,9 @@ def _selection_scale(sensitivity: int, epsilon: float | Fraction, monotonic: boo
 
 
 def _parts(epsilon: float | Fraction, monotonic: bool) -> tuple[Fraction, Fraction]:
-    whole = epsilon if isinstance(epsilon, Fraction) else Fraction(finite_number(epsilon, "epsilon"))
-    if whole <= 0:
-        raise PrivacyParameterError("epsilon must be positive")
+    whole = positive_fraction(epsilon, "epsilon")
     for_values = whole * _QUERY_SHARE[bool(monotonic)]
     return whole - for_values, for_values
-
-
-def _rounded_up(exact: Fraction) -> float:
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
 def _integer(value: object) -> int:

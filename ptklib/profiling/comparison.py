@@ -66,7 +66,7 @@ class UpperTest:
     @property
     def loss(self) -> PrivacyLoss:
         """Loss of all rounds together."""
-        return self._above_threshold([]).loss
+        return self.start([]).loss
 
     @property
     def noise(self) -> int:
@@ -82,13 +82,7 @@ class UpperTest:
 
     def start(self, paid: list[PrivacyLoss]) -> AboveThreshold:
         """Return the comparison of one run; what it pays is put into `paid`."""
-        return self._above_threshold(paid)
 
-    def is_below(self, started: AboveThreshold, losses: Floats) -> bool:
-        """Return whether losses in [0, 1] show a risk below the line."""
-        return started.is_above(-self.centre.centred_sum(losses))
-
-    def _above_threshold(self, paid: list[PrivacyLoss]) -> AboveThreshold:
         def pay(loss: PrivacyLoss) -> None:
             if paid:
                 raise PrivacyParameterError("one noisy threshold is all that was declared")
@@ -97,6 +91,10 @@ class UpperTest:
         return AboveThreshold(
             threshold=self.threshold, sensitivity=self.centre.sensitivity, epsilon=self.epsilon, pay=pay
         )
+
+    def is_below(self, started: AboveThreshold, losses: Floats) -> bool:
+        """Return whether losses in [0, 1] show a risk below the line."""
+        return started.is_above(-self.centre.centred_sum(losses))
 
 
 @dataclass(frozen=True, eq=False)

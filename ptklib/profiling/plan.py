@@ -18,6 +18,7 @@ from ptklib.profiling.bounds import (
 )
 from ptklib.profiling.comparison import RESOLUTION, Centre, HighTest, UpperTest
 from ptklib.profiling.samples import HashRange
+from ptklib.scalars import float_above
 
 _UPPER, _LOWER = 1 / 10, 1 / 5
 """Parts of what may go wrong: of chance and noise in the upper comparisons, and in the lower ones.
@@ -135,7 +136,7 @@ class Plan:
             parts.append(composed(events + ([] if lower is None else [lower.event])))
             epsilon = max(epsilon, epsilons + (0 if lower is None else lower.epsilon))
         delta = sum((Fraction(loss.delta) for loss in trainings), Fraction(0))
-        return PrivacyLoss(_rounded_up(epsilon), _rounded_up(delta), Parallel(events=tuple(parts)))
+        return PrivacyLoss(float_above(epsilon), float_above(delta), Parallel(events=tuple(parts)))
 
 
 def make_plan(settings: Settings) -> Plan:
@@ -178,8 +179,3 @@ def _lower_tests(s: Settings, epsilon: Fraction) -> tuple[HighTest | None, ...]:
             test = HighTest(line, epsilon, failure, loss_max=s.loss_max, exact=True)
         found.append(test if test is not None and test.can_answer(size) else None)
     return tuple(found)
-
-
-def _rounded_up(exact: Fraction) -> float:
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)

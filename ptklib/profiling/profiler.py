@@ -20,7 +20,7 @@ from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.risks import ExactRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
 from ptklib.profiling.subjects import Subject, check_epsilons, subject_of
-from ptklib.scalars import finite_number, is_integer
+from ptklib.scalars import finite_number, whole_number
 
 MODELS_MAX = 1000
 
@@ -204,7 +204,7 @@ class Profiler:
             check_epsilons(self.epsilons),
             budget,
             self._sizes(),
-            check_models(self.models),
+            whole_number(self.models, "models", 1, MODELS_MAX),
             1 - confidence,
             batch,
             loss_max,
@@ -284,13 +284,6 @@ class _Rounds:
 
 def _loss(subject: Subject, plan: Plan) -> PrivacyLoss:
     return plan.loss([subject.training_loss(epsilon) for epsilon in plan.settings.epsilons])
-
-
-def check_models(models: object) -> int:
-    """Return a usable number of models per round."""
-    if not is_integer(models) or not 1 <= models <= MODELS_MAX:
-        raise InvalidParameterError(f"models must be an integer from 1 to {MODELS_MAX}")
-    return int(models)
 
 
 def _at_least(value: object, name: str, least: float) -> float:

@@ -1,4 +1,4 @@
-"""Posterior means of deviations from a mean that is known."""
+"""Posterior means of deviations from a mean that is known, and shares that are made of them."""
 
 import numpy as np
 
@@ -35,3 +35,10 @@ def shrunken_deviation(deviations: Floats, sizes: Floats, noise: Floats | float,
     """Return the posterior mean of each group's deviation: ``S / n`` for large groups, near 0 for small."""
     n = np.maximum(sizes, 0.0)
     return np.asarray(n * deviations / (n * n + noise / prior), dtype=np.float64)
+
+
+def clipped_shares(shares: Floats) -> Floats:
+    """Clip to [0, 1] and rescale to a sum of 1 along the last axis."""
+    clipped = np.clip(shares, 0.0, 1.0)
+    total = clipped.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1 / clipped.shape[-1])

@@ -33,11 +33,11 @@ class Binning:
     @classmethod
     def of(cls, given: object, bounds: Bounds, column: str) -> Self:
         """Read a number of bins of equal width, or edges from one bound to the other."""
-        edges = _even_edges(given, bounds, column) if _is_integer(given) else _edges(given, bounds, column)
+        edges = _even_edges(given, bounds, column) if is_integer(given) else _edges(given, bounds, column)
         n_bins = len(edges) - 1
         branch = round(math.sqrt(n_bins))
         two_levels = 4 * (_prefix_variance(math.ceil(n_bins / branch)) + _prefix_variance(branch))
-        return cls(edges, branch if two_levels < _prefix_variance(n_bins) else 1, _is_integer(given))
+        return cls(edges, branch if two_levels < _prefix_variance(n_bins) else 1, is_integer(given))
 
     @property
     def n_bins(self) -> int:
@@ -122,10 +122,6 @@ def binnings(given: object, bounds: Mapping[str, Bounds]) -> dict[str, Binning]:
 
 def _prefix_variance(n_nodes: int) -> float:
     return (n_nodes * n_nodes - 1) / (6 * n_nodes)
-
-
-def _is_integer(given: object) -> bool:
-    return is_integer(given)
 
 
 def _even_edges(given: Any, bounds: Bounds, column: str) -> Floats:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ptklib.arrays import Floats, Ints
-from ptklib.base import Units
+from ptklib.base import Release, Units
 from ptklib.domains import product_columns, stand_out
 from ptklib.exceptions import InvalidParameterError
 from ptklib.fit_cache import once
@@ -20,7 +20,7 @@ from ptklib.statistics.collecting import collect, table_codes
 from ptklib.statistics.errors import true_error
 from ptklib.statistics.layout import COUNT, Layout, check_bounds, check_statistics, key_names, layout_of
 from ptklib.statistics.reading import accumulated, read
-from ptklib.sums import NoisySums, Reading, Values, lookup_table
+from ptklib.sums import NoisySums, Values, lookup_table
 
 TABLE = "statistics"
 
@@ -185,11 +185,11 @@ class HistoricalStatistics(NoisySums):
     def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         return collect(self._layout(), table)
 
-    def _read(self, values: Values, variance: Mapping[str, float]) -> Reading:
+    def _read(self, values: Values, variance: Mapping[str, float]) -> Release:
         layout = self._layout()
         columns = read(layout, values, variance)
         table = pa.table({**self._key_columns()[TABLE], **columns.values}, schema=layout.schema().schema)
-        return Reading({TABLE: table}, {TABLE: columns.std}, {TABLE: columns.defaults})
+        return Release({TABLE: table}, {TABLE: columns.std}, defaults={TABLE: columns.defaults})
 
     def _values_of(self, tables: Mapping[str, Any]) -> dict[str, Floats]:
         return accumulated(self._layout(), tables[TABLE])

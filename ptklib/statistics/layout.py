@@ -134,9 +134,19 @@ class Layout:
 
 
 def layout_of(estimator: Any) -> Layout:
-    """Return the layout of an estimator of historical statistics, from its parameters."""
+    """Check the parameters of an estimator of historical statistics against each other, and return its layout."""
     e = estimator
-    return lay_out(e.keys, e.values, e.domains, e.bounds, e.statistics, e.bins, e.quantiles)
+    names, chosen = key_names(e.keys, e.domains), check_statistics(e.statistics)
+    domains = tuple(Domain.of(key, e.domains[key]) for key in names)
+    product_size(domains)
+    limits = check_bounds(names, e.values, e.bounds, chosen)
+    edges = binnings(e.bins, limits if not _OF_BINS.isdisjoint(chosen) else {})
+    orders = _check_quantiles(e.quantiles)
+    layout = Layout(domains, limits, chosen, edges, orders if "quantiles" in chosen else ())
+    for name, bound in limits.items():
+        bound.within(SQUARES_MOST if layout.squares else SUMS_MOST, name)
+    product_size(domains, sum(c.size for c in layout.components()) // layout.n_groups)
+    return layout
 
 
 def level_names(name: str, bins: Binning) -> list[str]:
@@ -185,29 +195,6 @@ def check_bounds(
         raise UnboundedSensitivityError("bounds must declare exactly the columns of values")
     refuse_duplicates((*keys, *names), "keys and values")
     return {name: Bounds.of(bounds[name] if per_column else bounds, name) for name in names}
-
-
-def lay_out(
-    keys: Any, values: Any, domains: Any, bounds: Any, statistics: Any, bins: Any, quantiles: Any
-) -> Layout:
-    """Check the parameters of `HistoricalStatistics` against each other.
-
-    Parameters
-    ----------
-    keys, values, domains, bounds, statistics, bins, quantiles
-        As `HistoricalStatistics` is given them.
-    """
-    names, chosen = key_names(keys, domains), check_statistics(statistics)
-    checked = tuple(Domain.of(key, domains[key]) for key in names)
-    product_size(checked)
-    limits = check_bounds(names, values, bounds, chosen)
-    edges = binnings(bins, limits if not _OF_BINS.isdisjoint(chosen) else {})
-    orders = _check_quantiles(quantiles)
-    layout = Layout(checked, limits, chosen, edges, orders if "quantiles" in chosen else ())
-    for name, bound in limits.items():
-        bound.within(SQUARES_MOST if layout.squares else SUMS_MOST, name)
-    product_size(checked, sum(c.size for c in layout.components()) // layout.n_groups)
-    return layout
 
 
 def _check_quantiles(quantiles: Any) -> tuple[float, ...]:

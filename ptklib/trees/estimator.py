@@ -16,6 +16,7 @@ from ptklib.inputs import InputTable
 from ptklib.labelled import Labelled
 from ptklib.names import refuse_duplicates
 from ptklib.privacy import PrivacyLoss
+from ptklib.scalars import whole_number
 from ptklib.state import ReleasedState, TableSchema
 from ptklib.trees import parameters, tables
 from ptklib.trees.binning import Feature, encode
@@ -222,15 +223,15 @@ class TreeFeaturizer(Labelled):
     def _model(self) -> Model:
         target, features = self._target(), self._features()
         method = parameters.method(self.method, target.n_classes)
-        candidates = parameters.whole(self.n_candidates, "n_candidates", 1, parameters.CANDIDATES_MAX)
+        candidates = whole_number(self.n_candidates, "n_candidates", 1, parameters.CANDIDATES_MAX)
         shape = parameters.Shape(
             method,
             features,
             target,
             parameters.n_trees(self.n_estimators, method),
-            parameters.whole(self.max_depth, "max_depth", 1, parameters.DEPTH_MAX),
+            whole_number(self.max_depth, "max_depth", 1, parameters.DEPTH_MAX),
             candidates,
-            parameters.whole(self.seed, "seed", 0, parameters.SEED_MAX),
+            whole_number(self.seed, "seed", 0, parameters.SEED_MAX),
             parameters.rate(self.learning_rate),
         )
         return model_of(method, shape)

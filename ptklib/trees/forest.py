@@ -7,6 +7,7 @@ import numpy as np
 
 from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import count_by, sum_by
+from ptklib.shrinkage import clipped_shares
 from ptklib.trees.structure import Partition, Trees, grid_tree, shares
 from ptklib.trees.targets import UNITS, Target
 from ptklib.trees.values import node_means, node_sums
@@ -118,10 +119,10 @@ def _class_shares(counts: Floats, variance: float) -> Floats:
     equal = np.full(n_classes, 1 / n_classes)
     pooled, noise = counts.sum(axis=(0, 1))[None, :] / n_trees, variance * n_leaves / n_trees
     size = pooled.sum(axis=1, keepdims=True)
-    overall = _simplex(node_means(pooled, size, noise, noise * n_classes, equal, equal, 1.0))[0]
+    overall = clipped_shares(node_means(pooled, size, noise, noise * n_classes, equal, equal, 1.0))[0]
     overall = (1 - _LEAST) * overall + _LEAST * equal  # a class nobody was seen in may still come
     spread = overall * (1 - overall)
-    return _simplex(
+    return clipped_shares(
         np.stack(
             [
                 node_means(
@@ -157,13 +158,6 @@ def _means(counts: Floats, sums: Floats, count_variance: float, sum_variance: fl
         for n, s in zip(counts, sums, strict=True)
     ]
     return np.clip(np.stack(found), -1.0, 1.0)
-
-
-def _simplex(shares: Floats) -> Floats:
-    """Clip to [0, 1] and rescale to a sum of 1 along the last axis."""
-    clipped = np.clip(shares, 0.0, 1.0)
-    total = clipped.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1 / clipped.shape[-1])
 
 
 def totals_in(leaves: Leaves, columns: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ptklib.arrays import Floats, Ints
-from ptklib.base import Release
+from ptklib.base import Release, Units
 from ptklib.exceptions import CorruptStateError
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.trees import boosting, counted, forest, greedy, measuring, rounds, tables
 from ptklib.trees.binning import Codes
 from ptklib.trees.losses import Loss
-from ptklib.trees.models import Chosen, Model, Previous, RowsModel, Units
+from ptklib.trees.models import Chosen, Model, Previous, RowsModel
 from ptklib.trees.parameters import Method, Shape, check_cells
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptklib.arrays import Floats, Ints
-from ptklib.base import Release
+from ptklib.base import Release, Units
 from ptklib.privacy import PrivacyLoss
 from ptklib.release import ReleasePlan
 from ptklib.trees import tables
@@ -18,8 +18,6 @@ from ptklib.trees.parameters import Shape
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS, Target
-
-Units = Mapping[str, Ints]
 
 _ROWS = "rows"
 _ROWS_AT_ONCE = 2**14

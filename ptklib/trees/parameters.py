@@ -10,7 +10,7 @@ from ptklib.domains import CELLS_MAX, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_columns
 from ptklib.privacy import SUMS_MOST, Bounds
-from ptklib.scalars import finite_number, is_integer
+from ptklib.scalars import finite_number, whole_number
 from ptklib.trees.binning import BINS_MAX, Feature
 from ptklib.trees.targets import Target
 
@@ -78,21 +78,14 @@ def output(value: object, n_trees: int, depth: int) -> str:
     return str(value)
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
-    """Return an integer parameter within a range."""
-    if not is_integer(value) or not low <= value <= high:
-        raise InvalidParameterError(f"{name} must be an integer from {low} to {high}")
-    return int(value)
-
-
 def n_trees(value: object, chosen: Method) -> int:
     """Return the number of trees; None stands for what is good with the method."""
-    return whole(_DEFAULT_TREES[chosen] if value is None else value, "n_estimators", 1, TREES_MAX)
+    return whole_number(_DEFAULT_TREES[chosen] if value is None else value, "n_estimators", 1, TREES_MAX)
 
 
 def rate(value: object) -> float:
     """Return a learning rate."""
-    number = _finite(value, "learning_rate")
+    number = finite_number(value, "learning_rate", InvalidParameterError)
     if not 0 < number <= 1:
         raise InvalidParameterError("learning_rate must lie in (0, 1]")
     return number
@@ -138,7 +131,7 @@ def features(names: Any, bounds: Any, domains: Any, thresholds: Any, n_bins: Any
         raise UnboundedSensitivityError("bounds or domains, one of them, must declare each of the features")
     if not set(cuts) <= set(within):
         raise InvalidParameterError("thresholds are for columns with bounds only")
-    bins = whole(n_bins, "n_bins", 2, BINS_MAX)
+    bins = whole_number(n_bins, "n_bins", 2, BINS_MAX)
     found = []
     for name in columns:
         if name in listed:
@@ -158,17 +151,12 @@ def features(names: Any, bounds: Any, domains: Any, thresholds: Any, n_bins: Any
 def _cuts(values: Any, limits: Bounds, name: str) -> Any:
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise InvalidParameterError(f"the thresholds of {name!r} must be a sequence of numbers")
-    numbers = np.asarray([_finite(value, f"each threshold of {name!r}") for value in values])
+    numbers = np.asarray(
+        [finite_number(value, f"each threshold of {name!r}", InvalidParameterError) for value in values]
+    )
     inside = len(numbers) and limits.low < numbers[0] and numbers[-1] < limits.high
     if not inside or len(numbers) >= BINS_MAX or (np.diff(numbers) <= 0).any():
         raise InvalidParameterError(
             f"the thresholds of {name!r} must increase inside its bounds, fewer than {BINS_MAX}"
         )
     return numbers
-
-
-def _finite(value: object, name: str) -> float:
-    try:
-        return finite_number(value, name)
-    except InvalidParameterError as error:
-        raise InvalidParameterError(str(error)) from None

@@ -11,7 +11,7 @@ from ptklib.arrays import Bools, Floats, Ints
 from ptklib.columns import as_numbers
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
-from ptklib.names import check_name, refuse_duplicates
+from ptklib.names import class_suffixes
 from ptklib.privacy import SUMS_MOST, Bounds
 
 CLASSES_MAX = 500
@@ -48,9 +48,7 @@ class Target:
     @property
     def names(self) -> list[str]:
         """How classes are written in column names."""
-        suffixes = [_suffix(value) for value in ([] if self.classes is None else self.classes.values)]
-        refuse_duplicates(suffixes, "the names of classes")
-        return suffixes
+        return class_suffixes(() if self.classes is None else self.classes.values)
 
     def encode(self, label: Any) -> tuple[Bools, Ints]:
         """Return which rows have a usable label, and the label of each: a code, or units from the midpoint.
@@ -80,9 +78,3 @@ def class_values(classes: Domain) -> npt.NDArray[Any]:
     """Return the classes as an array of their own type."""
     values: Sequence[Any] = classes.values
     return np.asarray(values, dtype=object if classes.kind == "string" else None)
-
-
-def _suffix(value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value).replace("-", "minus_")
-    check_name(f"c{text}", "a class, as part of a column name,")
-    return text

@@ -10,7 +10,7 @@ from ptklib import AdaSSPRegressor, CountFeaturizer, CovarianceMatrix, Historica
 from ptklib import covariance as covariance_module
 from ptklib.counts import estimator as counts_module
 from ptklib.fit_cache import once, one_fit
-from ptklib.statistics import layout as statistics_module
+from ptklib.statistics import estimator as statistics_module
 
 DELTA = 1e-6
 
@@ -110,7 +110,7 @@ FAMILIES: dict[str, tuple[Any, Any, str]] = {
     "statistics": (
         HistoricalStatistics(domains={"k": [0, 1]}, bounds={"a": (0, 1)}, epsilon=1),
         statistics_module,
-        "lay_out",
+        "layout_of",
     ),
     "counts": (
         CountFeaturizer(domains={"k": [0, 1]}, label="y", classes=(0, 1), epsilon=1),

@@ -1,5 +1,6 @@
 """Which family has a loss of single rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ptklib.clustering import Clustering
@@ -15,6 +16,14 @@ from ptklib.profiling.risks.trees import TreesRisk
 from ptklib.statistics import HistoricalStatistics
 from ptklib.trees import TreeFeaturizer
 
+_RISKS: dict[type, Callable[[Any], RowRisk]] = {
+    HistoricalStatistics: StatisticsRisk,
+    CountFeaturizer: CountsRisk,
+    AdaSSPRegressor: LeastSquaresRisk,
+    Clustering: ClusteringRisk,
+    TreeFeaturizer: TreesRisk,
+}
+
 
 def risk_of(estimator: Any) -> RowRisk:
     """Return the loss of single rows of an estimator.
@@ -24,16 +33,9 @@ def risk_of(estimator: Any) -> RowRisk:
     InvalidParameterError
         For families and configurations that have none; ``evaluation="eval"`` profiles them by their own evaluation.
     """
-    if isinstance(estimator, HistoricalStatistics):
-        return StatisticsRisk(estimator)
-    if isinstance(estimator, CountFeaturizer):
-        return CountsRisk(estimator)
-    if isinstance(estimator, AdaSSPRegressor):
-        return LeastSquaresRisk(estimator)
-    if isinstance(estimator, Clustering):
-        return ClusteringRisk(estimator)
-    if isinstance(estimator, TreeFeaturizer):
-        return TreesRisk(estimator)
+    for family, risk in _RISKS.items():
+        if isinstance(estimator, family):
+            return risk(estimator)
     raise InvalidParameterError(
         f"{type(estimator).__name__} has no loss of single rows: use evaluation='eval'"
     )
