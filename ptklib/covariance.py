@@ -55,10 +55,8 @@ class CovarianceMatrix(MomentSums):
         Number of principal components to publish; all by default.
     epsilon, delta : float
         Budget of one fit; ``delta`` must be positive.
-    unit : str, optional
-        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
-    max_rows_per_unit : int
-        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
+    unit, max_rows_per_unit
+        The column of the privacy unit's id, and its rows: see `DPEstimator`. Noise grows with the latter.
 
     Attributes
     ----------

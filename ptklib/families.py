@@ -24,7 +24,7 @@ _TRUSTED: dict[str, Any] = {}
 
 
 def is_family(name: object) -> bool:
-    """Whether a stored state or spec may name this family."""
+    """Return whether a stored state or spec may name this family."""
     return isinstance(name, str) and (name in FAMILIES or name in _DESCRIBED or name in _TRUSTED)
 
 

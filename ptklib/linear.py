@@ -58,10 +58,8 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
         Public clipping bounds of the label; predictions stay within them.
     epsilon, delta : float
         Budget of one fit; ``delta`` must be positive.
-    unit : str, optional
-        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
-    max_rows_per_unit : int
-        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
+    unit, max_rows_per_unit
+        The column of the privacy unit's id, and its rows: see `DPEstimator`. Noise grows with the latter.
 
     Attributes
     ----------

@@ -42,13 +42,7 @@ class NoisySums(DPEstimator):
         """Return the accumulated noisy values the tables were made from."""
 
     def declared_loss(self) -> PrivacyLoss:
-        """Return the loss of one `fit`, before any data are read.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a parameter cannot be used: epsilon, delta, bounds, domains, names.
-        """
+        """Return the loss of one `fit`, before any data are read."""
         return self._plan().loss
 
     @once

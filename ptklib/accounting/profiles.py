@@ -13,9 +13,10 @@ References
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,26 +30,26 @@ KNOTS_MAX = 400
 """A profile with fewer kinks than this is written down at its kinks alone."""
 
 
-class Profile(Protocol):
+class Profile(ABC):
     """What is known of one mechanism, whether a unit is removed or added."""
 
+    @abstractmethod
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return the delta at each epsilon (ascending, of either sign) when a unit is removed, and when it is added."""
-        ...
 
     @property
+    @abstractmethod
     def reach(self) -> float:
         """An epsilon beyond which delta is nothing, or the place where it is cut off."""
-        ...
 
     @property
     def knots(self) -> Floats | None:
         """All epsilons at which delta, as a function of ``exp(epsilon)``, has a kink; None when it is curved."""
-        ...
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class _Limited:
+class _Limited(Profile):
     """A mechanism whose privacy loss is never beyond epsilon, whichever way a unit moves."""
 
     epsilon: float
@@ -64,7 +65,7 @@ class Pure(_Limited):
     """Any epsilon-DP mechanism: randomised response is the worst of them (Kairouz, Oh, Viswanath 2015)."""
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """``(exp(e) - exp(epsilon)) / (1 + exp(e))`` between -e and e."""
+        """Return ``(exp(e) - exp(epsilon)) / (1 + exp(e))`` between -e and e."""
         inside = -np.expm1(epsilons - self.epsilon) / (1 + math.exp(-self.epsilon))
         both = _between(inside, epsilons, self.epsilon)
         return both, both
@@ -76,14 +77,14 @@ class Pure(_Limited):
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(Profile):
     """Discrete Laplace noise of `scale` on an integer vector that a unit moves by L1 norm `distance` at most."""
 
     distance: int
     scale: float
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """``1 - exp(-j / scale)`` at epsilon ``(distance - 2 j) / scale``, and straight between these points."""
+        """Return ``1 - exp(-j / scale)`` at epsilon ``(distance - 2 j) / scale``, straight between these points."""
         step = 2 / self.scale
         place = np.clip(np.floor((self.reach - epsilons) / step), 0, self.distance)
         high = self.reach - place * step  # the kink at or above each epsilon
@@ -111,26 +112,21 @@ class BoundedRange(_Limited):
     """A mechanism whose privacy loss has range epsilon: the exponential mechanism (Dong, Durfee, Rogers 2020)."""
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """``(1 - exp(-(e - epsilon) / 2))**2 / (1 - exp(-e))`` between -e and e."""
+        """Return ``(1 - exp(-(e - epsilon) / 2))**2 / (1 - exp(-e))`` between -e and e."""
         inside = np.expm1((epsilons - self.epsilon) / 2) ** 2 / -math.expm1(-self.epsilon)
         both = _between(inside, epsilons, self.epsilon)
         return both, both
 
-    @property
-    def knots(self) -> Floats | None:
-        """None: it is curved."""
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Profile):
     """Continuous Gaussian noise of `multiplier` sensitivities on a Poisson sample, or on all rows at rate 1."""
 
     multiplier: float
     rate: float = 1.0
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Balle and Wang 2018, Theorem 8, with the mixture's likelihood ratio in the place of the Gaussian's."""
+        """Return those of Balle and Wang 2018, Theorem 8, with the likelihood ratio of the mixture."""
         from scipy.special import ndtr  # scipy is slow to import
 
         shift, rate = 1 / self.multiplier, self.rate
@@ -152,11 +148,6 @@ class Gaussian:
         if self.rate == 1:
             return loss
         return loss + math.log(self.rate + (1 - self.rate) * math.exp(-loss))
-
-    @property
-    def knots(self) -> Floats | None:
-        """None: it is curved."""
-        return None
 
 
 Clean = Pure | Laplace | BoundedRange | Gaussian
@@ -252,6 +243,6 @@ def _between(inside: Floats, epsilons: Floats, bound: float) -> Floats:
 
 
 def lawful(deltas: Floats, epsilons: Floats) -> Floats:
-    """No profile is below that of a mechanism without any loss, and rounding may not make one rise."""
+    """Keep a profile above that of a mechanism without any loss, and from rising by rounding."""
     least = np.maximum(-np.expm1(np.minimum(epsilons, 0.0)), 0.0)
     return np.maximum.accumulate(np.clip(deltas, least, 1.0)[::-1])[::-1]

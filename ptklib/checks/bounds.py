@@ -74,7 +74,7 @@ def choose_test(loss: PrivacyLoss) -> LossTest:
 
 
 @dataclass(frozen=True, slots=True)
-class PureTest:
+class PureTest(LossTest):
     """Against epsilon-DP: of all guesses made, a share of ``1 / (1 + exp(-epsilon))`` can be right, no more.
 
     Notes
@@ -98,7 +98,6 @@ class PureTest:
         return math.log(share / (1 - share)) if share > 0 else -math.inf
 
     def bound(self, strength: float) -> Bound:
-        """Return what a strength says of epsilon."""
         return Bound(max(strength, 0.0), strength > self.epsilon)
 
     def rule(self, scores: Floats, inside: Bools) -> Rule:
@@ -107,7 +106,7 @@ class PureTest:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproximateTest:
+class ApproximateTest(LossTest):
     """Against (epsilon, delta)-DP: right guesses are at most ``exp(epsilon)`` times the wrong ones, and delta more.
 
     Notes
@@ -128,7 +127,6 @@ class ApproximateTest:
         return math.log(left / (1 - share)) if left > 0 else -math.inf
 
     def bound(self, strength: float) -> Bound:
-        """Return what a strength says of epsilon."""
         return Bound(max(strength, 0.0), strength > self.epsilon)
 
     def rule(self, scores: Floats, inside: Bools) -> Rule:
@@ -138,7 +136,7 @@ class ApproximateTest:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianTest:
+class GaussianTest(LossTest):
     """Against Gaussian noise: with the row no output is further away than a normal variable moved by `shift`.
 
     Notes
@@ -163,7 +161,6 @@ class GaussianTest:
         return max(float(ndtri(low) - ndtri(high)) for low, high in events)
 
     def bound(self, strength: float) -> Bound:
-        """Return what a strength says of epsilon."""
         if not strength > _LEAST_SHIFT:
             return Bound(0.0, False)
         return Bound(profile_epsilon(1 / strength, self.delta), strength > self.shift)
@@ -174,7 +171,7 @@ class GaussianTest:
         return _strongest(self, rules, scores, inside)
 
 
-class RenyiTest:
+class RenyiTest(LossTest):
     """Against any event whose Rényi curve covers all of its delta.
 
     Notes
@@ -216,7 +213,6 @@ class RenyiTest:
         return max(float(np.max(_renyi(p, q, self._orders) / self._curve)) for p, q in (shares, shares[::-1]))
 
     def bound(self, strength: float) -> Bound:
-        """Return what a strength says of epsilon."""
         if strength * float(self._curve[0]) < _LEAST_RENYI:
             return Bound(0.0, False)
         if self._loss.delta == 0:

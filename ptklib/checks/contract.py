@@ -60,7 +60,7 @@ class Case:
 
 
 def check_parameters_are_kept_as_given(case: Case) -> None:
-    """`fit` changes no parameter."""
+    """Check that `fit` changes no parameter."""
     estimator = case.fresh()
     before = {name: (value, repr(value)) for name, value in estimator.get_params(deep=False).items()}
     fitted(estimator, case.rows.X, case.rows.y)
@@ -70,7 +70,7 @@ def check_parameters_are_kept_as_given(case: Case) -> None:
 
 
 def check_loss_is_declared_before_data(case: Case) -> None:
-    """`declared_loss` needs no data, and is what `fit` and `finalize` say they spent."""
+    """Check that `declared_loss` needs no data, and is what `fit` and `finalize` say they spent."""
     declared = case.fresh().declared_loss()
     require(declared.epsilon <= case.estimator.epsilon, "declared_loss exceeds the parameter epsilon")
     require(declared.delta <= case.estimator.delta, "declared_loss exceeds the parameter delta")
@@ -92,7 +92,7 @@ def check_unusable_epsilon_is_refused_before_data(case: Case) -> None:
 
 
 def check_holds_nothing_beyond_declared(case: Case) -> None:
-    """After each method an object holds parameters, `released` and `public` attributes, and nothing else."""
+    """Check that after each method an object holds parameters, `released` and `public` attributes, and nothing else."""
     estimator = case.fresh()
     parameters = set(estimator.get_params(deep=False))
     declared = {*type(estimator).released, *type(estimator).public}
@@ -136,7 +136,7 @@ def check_spec_round_trip(case: Case) -> None:
 
 
 def check_event_is_what_was_drawn(case: Case) -> None:
-    """Mechanisms, scales and numbers of values drawn by `fit` and by `finalize` are those of the event."""
+    """Check that mechanisms, scales and numbers of values drawn by `fit` and by `finalize` are those of the event."""
     event, estimator = case.fresh().declared_loss().event, case.fresh()
     part = estimator.partial_statistics(case.rows.X, case.rows.y)
     for name, data in (
@@ -151,7 +151,7 @@ def check_event_is_what_was_drawn(case: Case) -> None:
 
 
 def check_only_training_draws_noise(case: Case) -> None:
-    """Statistics of shards are exact, and features are functions of the state."""
+    """Check that statistics of shards are exact, and features are functions of the state."""
     estimator = case.fitted()
     with recorded_draws() as draws:
         part = estimator.partial_statistics(case.rows.X, case.rows.y)
@@ -163,7 +163,7 @@ def check_only_training_draws_noise(case: Case) -> None:
 
 
 def check_shards_merge(case: Case) -> None:
-    """Parts of shards add up to the whole, whatever their order, survive a table and hide their numbers."""
+    """Check that parts of shards add up to the whole, whatever their order, survive a table and hide their numbers."""
     estimator, rows = case.fresh(), case.rows
     whole = estimator.partial_statistics(rows.X, rows.y)
     for name, units in whole.arrays.items():
@@ -186,7 +186,7 @@ def check_shards_merge(case: Case) -> None:
 
 
 def check_shapes_do_not_depend_on_data(case: Case) -> None:
-    """Tables have the declared schema and the same number of rows for no row, one, equal and many rows.
+    """Check that tables have the declared schema, and as many rows for no row, one, equal and many rows.
 
     The number of rows of tables in `released_keys` is part of the release.
     """
@@ -214,7 +214,7 @@ def check_shapes_do_not_depend_on_data(case: Case) -> None:
 
 
 def check_odd_rows_are_harmless(case: Case) -> None:
-    """Missing, infinite, huge, unseen and mistyped entries of objects neither fail nor change a shape."""
+    """Check that missing, infinite, huge, unseen and mistyped entries of objects neither fail nor change a shape."""
     rows, estimator = case.rows, case.fresh()
     usual = _lengths(case, case.fitted().tables_)
     for name in rows.X.columns:
@@ -248,7 +248,7 @@ def check_errors_hold_no_value(case: Case) -> None:
 
 
 def check_transform_names_its_columns(case: Case) -> None:
-    """`transform` gives finite numbers under the names of `get_feature_names_out`, in the container asked for."""
+    """Check that `transform` gives finite numbers under the names of `get_feature_names_out`, in the wanted container."""
     estimator = case.fitted().set_output(transform="pandas")
     features = estimator.transform(case.rows.X[:5])
     require(isinstance(features, pd.DataFrame), "set_output(transform='pandas') has no effect")

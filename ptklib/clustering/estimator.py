@@ -49,10 +49,8 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, discrete Gaussian noise is used: by ``"grid"`` where it is
         smaller, by ``"lloyd"`` always, by ``"zoom"`` never.
-    unit : str, optional
-        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
-    max_rows_per_unit : int
-        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
+    unit, max_rows_per_unit
+        The column of the privacy unit's id, and its rows: see `DPEstimator`. Noise grows with the latter.
     method : {"auto", "zoom", "grid", "lloyd"}
         ``"grid"``: weighted k-means on a noisy adaptive grid, for at most three columns. ``"zoom"``: the same, but
         where the finest counts show nothing but narrow clusters, the rest of the budget is spent on the rows around
@@ -128,13 +126,7 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         return tuple(self._bounds())
 
     def declared_loss(self) -> PrivacyLoss:
-        """Return the loss of one `fit`, before any data are read.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a parameter cannot be used: epsilon, delta, bounds, columns, n_clusters, method, scale.
-        """
+        """Return the loss of one `fit`, before any data are read."""
         self.table_schemas()
         return self._zoom().loss if self._method() == "zoom" else self._plan().loss
 

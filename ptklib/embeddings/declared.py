@@ -64,13 +64,7 @@ class Declared(DPEstimator):
         return PrivacyUnit.RECORD if self._guarantee() == "record" else PrivacyUnit.USER
 
     def declared_loss(self) -> PrivacyLoss:
-        """Return the loss of one `fit`, before any data are read.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a parameter cannot be used.
-        """
+        """Return the loss of one `fit`, before any data are read."""
         self.table_schemas()
         self._heaviest()
         self._max_rows()

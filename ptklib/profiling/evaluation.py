@@ -18,11 +18,9 @@ class Validation(Protocol):
 
     def losses(self, state: Any) -> Floats:
         """Return the losses of a state."""
-        ...
 
     def worst(self) -> Floats:
         """Return the losses of a model that is always wrong."""
-        ...
 
 
 class RowValidation:

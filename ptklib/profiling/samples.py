@@ -38,20 +38,16 @@ class ProfileSet(Protocol):
     @property
     def population(self) -> float:
         """Public estimate of the number of privacy units in `hashes`: from the policy, or paid for."""
-        ...
 
     @property
     def hashes(self) -> HashRange:
         """Where the hashes of the set lie."""
-        ...
 
     def empty(self) -> Any:
         """Return a table of no rows with the columns of the set."""
-        ...
 
     def sample(self, part: HashRange) -> tuple[Any, Hashes]:
         """Return the rows in `part` as one table, and the hash of each."""
-        ...
 
 
 class HashedRows:

@@ -18,32 +18,25 @@ class Subject(Protocol):
     @property
     def config(self) -> Mapping[str, Any]:
         """Plain JSON; a profile holds for one config."""
-        ...
 
     @property
     def risk(self) -> RowRisk | None:
         """Loss of single rows, when that is what is profiled."""
-        ...
 
     def training_loss(self, epsilon: float) -> PrivacyLoss:
         """Return the loss of one training, before any data are read."""
-        ...
 
     def train(self, table: Any, epsilon: float) -> Any:
         """Return a released state."""
-        ...
 
     def use(self, state: Any) -> None:
         """Make `state` what `evaluate` measures."""
-        ...
 
     def evaluate(self, table: Any) -> float:
         """Return the private value of the PTK's own evaluation of the state in use."""
-        ...
 
     def rehearse(self, empty: Any) -> None:
         """Try training and evaluation without any row, so that wrong columns and parameters are told."""
-        ...
 
 
 class EstimatorSubject:

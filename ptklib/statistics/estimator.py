@@ -51,10 +51,8 @@ class HistoricalStatistics(NoisySums):
     bin_features : bool
         Whether `transform` returns the noisy bins that quantiles are read from, too. Bins of a histogram it always
         returns.
-    unit : str, optional
-        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
-    max_rows_per_unit : int
-        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
+    unit, max_rows_per_unit
+        The column of the privacy unit's id, and its rows: see `DPEstimator`. Noise grows with the latter.
 
     Attributes
     ----------

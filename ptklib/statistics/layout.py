@@ -54,7 +54,7 @@ class Layout:
         return not _OF_SQUARES.isdisjoint(self.statistics)
 
     def asks(self, statistic: str) -> bool:
-        """Whether `statistic` was asked for."""
+        """Return whether `statistic` was asked for."""
         return statistic in self.statistics
 
     def components(self) -> list[Component]:

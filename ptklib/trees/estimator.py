@@ -71,10 +71,8 @@ class TreeFeaturizer(Labelled):
     epsilon, delta : float
         Budget of one fit. With ``delta > 0``, boosting and greedy trees use discrete Gaussian noise and the
         exponential mechanism, and random trees discrete Gaussian noise where it is smaller.
-    unit : str, optional
-        Column of the privacy unit's id: of each, at most `max_rows_per_unit` rows are kept.
-    max_rows_per_unit : int
-        Rows of one privacy unit; noise grows with it. Without `unit` the caller has bounded them before.
+    unit, max_rows_per_unit
+        The column of the privacy unit's id, and its rows: see `DPEstimator`. Noise grows with the latter.
 
     Attributes
     ----------
@@ -151,13 +149,7 @@ class TreeFeaturizer(Labelled):
     # Public facts
 
     def declared_loss(self) -> PrivacyLoss:
-        """Return the loss of one `fit`, before any data are read.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a parameter cannot be used.
-        """
+        """Return the loss of one `fit`, before any data are read."""
         self.table_schemas()
         return self._model().loss(self.epsilon, self.delta, self._rows_per_unit())
 

@@ -67,7 +67,7 @@ class Leaves:
         return ("counts",) if self.target.n_classes else ("counts", "sums")
 
     def sizes(self) -> dict[str, int]:
-        """Cells of each vector."""
+        """Return the cells of each vector."""
         leaves = 2**self.depth
         return (
             dict.fromkeys(self.names, leaves)

@@ -15,11 +15,9 @@ class RowRisk(Protocol):
 
     def examples(self, table: Any) -> Bools:
         """Return which rows count; whether one does depends on that row alone."""
-        ...
 
     def losses(self, state: Any, table: Any) -> Floats:
         """Return the loss of each row, in [0, 1]; of rows that do not count, anything."""
-        ...
 
 
 @runtime_checkable
@@ -33,7 +31,6 @@ class ExactRisk(RowRisk, Protocol):
     @property
     def loss_max(self) -> float:
         """Largest loss of a row in the class, at least 1."""
-        ...
 
     def least_total(self, table: Any, weights: Floats) -> float:
         """Return the least weighted sum of losses over the class; exact up to 1.5e-6 of `loss_max`.
@@ -43,4 +40,3 @@ class ExactRisk(RowRisk, Protocol):
         With weights that add up to 1 for each privacy unit, a unit moves it by 0 to `loss_max`: the losses of a
         fixed function move by as much, and so does their least value.
         """
-        ...

@@ -8,9 +8,10 @@ from ptklib.arrays import Bools, Floats
 from ptklib.clustering import Clustering
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
+from ptklib.profiling.risks.base import RowRisk
 
 
-class ClusteringRisk:
+class ClusteringRisk(RowRisk):
     """Squared distance of a clipped row from the nearest centre, over the squared diagonal of the box.
 
     There is no exact minimum: k-means is solved by heuristics, so nothing can be said to be out of reach.
@@ -30,7 +31,6 @@ class ClusteringRisk:
         return np.asarray(np.isfinite(self._values(table)).all(axis=1))
 
     def losses(self, state: Any, table: Any) -> Floats:
-        """Return the loss of each row."""
         rows = np.clip(self._values(table), self._low, self._low + self._width) * self._factor
         centres = np.column_stack([state.tables["centers"].column(c).to_numpy() for c in self._columns])
         least = np.full(len(rows), np.inf)

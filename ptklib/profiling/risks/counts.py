@@ -12,10 +12,11 @@ from ptklib.counts.selected import SelectedKeys
 from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
+from ptklib.profiling.risks.base import RowRisk
 from ptklib.profiling.risks.sums import sums_by
 
 
-class CountsRisk:
+class CountsRisk(RowRisk):
     """Half the squared distance (Brier's score) of released class probabilities from the class of the row.
 
     The mean over features; in [0, 1].
@@ -49,7 +50,6 @@ class CountsRisk:
         return np.asarray(self._labels(InputTable(table, self._columns)) != OUTSIDE)
 
     def losses(self, state: Any, table: Any) -> Floats:
-        """Return the loss of each row."""
         read, n_classes = InputTable(table, self._columns), len(self._classes)
         labels = np.maximum(self._labels(read), 0)
         features = DPEstimator.from_state(state).transform(table)

@@ -8,6 +8,7 @@ from ptklib.arrays import Bools, Floats
 from ptklib.domains import OUTSIDE
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
+from ptklib.profiling.risks.base import RowRisk
 from ptklib.profiling.risks.sums import sums_by
 from ptklib.statistics import HistoricalStatistics
 from ptklib.statistics.collecting import table_codes
@@ -16,7 +17,7 @@ from ptklib.statistics.layout import COUNT, layout_of
 TABLE = "statistics"
 
 
-class StatisticsRisk:
+class StatisticsRisk(RowRisk):
     """Squared error of a value from the released mean of its group, in widths of the bounds; mean over values.
 
     When only counts are released: half the squared distance of the shares of groups from the group of the row.
@@ -50,7 +51,6 @@ class StatisticsRisk:
         return kept
 
     def losses(self, state: Any, table: Any) -> Floats:
-        """Return the loss of each row."""
         read, released = InputTable(table, self._columns), state.tables[TABLE]
         codes = np.maximum(table_codes(self._layout.domains, read), 0)
         if not self._layout.bounds:

@@ -10,10 +10,11 @@ from ptklib.domains import OUTSIDE, Domain
 from ptklib.exceptions import InvalidParameterError
 from ptklib.inputs import InputTable
 from ptklib.privacy import Bounds
+from ptklib.profiling.risks.base import RowRisk
 from ptklib.trees import TreeFeaturizer
 
 
-class TreesRisk:
+class TreesRisk(RowRisk):
     """Half of Brier's score of the predicted classes, or the squared error of the mean in widths of the label's bounds.
 
     There is no exact minimum: trees are grown by heuristics, so nothing can be said to be out of reach.
@@ -39,7 +40,6 @@ class TreesRisk:
         return np.asarray(np.isfinite(read.numbers(self._label)))
 
     def losses(self, state: Any, table: Any) -> Floats:
-        """Return the loss of each row."""
         read, fitted = InputTable(table, (self._label,)), DPEstimator.from_state(state)
         if self._bounds is not None:
             width = self._bounds.high - self._bounds.low
