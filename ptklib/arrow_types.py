@@ -1,7 +1,9 @@
-"""Types of Arrow that other libraries export and few functions of Arrow read."""
+"""Columns of Arrow: types that few of its functions read, and their way to numpy."""
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,3 +24,9 @@ def without_views(column: Any) -> Any:
         return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(form))
     chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(form)) for c in column.chunks]
     return pa.chunked_array(chunks, pa.dictionary(kind.index_type, form))
+
+
+def dense(column: Any) -> npt.NDArray[Any]:
+    """Return an Arrow column without missing entries as numpy."""
+    whole = isinstance(column, pa.Array)
+    return np.asarray(column.to_numpy(zero_copy_only=False) if whole else column.to_numpy())

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Floats, Ints
+from ptklib.arrow_types import dense
 from ptklib.exceptions import InvalidDomainError, SchemaError
-from ptklib.keys import dense
 from ptklib.scalars import number_of
 
 OUTSIDE = -1

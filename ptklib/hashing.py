@@ -23,10 +23,11 @@ import pandas as pd
 import pyarrow as pa
 
 from ptklib.arrays import Bools, Ints
+from ptklib.arrow_types import dense
 from ptklib.columns import as_column
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError
-from ptklib.keys import dense, integer_keys, is_text, is_whole, string_keys
+from ptklib.keys import integer_keys, is_text, is_whole, string_keys
 from ptklib.scalars import is_integer, number_of
 
 Words = npt.NDArray[np.uint64]

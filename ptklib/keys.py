@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Bools, Ints
+from ptklib.arrow_types import dense
 from ptklib.exceptions import SchemaError
 from ptklib.scalars import number_of
 
@@ -88,12 +89,6 @@ def _decoded(text: bytes | None) -> str | None:
         return None if text is None else text.decode()
     except UnicodeDecodeError:
         return None
-
-
-def dense(column: Any) -> npt.NDArray[Any]:
-    """Return an Arrow column without missing entries as numpy."""
-    found = column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column.to_numpy()
-    return np.asarray(found)
 
 
 def is_text(value: object) -> bool:

@@ -248,7 +248,7 @@ def check_errors_hold_no_value(case: Case) -> None:
 
 
 def check_transform_names_its_columns(case: Case) -> None:
-    """Check that `transform` gives finite numbers under the names of `get_feature_names_out`, in the wanted container."""
+    """Check that `transform` gives finite numbers under the names of its columns, in the container asked for."""
     estimator = case.fitted().set_output(transform="pandas")
     features = estimator.transform(case.rows.X[:5])
     require(isinstance(features, pd.DataFrame), "set_output(transform='pandas') has no effect")

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Bools, Ints
+from ptklib.arrow_types import dense
 from ptklib.counts.contingency import Contingency
 from ptklib.domains import CELLS_MAX, OUTSIDE
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, StateMismatchError
-from ptklib.keys import TEXT_BYTES_MAX, dense, integer_keys, string_keys
+from ptklib.keys import TEXT_BYTES_MAX, integer_keys, string_keys
 from ptklib.mechanisms.grid import count_by
 from ptklib.mechanisms.partition import PartitionSelection
 from ptklib.scalars import is_integer
