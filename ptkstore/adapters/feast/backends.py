@@ -164,15 +164,15 @@ class RegistryDatabase:
             connection.execute(statement)
 
     def definitions(self, prefix: str) -> Iterator[Definition]:
-        """All views, their snapshots and services whose names begin so."""
+        """Read all views, their snapshots and services whose names begin so."""
         with self.engine.connect() as connection:
             for table, kind in _DEFINITIONS:
                 name, proto = _columns(table)
                 columns: list[Any] = [name, proto, *([table.c.version_number] if table is snapshots else [])]
-                found = select(*columns).where(table.c.project_id == PROJECT)
+                query = select(*columns).where(table.c.project_id == PROJECT)
                 if table is snapshots:
-                    found = found.where(table.c.feature_view_type == "feature_view")
-                for row in connection.execute(found.where(name.startswith(prefix, autoescape=True))):
+                    query = query.where(table.c.feature_view_type == "feature_view")
+                for row in connection.execute(query.where(name.startswith(prefix, autoescape=True))):
                     version = row[2] if table is snapshots else None
                     yield Definition(table, row[0], version, kind.FromString(row[1]))
 
@@ -258,7 +258,7 @@ def _quoting() -> Callable[[str], str]:
 
 
 def exchange(client: Any, command: tuple[Any, ...]) -> Any:
-    """One command and its reply, at half of what the client's own way costs; that way where this one fails."""
+    """Send one command and return its reply, at half the cost of the client's own way; that way where this fails."""
     pool = getattr(client, "connection_pool", None)  # a cluster's client has one per node
     if pool is None:
         return client.execute_command(*command)

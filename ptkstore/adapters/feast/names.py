@@ -24,7 +24,7 @@ _REFERENCE = re.compile(r"(?P<view>[^@:]+)(?:@v(?P<version>\d{1,9}))?:(?P<featur
 
 
 def view_name(ptk_id: str, table: str, n_tables: int) -> str:
-    """`<team>__<name>` for the only table of a PTK, `<team>__<name>__<table>` for one of several."""
+    """Name the view of a PTK's only table `<team>__<name>`, and of one of several `<team>__<name>__<table>`."""
     split_ptk_id(ptk_id)
     base = base_view(ptk_id)
     if n_tables == 1:
@@ -37,7 +37,7 @@ def view_name(ptk_id: str, table: str, n_tables: int) -> str:
 
 
 def is_view_of(base: str, view: str) -> bool:
-    """Whether a view belongs to the PTK whose only view would be named `base`."""
+    """Tell whether a view belongs to the PTK whose only view would be named `base`."""
     head, _, table = view.rpartition("__")
     return view == base or (head == base and _TABLE.fullmatch(table) is not None)
 

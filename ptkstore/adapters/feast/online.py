@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -44,23 +44,23 @@ def read_rows(
     with one_thread(session):
         # A list of our own: Feast's Redis store appends to the one it gets.
         try:
-            found = session.online.online_read(session.config, view, list(keys), list(features))
+            stored = session.online.online_read(session.config, view, list(keys), list(features))
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):
                 raise
             return [{} for _ in keys]  # the file was lost, and with it the rows
-    return [values or {} for _, values in found]
+    return [values or {} for _, values in stored]
 
 
 def make_place(session: Session, view: FeatureView) -> None:
-    """Where rows of a view can be written, if the file in which they were was lost; repeatable."""
+    """Make a place for rows of a view, if the file in which they were was lost; repeatable."""
     if session.config.online_store.type == "sqlite":
         with one_thread(session):
             session.online.update(session.config, [], [view], [], [], partial=True)
 
 
 def has_hash(session: Session, view: FeatureView) -> bool:
-    """Whether packed rows of this version are there; True where rows are not packed."""
+    """Tell whether packed rows of this version are there; True where rows are not packed."""
     if session.packed is None:
         return True
     client: Any = session.packed._get_client(session.config.online_store)
@@ -100,10 +100,8 @@ def mark_served(session: Session, view: str, version: int, sha256: str, others: 
 
     Parameters
     ----------
-    session : Session
-        The open store; nothing happens unless its rows are packed.
-    view, version, sha256
-        The version that is served now.
+    session, view, version, sha256
+        The open store and the version that it serves now; nothing happens unless its rows are packed.
     others : sequence of int
         The versions that have rows; older ones become superseded.
     """
@@ -132,11 +130,6 @@ def _packed_key(session: Session, view: str, version: int) -> bytes:
     return session.packed.key_of_version(session.config, view, version)
 
 
-@contextmanager
-def one_thread(session: Session) -> Iterator[None]:
+def one_thread(session: Session) -> AbstractContextManager[object]:
     """Hold the online store for one thread at a time, where it needs that."""
-    if session.config.online_store.type == "sqlite":
-        with _SQLITE:
-            yield
-    else:
-        yield
+    return _SQLITE if session.config.online_store.type == "sqlite" else nullcontext()

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ptkstore.adapters.feast.files import replace_file
@@ -81,11 +82,7 @@ class SqliteOnline:
     """A SQLite file as the online store; a relative path lies in the repository."""
 
     path: str = "online.db"
-
-    @property
-    def holds_password(self) -> bool:
-        """Never."""
-        return False
+    holds_password: ClassVar[bool] = False
 
 
 def write_repo(

@@ -66,7 +66,7 @@ class FeastFeatureStore:
         self._direct: DirectReads | None = None
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
-        """`SchemaMismatch` for a table or column that no reference could name, or that no new PTK may have."""
+        """Raise `SchemaMismatch` for a table or column that no reference could name, or that no new PTK may have."""
         if len(columns) > 1 and COMPUTED in columns:  # PTKs of before this rule are served with theirs
             raise SchemaMismatch(
                 f"of several tables none may be named {COMPUTED!r}: another view has that name"
@@ -78,8 +78,6 @@ class FeastFeatureStore:
 
     def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
         """Write all rows of a version where no reader looks yet; repeatable; no effect if a newer is served.
-
-        Where no version is served, the history begins with the `earlier` ones.
 
         Raises `SchemaMismatch` if a table cannot be served, `Unavailable` if a store does not answer, `Conflict` if
         another version came to be served meanwhile, `CorruptObject` if the history of the served one is damaged.
@@ -96,7 +94,7 @@ class FeastFeatureStore:
             self._publisher.flip(session, state)
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """One mapping of feature name to value per entity row; see the port.
+        """Return one mapping of feature name to value per entity row; see the port.
 
         Raises `InvalidRequest` for a malformed reference or key, or if two references share a feature name.
         """
@@ -112,14 +110,14 @@ class FeastFeatureStore:
             return look_up(session, features, entities, partial(self._check_rows, session))
 
     def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
-        """Those of these PTKs, all of them served, whose newest version has no rows any more."""
+        """Name those of these PTKs, all of them served, whose newest version has no rows any more."""
         with self._sessions.use() as session:
-            told = dict(zip(ptk_ids, self._state.versions(session, ptk_ids), strict=True))
-            gone = {ptk_id for ptk_id, version in told.items() if version is None}
+            stored = dict(zip(ptk_ids, self._state.versions(session, ptk_ids), strict=True))
+            gone = {ptk_id for ptk_id, version in stored.items() if version is None}
             if session.packed is not None:
                 for view in session.registry.list_feature_views(PROJECT):
                     ptk_id = view.tags.get(PTK_TAG)
-                    if ptk_id in told and ptk_id not in gone and not online.has_hash(session, view):
+                    if ptk_id in stored and ptk_id not in gone and not online.has_hash(session, view):
                         gone.add(ptk_id)
             return frozenset(gone)
 

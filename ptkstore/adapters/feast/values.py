@@ -57,7 +57,7 @@ def online_rows(table: ViewTable) -> Iterator[tuple[EntityKey, dict[str, Value]]
 
 
 def entity_key(keys: tuple[str, ...], values: tuple[Value, ...]) -> EntityKey:
-    """Feast's message for one value of the join keys."""
+    """Make Feast's message for one value of the join keys."""
     from feast.protos.feast.types.EntityKey_pb2 import EntityKey
 
     return EntityKey(join_keys=list(keys), entity_values=list(values))

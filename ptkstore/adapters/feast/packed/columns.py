@@ -42,7 +42,7 @@ def table_layout(table: ViewTable) -> Layout:
 def packed_rows(
     table: ViewTable, layout: Layout, as_of: datetime, *, at_once: int
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Fields and rows, `at_once` of them at a time."""
+    """Pack the rows of a table: fields and rows, `at_once` of them at a time."""
     micros = round(as_of.timestamp() * 1_000_000)
     for start in range(0, table.rows.num_rows, at_once):
         part = table.rows.slice(start, at_once).combine_chunks()

@@ -37,7 +37,7 @@ class Reader:
             self._pick = itemgetter(*self._places)
 
     def read(self, rows: Sequence[bytes]) -> list[dict[str, Any]]:
-        """One mapping per row."""
+        """Return one mapping per row."""
         features, pick = self._features, self._pick
         unpacked = self._layout.unpack_many(rows)
         if pick is None:
@@ -45,7 +45,7 @@ class Reader:
         return [dict(zip(features, pick(values), strict=False)) for _, values in unpacked]
 
     def read_one(self, row: bytes) -> dict[str, Any]:
-        """As `read`, of one row."""
+        """Return the mapping of one row."""
         _, values = self._layout.unpack(row)
         if self._pick is None:
             return self._converted(values)
@@ -76,7 +76,7 @@ class Part:
     readers: dict[bytes, Reader] = field(default_factory=dict)
 
     def is_current(self, status: bytes | None) -> bool:
-        """Whether the rows are still those of the view that was asked for."""
+        """Tell whether the rows are still those of the view that was asked for."""
         if not status or status[1:] != self.identity:
             return False
         return status[:1] == SERVED if self.newest else status[:1] != FORGOTTEN
@@ -117,10 +117,8 @@ class DirectReads:
 
         Parameters
         ----------
-        online : PackedRedisOnlineStore
-            The store of the rows.
-        config : RepoConfig
-            Feast's configuration.
+        online, config : PackedRedisOnlineStore, RepoConfig
+            The store of the rows, and Feast's configuration.
         features, entities
             The request.
         resolve : callable

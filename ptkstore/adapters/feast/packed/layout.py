@@ -104,7 +104,7 @@ class Layout:
         return micros, values if nulls == self._no_nulls else self._with_nulls(nulls, values)
 
     def unpack_many(self, rows: Sequence[bytes]) -> list[tuple[int, Sequence[Any]]]:
-        """As `unpack`, of several rows."""
+        """Unpack several rows."""
         size = self._struct.size
         content = b"".join(rows)
         if self._variable or len(content) != size * len(rows) or any(len(row) != size for row in rows):
@@ -164,7 +164,7 @@ class Layouts:
         return self._known.setdefault(layout.head, layout)
 
     def unknown(self, rows: Sequence[bytes | None]) -> list[bytes]:
-        """Ids of layouts that have to be fetched before these rows can be read."""
+        """Return the ids of layouts that have to be fetched before these rows can be read."""
         heads = {row[:HEAD] for row in rows if row is not None} - self._known.keys()
         for head in heads:
             if head[:1] != FORMAT or len(head) != HEAD:

@@ -27,31 +27,10 @@ _KIND_OF = {
 }
 _FIELD_OF = {kind: field for field, kind in _KIND_OF.items()}
 _LIST_OF: dict[str, Any] = {"D": messages.DoubleList, "F": messages.FloatList, "Q": messages.Int64List}
-_DECLARED = {
-    ValueType.DOUBLE: "d",
-    ValueType.FLOAT: "f",
-    ValueType.INT64: "q",
-    ValueType.INT32: "i",
-    ValueType.BOOL: "?",
-    ValueType.UNIX_TIMESTAMP: "t",
-    ValueType.STRING: "s",
-    ValueType.BYTES: "b",
-    ValueType.DOUBLE_LIST: "D",
-    ValueType.FLOAT_LIST: "F",
-    ValueType.INT64_LIST: "Q",
-}
+_DECLARED = {ValueType[field.removesuffix("_val").upper()]: kind for field, kind in _KIND_OF.items()}
 # Kinds whose cells are what Feast's `to_dict` answers, unless the view declares one of the types that it converts.
 PLAIN_KINDS = frozenset("dfqi?sbDFQ")
-_CONVERTED = frozenset(
-    {
-        ValueType.UUID,
-        ValueType.TIME_UUID,
-        ValueType.UUID_LIST,
-        ValueType.TIME_UUID_LIST,
-        ValueType.UUID_SET,
-        ValueType.TIME_UUID_SET,
-    }
-)
+_CONVERTED = frozenset(declared for declared in ValueType if "UUID" in declared.name)
 
 
 def declared_kind(declared: ValueType) -> str:
@@ -60,7 +39,7 @@ def declared_kind(declared: ValueType) -> str:
 
 
 def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueType]) -> Layout:
-    """One layout for rows: the kind their values have, or messages where they differ."""
+    """Choose one layout for rows: the kind their values have, or messages where they differ."""
     kinds: dict[str, str | None] = dict.fromkeys(declared)
     for row in rows:
         for name, value in row.items():
@@ -69,8 +48,7 @@ def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueT
                 kinds.setdefault(name, None)
                 continue
             kind = _KIND_OF.get(field, ANY)
-            known = kinds.get(name)
-            kinds[name] = kind if known in (None, kind) else ANY
+            kinds[name] = kind if kinds.get(name) in (None, kind) else ANY
     fields = [
         (name, kind or declared_kind(declared.get(name, ValueType.UNKNOWN))) for name, kind in kinds.items()
     ]
@@ -111,7 +89,7 @@ _MAKERS = {kind: _maker(kind) for kind in (*_FIELD_OF, ANY)}
 
 
 def python_values(kind: str, column: list[Any], declared: ValueType) -> list[Any]:
-    """Cells of one kind as `OnlineResponse.to_dict` answers them."""
+    """Convert cells of one kind to what `OnlineResponse.to_dict` answers."""
     if kind in PLAIN_KINDS and declared not in _CONVERTED:
         return column
     return [

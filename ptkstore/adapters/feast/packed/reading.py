@@ -65,7 +65,7 @@ def _cells_of_several(rows: Sequence[bytes | None], features: Sequence[str], lay
 
 
 def values_of(row: bytes, layouts: Layouts) -> tuple[int, dict[str, Value]]:
-    """One row as its event time and Feast's messages."""
+    """Read one row as its event time and Feast's messages."""
     layout = layouts.of(row)
     micros, values = layout.unpack(row)
     named: Iterable[tuple[str, str, Any]] = zip(layout.names, layout.kinds, values, strict=True)

@@ -52,9 +52,9 @@ class Plans:
 
     def of(self, context: tuple[Any, ...], full_feature_names: bool) -> Plan | None:
         """Return the plan of a request, or None if Feast has to answer it."""
-        known = self._plans.get(id(context))
-        if known is not None and known[0] is context:
-            return known[1]
+        cached = self._plans.get(id(context))
+        if cached is not None and cached[0] is context:
+            return cached[1]
         plan = _plan(context, full_feature_names, self._hash_key_of)
         if len(self._plans) >= _PLANS_MAX:
             self._plans.clear()

@@ -38,7 +38,7 @@ class PackedResponse(OnlineResponse):
         return self.proto
 
     def to_dict(self, include_event_timestamps: bool = False) -> dict[str, Any]:
-        """Columns by name, as Feast's own response gives them."""
+        """Return the columns by name, as Feast's own response gives them."""
         answer: dict[str, Any] = {}
         for column in self._columns:
             answer[column.name] = python_values(column.kind, column.cells, column.declared)

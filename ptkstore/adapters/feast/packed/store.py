@@ -88,7 +88,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
     async def online_write_batch_async(
         self, config: RepoConfig, table: FeatureView, data: Written, progress: Progress | None
     ) -> None:
-        """As `online_write_batch`."""
+        """Write rows as `online_write_batch` does."""
         client = await self._get_client_async(config.online_store)
         await self.run_async(client, self._write(config, table, data))
         if progress:
@@ -113,7 +113,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
         entity_keys: list[EntityKey],
         requested_features: list[str] | None = None,
     ) -> Read:
-        """As `online_read`."""
+        """Read rows as `online_read` does."""
         work = self._read(config, table, entity_keys, requested_features)
         rows: Read = await self.run_async(await self._get_client_async(config.online_store), work)
         return rows
@@ -129,7 +129,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
     async def get_online_features_async(
         self, config: RepoConfig, *request: Any, **options: Any
     ) -> OnlineResponse:
-        """As `get_online_features`; what `feast serve` calls."""
+        """Answer as `get_online_features` does; what `feast serve` calls."""
         work = self._answer(config, *request, **options)
         if work is None:
             return await super().get_online_features_async(config, *request, **options)
@@ -160,10 +160,8 @@ class PackedRedisOnlineStore(RedisOnlineStore):
 
         Parameters
         ----------
-        config : RepoConfig
-            Feast's configuration.
-        tables_to_delete : sequence of FeatureView
-            The views whose rows are deleted.
+        config, tables_to_delete : RepoConfig, sequence of FeatureView
+            Feast's configuration, and the views whose rows are deleted.
         tables_to_keep, entities_to_delete, entities_to_keep, partial
             Part of Feast's interface; not needed here.
         """
@@ -177,10 +175,8 @@ class PackedRedisOnlineStore(RedisOnlineStore):
             name = f"{config.project}/{table.name}"
             plain = "".join(f"\\{letter}" if letter in "*?[]^-\\" else letter for letter in name)
             client.unlink(name)
-            versions = [key for key in client.scan_iter(f"{plain}_v*") if _is_version(key, name)]
-            if versions:
-                for key in versions:
-                    client.unlink(key)
+            for key in [key for key in client.scan_iter(f"{plain}_v*") if _is_version(key, name)]:
+                client.unlink(key)
 
     # parts
 
@@ -261,7 +257,7 @@ class PackedRedisOnlineStore(RedisOnlineStore):
             return done.value
 
     async def run_async(self, client: Any, work: writing.Work) -> Any:
-        """As `run`."""
+        """Carry out commands as `run` does."""
         try:
             commands = next(work)
             while True:

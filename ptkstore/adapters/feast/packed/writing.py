@@ -102,12 +102,8 @@ def merge(
 
     Parameters
     ----------
-    hash_key : bytes
-        The hash of the view's version.
-    rows : sequence of Row
-        The rows to merge.
-    declared : mapping of str to ValueType
-        The types of the view's features.
+    hash_key, rows, declared : bytes, sequence of Row, mapping of str to ValueType
+        The hash of the view's version, the rows to merge, and the types of the view's features.
     layouts : Layouts
         Learns the layouts that are met.
     newer_only : bool

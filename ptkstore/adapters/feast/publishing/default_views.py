@@ -11,6 +11,7 @@ only: Feast would put a pickle beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from ptkstore.adapters.feast.session import Session
 from ptkstore.adapters.feast.tables import ViewTable
 from ptkstore.adapters.feast.tags import FILLS_TAG
 from ptkstore.adapters.feast.values import feast_type
+from ptkstore.adapters.feast.versions import served_view
 from ptkstore.domain.ptks.serving import FILLED, VERSION, Serving
 from ptkstore.ports.features import PublishedState
 
@@ -38,62 +40,86 @@ if TYPE_CHECKING:
     from feast.on_demand_feature_view import OnDemandFeatureView
 
 
-def stage(
-    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
-) -> None:
-    """Write the rows that the next version's answers are computed from; repeatable.
+@dataclass(frozen=True, slots=True)
+class FilledView:
+    """`<view>__filled` at one version.
 
-    Parameters
-    ----------
-    session : Session
-        The open store.
-    table : ViewTable
-        The rows of the view.
-    state : PublishedState
-        The version.
-    serving : Serving
-        The declared defaults and derived columns.
-    history : History
-        Where the version's event times come from.
+    `table` has the view's columns, and its rows too where they are staged; `history` knows the event times.
     """
-    copied = _copied(table, state.version, serving)
-    view = _rows_view(table, state, serving, history)
-    online.write_rows(session, view, copied, state.as_of)
-    with session.database.exclusive():
-        flips.declare(session, entities_of(table))
-        session.registry.apply_feature_view(view, PROJECT)
 
+    table: ViewTable
+    state: PublishedState
+    serving: Serving
+    history: History
 
-def serve(
-    session: Session, table: ViewTable, state: PublishedState, serving: Serving, history: History
-) -> None:
-    """Make `<view>__filled` answer from a version; needs the session's write lock; repeatable.
+    def stage(self, session: Session) -> None:
+        """Write the rows that the version's answers are computed from; repeatable."""
+        view = self._rows_view()
+        online.write_rows(session, view, self._copied(), self.state.as_of)
+        with session.database.exclusive():
+            flips.declare(session, entities_of(self.table))
+            session.registry.apply_feature_view(view, PROJECT)
 
-    Parameters
-    ----------
-    session : Session
-        The open store.
-    table : ViewTable
-        The columns of the view.
-    state : PublishedState
-        The version.
-    serving : Serving
-        The declared defaults and derived columns.
-    history : History
-        Where the version's event times come from.
-    """
-    flips.serve_on_demand(session, _on_demand(table, state, serving, history))
+    def serve(self, session: Session) -> None:
+        """Make the view answer from the version; needs the session's write lock; repeatable."""
+        flips.serve_on_demand(session, self._on_demand())
+
+    def _copied(self) -> ViewTable:
+        table, names = self.table, [*self.serving.defaults, VERSION_FEATURE]
+        rows = table.rows.select([*table.keys, *names])
+        renamed = rows.rename_columns([*table.keys, *(_unfilled(table.view, name) for name in names)])
+        return ViewTable(_rows_name(table.view, self.state.version), table.keys, renamed)
+
+    def _rows_view(self) -> FeatureView:
+        from feast import FileSource
+
+        copied, name, made = self._copied(), self.table.view, self.state.made
+        source = FileSource(
+            name=f"{copied.view}__history",
+            path=self.history.relative_path(name, self.state.version),
+            timestamp_field=AS_OF_COLUMN,
+            created_timestamp_column=PUBLISHED_COLUMN,
+            field_mapping={one: _unfilled(name, one) for one in (*self.serving.defaults, VERSION_FEATURE)},
+        )
+        description = made.described(f"What {filled_name(name)} computes its answers from.")
+        tags = {FILLS_TAG: name, **made.tags()}
+        return sourced_view(copied, source, tags=tags, owner="ptkstore", description=description)
+
+    def _on_demand(self) -> OnDemandFeatureView:
+        from feast import Field, RequestSource
+        from feast.on_demand_feature_view import OnDemandFeatureView
+        from feast.types import Float64, Int64
+
+        from ptkstore.adapters.feast.publishing.text_transformation import TextTransformation
+
+        name, schema, serving, made = self.table.view, self.table.rows.schema, self.serving, self.state.made
+        kinds = {column: schema.field(column).type for column in serving.defaults}
+        types = {column: str(kind) for column, kind in kinds.items()}
+        text = source_text(name, types, serving, self.history.ends(name, self.state.version))
+        sources: list[Any] = [self._rows_view()]
+        if serving.request:
+            sent = [Field(name=column, dtype=Float64) for column in serving.request]
+            sources.append(RequestSource(name=f"{filled_name(name)}__request", schema=sent))
+        fields = [Field(name=f"{column}_{FILLED}", dtype=feast_type(kind)) for column, kind in kinds.items()]
+        fields += [
+            Field(name=d.name, dtype=Int64 if d.form == "bucket" else Float64) for d in serving.derived
+        ]
+        return OnDemandFeatureView(
+            name=filled_name(name),
+            sources=sources,
+            schema=[*fields, Field(name=VERSION, dtype=Int64)],
+            mode="pandas",
+            feature_transformation=TextTransformation.of(text, FUNCTION),
+            description=made.described(f"{name} with its declared defaults."),
+            owner="ptkstore",
+            tags={FILLS_TAG: name, **made.tags()},
+        )
 
 
 def drop(session: Session, tables: Sequence[ViewTable], version: int) -> None:
     """Delete the copy of one version, if there is one; repeatable."""
-    from feast.errors import FeatureViewNotFoundException
-
-    try:
-        view = session.registry.get_feature_view(
-            _rows_name(tables[0].view, version), PROJECT, allow_cache=False
-        )
-    except FeatureViewNotFoundException:
+    view = served_view(session, _rows_name(tables[0].view, version))
+    if view is None:
         return
     view.current_version_number = None
     for table in tables:
@@ -124,58 +150,3 @@ def _unfilled(view: str, feature: str) -> str:
 
 def _rows_name(view: str, version: int) -> str:
     return f"{filled_name(view)}__v{version}"  # with a third "__" it is the name of no table
-
-
-def _copied(table: ViewTable, version: int, serving: Serving) -> ViewTable:
-    names = [*serving.defaults, VERSION_FEATURE]
-    rows = table.rows.select([*table.keys, *names])
-    renamed = rows.rename_columns([*table.keys, *(_unfilled(table.view, name) for name in names)])
-    return ViewTable(_rows_name(table.view, version), table.keys, renamed)
-
-
-def _rows_view(table: ViewTable, state: PublishedState, serving: Serving, history: History) -> FeatureView:
-    from feast import FileSource
-
-    copied = _copied(table, state.version, serving)
-    source = FileSource(
-        name=f"{copied.view}__history",
-        path=history.relative_path(table.view, state.version),
-        timestamp_field=AS_OF_COLUMN,
-        created_timestamp_column=PUBLISHED_COLUMN,
-        field_mapping={name: _unfilled(table.view, name) for name in (*serving.defaults, VERSION_FEATURE)},
-    )
-    description = state.made.described(f"What {filled_name(table.view)} computes its answers from.")
-    tags = {FILLS_TAG: table.view, **state.made.tags()}
-    return sourced_view(copied, source, tags=tags, owner="ptkstore", description=description)
-
-
-def _on_demand(
-    table: ViewTable, state: PublishedState, serving: Serving, history: History
-) -> OnDemandFeatureView:
-    from feast import Field, RequestSource
-    from feast.on_demand_feature_view import OnDemandFeatureView
-    from feast.types import Float64, Int64
-
-    from ptkstore.adapters.feast.publishing.text_transformation import TextTransformation
-
-    schema = table.rows.schema
-    types = {name: str(schema.field(name).type) for name in serving.defaults}
-    text = source_text(table.view, types, serving, history.ends(table.view, state.version))
-    sources: list[Any] = [_rows_view(table, state, serving, history)]
-    if serving.request:
-        asked = [Field(name=name, dtype=Float64) for name in serving.request]
-        sources.append(RequestSource(name=f"{filled_name(table.view)}__request", schema=asked))
-    fields = [
-        Field(name=f"{name}_{FILLED}", dtype=feast_type(schema.field(name).type)) for name in serving.defaults
-    ]
-    fields += [Field(name=d.name, dtype=Int64 if d.form == "bucket" else Float64) for d in serving.derived]
-    return OnDemandFeatureView(
-        name=filled_name(table.view),
-        sources=sources,
-        schema=[*fields, Field(name=VERSION, dtype=Int64)],
-        mode="pandas",
-        feature_transformation=TextTransformation.of(text, FUNCTION),
-        description=state.made.described(f"{table.view} with its declared defaults."),
-        owner="ptkstore",
-        tags={FILLS_TAG: table.view, **state.made.tags()},
-    )

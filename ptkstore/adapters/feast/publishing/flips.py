@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ptkstore.adapters.feast.names import PROJECT
+from ptkstore.adapters.feast.names import PROJECT, view_name
 from ptkstore.adapters.feast.session import Session
+from ptkstore.adapters.feast.tags import PTK_TAG
 from ptkstore.adapters.feast.versions import pinned_view, served_version, served_view
 from ptkstore.errors import OutcomeUnknown
+from ptkstore.ports.features import PublishedState
 
 if TYPE_CHECKING:
     from feast import Entity, FeatureView
@@ -96,29 +99,20 @@ def forget_versions(
     return [number for number in numbers if number not in gone], gone
 
 
-def serve_together(
-    session: Session, name: str, views: Sequence[FeatureView], description: str, tags: dict[str, str]
-) -> None:
-    """Make a feature service name these versions; one commit, so that its readers never mix two versions of a PTK.
+def serve_together(session: Session, state: PublishedState, views: Sequence[FeatureView]) -> None:
+    """Make a PTK's feature service name the views of a version; one commit, so that its readers never mix two.
 
     Feast pins a view in the service to the version that it names itself; one that named none would be served as
     whatever is the newest.
-
-    Parameters
-    ----------
-    session : Session
-        The open store.
-    name : str
-        The service.
-    views : sequence of FeatureView
-        The views at the versions to name.
-    description, tags
-        What the service says of itself.
     """
     from feast import FeatureService
 
     service = FeatureService(
-        name=name, features=list(views), owner="ptkstore", description=description, tags=tags
+        name=view_name(state.ptk_id, "", 1),
+        features=list(views),
+        owner="ptkstore",
+        description=state.made.described(f"All of {state.ptk_id} at its newest version."),
+        tags={PTK_TAG: state.ptk_id, **state.made.tags()},
     )
     session.registry.apply_feature_service(service, PROJECT)
 
@@ -127,10 +121,8 @@ def forget_service(session: Session, name: str) -> None:
     """Delete a feature service; repeatable."""
     from feast.errors import FeatureServiceNotFoundException
 
-    try:
+    with suppress(FeatureServiceNotFoundException):
         session.registry.delete_feature_service(name, PROJECT)
-    except FeatureServiceNotFoundException:
-        return
 
 
 def forget_view(session: Session, name: str) -> None:

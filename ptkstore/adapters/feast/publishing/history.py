@@ -48,11 +48,11 @@ class History:
     repo: Path
 
     def relative_path(self, view: str, version: int) -> str:
-        """As Feast's data source names it."""
+        """Return the path as Feast's data source names it."""
         return f"history/{view}/v{version:08d}.parquet"
 
     def path(self, view: str, version: int) -> Path:
-        """Where a version lies: a folder of parts, or one file, as stores before this one wrote."""
+        """Return where a version lies: a folder of parts, or one file, as stores before this one wrote."""
         return self.repo / self.relative_path(view, version)
 
     def versions(self, view: str) -> list[int]:
@@ -77,12 +77,8 @@ class History:
 
         Parameters
         ----------
-        table : ViewTable
-            The rows of the version.
-        version : int
-            Its number.
-        as_of, published_at : datetime
-            The event time of its rows, and when they became known.
+        table, version, as_of, published_at
+            The rows of the version, its number, their event time, and when they became known.
         after : int or None
             The version whose history this one continues; None begins a history.
         """
@@ -108,9 +104,9 @@ class History:
         else:
             # The newest part has a row of every key there ever was: a value, or a tombstone.
             keys = list(table.keys)
-            known = read_rows(earlier[-1].path, keys).group_by(keys).aggregate([])
-            dropped = known.join(rows.select(keys), keys, join_type="left anti")
-            new = rows.select(keys).join(known, keys, join_type="left anti")
+            earlier_keys = read_rows(earlier[-1].path, keys).group_by(keys).aggregate([])
+            dropped = earlier_keys.join(rows.select(keys), keys, join_type="left anti")
+            new = rows.select(keys).join(earlier_keys, keys, join_type="left anti")
             own = pa.concat_tables(
                 [
                     rows,
@@ -122,7 +118,7 @@ class History:
         write_parts(made, version, kept, own, {_KEYS: json.dumps(table.keys).encode()})
 
     def columns(self, view: str, version: int) -> ViewTable:
-        """Keys and columns of a version, without rows."""
+        """Read keys and columns of a version, without rows."""
         schema = read_schema(self._newest(view, version))
         plain = [field for field in schema if field.name not in {AS_OF_COLUMN, PUBLISHED_COLUMN}]
         return ViewTable(view, _keys_of(schema, view), pa.schema(plain).empty_table())
@@ -140,7 +136,7 @@ class History:
         return ViewTable(view, keys, rows.drop_columns([AS_OF_COLUMN, PUBLISHED_COLUMN]))
 
     def erasable(self, view: str, version: int) -> list[ViewTable]:
-        """Tables with the keys and columns that a version's rows online are deleted by; at least one.
+        """Return tables with the keys and columns that a version's rows online are deleted by; at least one.
 
         Those of a damaged version are guessed: all columns of all intact versions and, for each choice of join keys
         among these, all keys that the nearest one knows, newer ones first. Columns and keys that the damaged version
@@ -177,7 +173,7 @@ class History:
             os.utime(self.path(view, version))
 
     def unchanged_seconds(self, view: str, version: int) -> float:
-        """How long ago the version was written or forgotten."""
+        """Tell how long ago the version was written or forgotten."""
         return time.time() - self.path(view, version).stat().st_mtime
 
     def delete_view(self, view: str) -> None:
@@ -256,7 +252,7 @@ def dated(rows: pa.Table, as_of: datetime, published_at: datetime) -> pa.Table:
 def without_values(
     rows: pa.Table, keys: tuple[str, ...], as_of: datetime, published_at: datetime
 ) -> pa.Table:
-    """Rows of the same keys that say "nothing released" from `as_of` on."""
+    """Make rows of the same keys that say "nothing released" from `as_of` on."""
     only_keys = rows.select(list(keys))
     return _widened(dated(only_keys, as_of, published_at), rows.schema)
 

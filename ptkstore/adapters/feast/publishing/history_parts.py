@@ -41,12 +41,12 @@ def parts_of(path: Path) -> list[Part]:
     names = _readable(path, lambda: os.listdir(path) if path.exists() else [])
     files = [path / name for name in sorted(names) if name.startswith("part-")]
     said = (read_schema(files[-1]).metadata or {}) if files else {}
-    told = json.loads(said.get(_PARTS, b"[]"))
+    listed = json.loads(said.get(_PARTS, b"[]"))
     # Stores before this one did not name the version.
     of_this = bool(files) and ("-v" not in files[-1].name or said.get(_VERSION) == _number(number_of(path)))
-    if not of_this or len(told) != len(files):
+    if not of_this or len(listed) != len(files):
         raise _damaged(path)
-    return [_part(file, one) for file, one in zip(files, told, strict=True)]
+    return [_part(file, one) for file, one in zip(files, listed, strict=True)]
 
 
 def write_parts(
@@ -60,29 +60,25 @@ def write_parts(
 
     Parameters
     ----------
-    folder : Path
-        The empty folder.
-    version : int
-        The version's number.
-    kept : iterable of Part or Table
-        What stays of earlier versions, oldest first.
-    own : Table
-        The version's own part.
+    folder, version : Path, int
+        The empty folder, and the version's number.
+    kept, own : iterable of Part or Table, Table
+        What stays of earlier versions, oldest first, and the version's own part.
     metadata : mapping of bytes to bytes
         Stored in each new file.
     """
-    told: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     for part in kept:
-        target = folder / _file_name(len(told), version)
+        target = folder / _file_name(len(listed), version)
         if isinstance(part, Part):
-            told.append(_told(part))
+            listed.append(_entry(part))
             _link(part.path, target)
         else:
-            told.append(_told(_described(target, part)))
+            listed.append(_entry(_described(target, part)))
             _write(part.replace_schema_metadata(metadata), target)
-    target = folder / _file_name(len(told), version)
-    told.append(_told(_described(target, own)))
-    about = {_PARTS: json.dumps(told).encode(), _VERSION: _number(version)}
+    target = folder / _file_name(len(listed), version)
+    listed.append(_entry(_described(target, own)))
+    about = {_PARTS: json.dumps(listed).encode(), _VERSION: _number(version)}
     _write(own.replace_schema_metadata({**metadata, **about}), target)
 
 
@@ -129,7 +125,7 @@ def _described(path: Path, rows: pa.Table) -> Part:
     )
 
 
-def _told(part: Part) -> dict[str, Any]:
+def _entry(part: Part) -> dict[str, Any]:
     return {
         "rows": part.rows,
         "times": [time.isoformat() for time in sorted(part.times)],
@@ -137,9 +133,9 @@ def _told(part: Part) -> dict[str, Any]:
     }
 
 
-def _part(path: Path, told: Mapping[str, Any]) -> Part:
-    ends = {int(version): datetime.fromisoformat(end) for version, end in told["ends"].items()}
-    return Part(path, int(told["rows"]), frozenset(map(datetime.fromisoformat, told["times"])), ends)
+def _part(path: Path, entry: Mapping[str, Any]) -> Part:
+    ends = {int(version): datetime.fromisoformat(end) for version, end in entry["ends"].items()}
+    return Part(path, int(entry["rows"]), frozenset(map(datetime.fromisoformat, entry["times"])), ends)
 
 
 def _link(source: Path, target: Path) -> None:

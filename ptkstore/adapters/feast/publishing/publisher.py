@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ptkstore.adapters.feast import online, versions
 from ptkstore.adapters.feast.names import PROJECT, computed_name, filled_name, view_name
-from ptkstore.adapters.feast.publishing import computed, default_views, flips
+from ptkstore.adapters.feast.publishing import computed, flips
+from ptkstore.adapters.feast.publishing.default_views import FilledView, drop
 from ptkstore.adapters.feast.publishing.history import History
 from ptkstore.adapters.feast.publishing.state_rows import StateRows
 from ptkstore.adapters.feast.publishing.views import bare_view, entities_of, ptk_view
@@ -66,19 +67,13 @@ class Publisher:
                 flips.withdraw_on_demand(session, filled_name(view))
             else:
                 columns = self._history.columns(view, state.version)
-                default_views.serve(session, columns, state, serving, self._history)
+                FilledView(columns, state, serving, self._history).serve(session)
         # Views of tables that this version no longer has would go on serving an old version, or keep a name.
         for view in set(self._registered(session, state.ptk_id)) - set(views):
             self._remove(session, view)
         if computes:
             computed.serve(session, base, state)
-        flips.serve_together(
-            session,
-            base,
-            [self._view(view, state) for view in views],
-            state.made.described(f"All of {state.ptk_id} at its newest version."),
-            {PTK_TAG: state.ptk_id, **state.made.tags()},
-        )
+        flips.serve_together(session, state, [self._view(view, state) for view in views])
         self._state.write(session, state)
         for view in views:
             online.mark_served(session, view, state.version, state.sha256, self._history.versions(view))
@@ -129,7 +124,7 @@ class Publisher:
         with session.database.exclusive():
             flips.declare(session, entities_of(table))
         if (serving := _serving(state, table.view)) is not None:
-            default_views.stage(session, table, state, serving, self._history)
+            FilledView(table, state, serving, self._history).stage(session)
 
     def _recall(self, session: Session, views: Sequence[str], earlier: Iterable[PublishedState]) -> None:
         """Write the history of versions that lookups never see; one that cannot be served is left out."""
@@ -186,7 +181,7 @@ class Publisher:
     def _drop_rows(self, session: Session, view: str, version: int) -> None:
         """Delete the rows online; on Feast's own Redis, of a damaged version, the cells that `erasable` names."""
         tables = self._history.erasable(view, version)
-        default_views.drop(session, tables, version)
+        drop(session, tables, version)
         for table in tables:
             online.drop_rows(session, bare_view(table, version, self._history), table)
 

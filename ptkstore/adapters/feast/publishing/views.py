@@ -66,7 +66,7 @@ def state_table(state: PublishedState) -> ViewTable:
 
 
 def state_view(history: History) -> FeatureView:
-    """`ptk_state`: one row per PTK, never versioned itself (Feast serves version 0 under the bare name)."""
+    """Make `ptk_state`: one row per PTK, never versioned itself (Feast serves version 0 under the bare name)."""
     description = (
         "The newest version of every PTK, its guarantee and who vouches for it, window and manifest; set after the "
         "PTK's views."
@@ -93,7 +93,7 @@ def bare_view(table: ViewTable, version: int, history: History) -> FeatureView:
 
 
 def entities_of(table: ViewTable) -> list[Entity]:
-    """One entity per join key, named after key and type."""
+    """Make one entity per join key, named after key and type."""
     from feast import Entity
 
     entities = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -33,12 +34,8 @@ def registry_grants(repo: Path, role: str) -> tuple[str, ...]:
         raise InvalidRequest(f"a role has a name of 1 to {_LONGEST_ROLE} printable bytes")
     if role in {"public", "none"} or role.startswith("pg_"):  # quoted too, "public" means every role
         raise InvalidRequest(f"{role!r} is no role of a consumer: make one of their own")
-    sessions = Sessions(repo)
-    try:
-        with sessions.use() as session:
-            return session.database.read_grants(role)
-    finally:
-        sessions.close()
+    with closing(Sessions(repo)) as sessions, sessions.use() as session:
+        return session.database.read_grants(role)
 
 
 def registry_left_open(repo: Path) -> tuple[str, ...]:
@@ -46,12 +43,8 @@ def registry_left_open(repo: Path) -> tuple[str, ...]:
 
     They slow a hostile role and do not stop it.
     """
-    sessions = Sessions(repo)
-    try:
-        with sessions.use() as session:
-            return session.database.left_open()
-    finally:
-        sessions.close()
+    with closing(Sessions(repo)) as sessions, sessions.use() as session:
+        return session.database.left_open()
 
 
 def write_consumer_repo(

@@ -38,7 +38,7 @@ Check = Callable[["FeatureView", Sequence["EntityKey"]], None]
 def look_up(
     session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]], check: Check
 ) -> Answers:
-    """One mapping of feature name to value per entity row; all features of one view are of one version.
+    """Return one mapping of feature name to value per entity row; all features of one view are of one version.
 
     `check` is called with a view that has no row of any of these entities, and with their keys.
     """
@@ -56,16 +56,15 @@ def look_up(
         from ptkstore.adapters.feast.backends import FOREIGN, foreign_rows
 
         try:
-            found = online.read_rows(session, view, keys, wanted)
             values = [
                 {feature: python_value(cells[feature]) for feature in wanted if feature in cells}
-                for cells in found
+                for cells in online.read_rows(session, view, keys, wanted)
             ]
         except FOREIGN:
             raise foreign_rows() from None
-        for row, known in zip(answer, values, strict=True):
-            row.update(known)
-        if all(value is None for known in values for value in known.values()):
+        for row, cells in zip(answer, values, strict=True):
+            row.update(cells)
+        if all(value is None for cells in values for value in cells.values()):
             check(view, keys)
     return Answers(answer, assured)
 
@@ -73,7 +72,7 @@ def look_up(
 def through_feast(
     session: Session, features: Sequence[str], entities: Sequence[Mapping[str, Any]]
 ) -> Answers:
-    """As `look_up`, by Feast itself, which computes views that are computed on demand."""
+    """Look up by Feast itself, which computes views that are computed on demand."""
     from feast.errors import FeastError, FeatureViewNotFoundException
 
     views = grouped(features)
@@ -84,13 +83,13 @@ def through_feast(
     try:
         with online.one_thread(session):
             _read_registry(session)
-            found = session.store.get_online_features(list(features), [dict(row) for row in entities])
+            response = session.store.get_online_features(list(features), [dict(row) for row in entities])
             assured = {asked_as(*one): _assured(session, *one) for one in views if one[0] != STATE_VIEW}
-        columns = found.to_dict()
+        columns = response.to_dict()
         rows = [{name: columns[name][row] for name in names} for row in range(len(entities))]
         return Answers(rows, assured)
     except FeatureViewNotFoundException:
-        failed = UnknownName("feature view", ", ".join(sorted({name for name, _ in grouped(features)})))
+        failed = UnknownName("feature view", ", ".join(sorted({name for name, _ in views})))
     except (FeastError, KeyError, ValueError, TypeError):  # their texts quote what was asked with
         failed = InvalidRequest("these features need other keys, or numbers sent along, than were given")
     raise failed
@@ -102,8 +101,8 @@ def _assured(session: Session, view: str, version: int | None) -> Assured:
 
     if is_filled(view) or is_computed(view):
         with suppress(FeatureViewNotFoundException):  # a table may have such a name
-            found = session.registry.get_on_demand_feature_view(view, PROJECT, allow_cache=True)
-            return assured_by_tags(found.tags)
+            computed = session.registry.get_on_demand_feature_view(view, PROJECT, allow_cache=True)
+            return assured_by_tags(computed.tags)
     return assured_by_tags(resolved(session, view, version, ()).tags)
 
 
@@ -141,7 +140,7 @@ def resolved(session: Session, name: str, version: int | None, features: Sequenc
     else:
         view = versions.pinned_view(session, name, version)
     if view is None:
-        raise UnknownName("feature view", name if version is None else f"{name}@v{version}")
+        raise UnknownName("feature view", asked_as(name, version))
     known = {feature.name for feature in view.features}
     for feature in features:
         if feature not in known:
@@ -169,7 +168,7 @@ def parts_of(
 
 
 def on_demand(views: Iterable[tuple[str, int | None]]) -> bool:
-    """Whether one of the views is computed by Feast where it is read."""
+    """Tell whether one of the views is computed by Feast where it is read."""
     return any(is_filled(name) or is_computed(name) for name, _ in views)
 
 

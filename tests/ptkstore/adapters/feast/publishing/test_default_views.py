@@ -161,7 +161,7 @@ def test_a_flip_that_died_before_it_came_to_the_filled_view_is_completed(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("ptkstore.adapters.feast.publishing.default_views.serve", die)
+        patched.setattr("ptkstore.adapters.feast.publishing.default_views.FilledView.serve", die)
         with pytest.raises(Killed):
             light_store.flip(filled(2))
     asked = features("value_filled", "filled_version")
