@@ -8,7 +8,7 @@ QUEUE = "ptk"
 
 
 def make_app(broker_url: str) -> Celery:
-    """A Celery application that keeps no results, needs no acknowledgement and survives a lost broker."""
+    """Make a Celery application that keeps no results, needs no acknowledgement and survives a lost broker."""
     app = Celery("ptk", broker=broker_url, include=["workers.tasks"])
     app.conf.update(
         result_backend=None,

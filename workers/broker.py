@@ -28,7 +28,7 @@ class Broker:
             raise _silent(error) from None
 
     def waiting(self) -> int:
-        """How many hints nobody has read yet; `Unavailable` if the broker does not say."""
+        """Count the hints that nobody has read yet; `Unavailable` if the broker does not say."""
         try:
             if self._channel is None:
                 self._channel = self._connection.channel()

@@ -24,7 +24,7 @@ def _check(service: Service) -> None:
 
 
 def check_once(service: Service) -> None:
-    """One look; trouble with it, whatever it is, does not keep the next look from being made."""
+    """Look once; trouble with it, whatever it is, does not keep the next look from being made."""
     try:
         for ptk_id in service.repair_online():
             log_code("online rows are written again", ptk_id, ROWS_LOST)

@@ -20,7 +20,7 @@ _told = mmap.mmap(-1, 1)
 
 
 def service() -> Service:
-    """The service of this very process; connections are never shared across a fork."""
+    """Return the service of this very process; connections are never shared across a fork."""
     global _made
     if _made is None or _made[0] != os.getpid():
         _made = (os.getpid(), make_service())
@@ -34,7 +34,7 @@ def close() -> None:
 
 
 def make_service() -> Service:
-    """A service from the environment's settings."""
+    """Make a service from the environment's settings."""
     return Service(load_settings(), steps=LoggedSteps(), must_stop=must_stop)
 
 
@@ -44,12 +44,12 @@ def leave_off() -> None:
 
 
 def must_stop() -> bool:
-    """Whether this process, or the one that forked it off, was told to stop."""
+    """Tell whether this process, or the one that forked it off, was told to stop."""
     return _told[0] == 1
 
 
 def stop_event() -> threading.Event:
-    """An event that SIGTERM and SIGINT set."""
+    """Make an event that SIGTERM and SIGINT set."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

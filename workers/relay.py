@@ -46,7 +46,7 @@ class Relay:
         self._hinted: dict[str, float] = {}
 
     def pass_once(self, now: float) -> int:
-        """One look at the catalog; returns how many hints were sent."""
+        """Look once at the catalog, and return how many hints were sent."""
         # workers are busy or gone; what is due is hinted at once they read on
         if self._waiting() >= MOST_WAITING:
             return 0
@@ -70,7 +70,7 @@ class Deliverer:
         self._thread = EssentialThread(self._run, "deliveries")
 
     def passed_within(self, seconds: float) -> bool:
-        """Whether it looked for deliveries so recently; one that hangs, or fails for no known reason, did not."""
+        """Tell whether it looked for deliveries so recently; one that hangs, or fails for no known reason, did not."""
         return time.monotonic() - self._passed_at < seconds
 
     def start(self) -> Self:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from ptkstore.adapters.runtime import configure_logging, log_code, log_no_texts
+from ptkstore.adapters.runtime import code_of, configure_logging, log_code, log_no_texts
 from ptkstore.application.operations.liveness import ProcessRole
-from ptkstore.errors import PtkStoreError
 from ptkstore.wiring import Service
 from workers.liveness import LivenessReporter
 from workers.process import make_service, stop_event
@@ -26,7 +25,7 @@ def main() -> None:
 
 
 def pass_once(service: Service, liveness: LivenessReporter) -> bool:
-    """Close some of what is due on every stream; whether one has more: it goes on when all others had their turn.
+    """Close some of what is due on every stream, and tell whether one has more: it goes on after all others.
 
     Trouble, whatever it is, does not keep the next pass from going on.
     """
@@ -36,7 +35,7 @@ def pass_once(service: Service, liveness: LivenessReporter) -> bool:
             more = close_due(service, stream) or more
         liveness.show()
     except Exception as error:  # noqa: BLE001 - a probe that misses signs of life ends what never goes on
-        log_code("schedule waits", "-", _code(error))
+        log_code("schedule waits", "-", code_of(error))
         return False
     return more
 
@@ -46,12 +45,8 @@ def close_due(service: Service, stream: str) -> bool:
     try:
         return service.close_some_windows(stream)
     except Exception as error:  # noqa: BLE001 - the text of another error may hold anything (differences.md F9)
-        log_code("windows not closed", stream, _code(error))
+        log_code("windows not closed", stream, code_of(error))
         return False
-
-
-def _code(error: Exception) -> str:
-    return error.code if isinstance(error, PtkStoreError) else type(error).__name__
 
 
 if __name__ == "__main__":

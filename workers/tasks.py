@@ -16,7 +16,7 @@ from workers import process
 
 @shared_task(name="ptk.run_job", ignore_result=True)  # type: ignore[untyped-decorator]
 def run_job(job_id: str) -> None:
-    """A wake-up hint: the catalog decides whether there is work, and which job is next.
+    """Wake up: the catalog decides whether there is work, and which job is next.
 
     The hinted job itself may have to wait: hints lie in the order in which they were sent, and teams share the workers
     by what they hold of them now.

@@ -65,12 +65,20 @@ class CatalogView(Protocol):
         limit: int | None = None,
         newest: bool = False,
     ) -> Sequence[Notice]:
-        """Word left for a team or for all, oldest first or newest first; `limit` words after the first `skip`."""
+        """Return words left for a team or for all.
+
+        Parameters
+        ----------
+        team, since : str or None, datetime or None
+            Whose words, and from when on; None for all.
+        skip, limit, newest : int, int or None, bool
+            `limit` words after the first `skip`, oldest first or newest first.
+        """
 
     def notices_about(
         self, team: str, ptk_id: str, *, stream: str | None = None, windows: Iterable[int] | None = None
     ) -> Sequence[Notice]:
-        """Notices to a team about a PTK that a stream refused, or about its trainings on these windows.
+        """Return notices to a team about a PTK that a stream refused, or about its trainings on these windows.
 
         Those of one window are in order of arrival.
         """

@@ -69,7 +69,7 @@ class FeatureStore(Protocol):
     """Versioned views: staged out of sight, flipped in one step, read by anyone."""
 
     def check_names(self, ptk_id: str, columns: Mapping[str, tuple[str, ...]]) -> None:
-        """`InvalidRequest` unless every table and column (by table) has a name that can be served."""
+        """Raise `InvalidRequest` unless every table and column (by table) has a name that can be served."""
 
     def stage(self, state: PublishedState, *, earlier: Iterable[PublishedState] = ()) -> None:
         """Write all rows of a version where no reader looks yet; repeatable.
@@ -82,14 +82,14 @@ class FeatureStore(Protocol):
         """Make a staged version the one that readers get, `ptk_state` last; repeatable, also after a crash half way."""
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """One mapping of feature name to value (None where nothing was released) per entity row.
+        """Return one mapping of feature name to value (None where nothing was released) per entity row.
 
         Features are `view:feature` or `view@vN:feature`. Raises `UnknownName` for an unknown view or feature,
         `RowsLost` where a version that is served has no rows any more.
         """
 
     def lost(self, ptk_ids: Sequence[str]) -> frozenset[str]:
-        """Those of these PTKs, all of them served, whose newest version has no rows any more."""
+        """Name those of these PTKs, all of them served, whose newest version has no rows any more."""
 
     def without_provenance(self, ptk_ids: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
         """Find the versions of these PTKs whose views do not say how their values were made; each can be looked up."""

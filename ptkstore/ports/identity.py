@@ -15,16 +15,16 @@ class IdentitiesView(Protocol):
     """Teams, their tokens and their grants, for reading."""
 
     def teams(self) -> tuple[str, ...]:
-        """By name."""
+        """Return the teams by name."""
 
     def token(self, token_id: str) -> Token | None:
-        """None if there is none of this id."""
+        """Return the token of this id; None if there is none."""
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
-        """By age, then id."""
+        """Return the tokens by age, then id."""
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
-        """Those of a team, or on a stream, those for every one included; sorted."""
+        """Return the grants of a team, or on a stream, those for every one included; sorted."""
 
 
 class Identities(IdentitiesView, Protocol):
@@ -37,7 +37,7 @@ class Identities(IdentitiesView, Protocol):
         """Record a token; `UnknownName` if there is no such team."""
 
     def lock_token(self, token_id: str) -> Token:
-        """Until the transaction ends nobody else changes it; `UnknownName` if there is none."""
+        """Read a token that nobody else changes until the transaction ends; `UnknownName` if there is none."""
 
     def replace_token(self, token: Token) -> None:
         """Write expiry and revocation of a token."""
@@ -53,7 +53,7 @@ class AuditLogView(Protocol):
     """The append-only trail, for reading."""
 
     def after(self, number: int, limit: int, *, team: str | None = None) -> Sequence[AuditEntry]:
-        """The next lines after a place; a `started` only where its end is missing."""
+        """Return the next lines after a place; a `started` only where its end is missing."""
 
 
 class AuditLog(AuditLogView, Protocol):
@@ -86,7 +86,7 @@ class Answers(Protocol):
     """Stored answers, per team and idempotency key."""
 
     def claim(self, answer: Answer, *, stale_before: datetime, expired_before: datetime) -> Answer | None:
-        """Take a key that is free, or was left at work before `stale_before`; else what is known of it.
+        """Take a key that is free, or was left at work before `stale_before`; else return what is stored under it.
 
         Answers older than `expired_before` are forgotten.
         """

@@ -14,10 +14,10 @@ class JobsView(Protocol):
     """Jobs and cursors, for reading."""
 
     def get(self, job_id: str) -> Job:
-        """`UnknownName` if there is none."""
+        """Read a job; `UnknownName` if there is none."""
 
     def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
-        """The kind of each of these that exists."""
+        """Return the kind of each of these that exists."""
 
     def due(
         self,
@@ -28,35 +28,43 @@ class JobsView(Protocol):
         slots: int | None = None,
         small: int | None = None,
     ) -> tuple[str, ...]:
-        """Ids of jobs that could be claimed now, fairest first; those that deliver only if asked for.
+        """Name jobs that could be claimed now, fairest first.
 
         Teams share the workers: the first job of a team that holds no slot comes before all jobs of those that hold
         some, and of teams that hold as many that one comes first whose last turn was longest ago. Jobs of no PTK go by
-        their stream. With `slots`, jobs of team code are left out while they hold all but one of these. With
-        `small`, only trainings of library PTKs that plan for at most so many rows are named.
+        their stream.
+
+        Parameters
+        ----------
+        now, limit, deliveries
+            Name so many; those that deliver too.
+        slots : int or None
+            Leave jobs of team code out while they hold all but one of these.
+        small : int or None
+            Name only trainings of library PTKs that plan for at most so many rows.
         """
 
     def busy(self, now: datetime, until: datetime) -> bool:
-        """Whether a job is being worked on by anybody, or could be claimed by `until`."""
+        """Tell whether a job is being worked on by anybody, or could be claimed by `until`."""
 
     def find(
         self, *, stream: str | None = None, ptk_id: str | None = None, state: JobState | None = None
     ) -> tuple[Job, ...]:
-        """Jobs, for reading."""
+        """Find jobs, for reading."""
 
     def prepared(self, stream: str, lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
+        """Tell which of the windows `lo` to `hi - 1` have, or had, a job that prepares them."""
 
     def unfinished(self, stream: str, kinds: Iterable[JobKind], lo: int, hi: int) -> frozenset[int]:
-        """Which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
+        """Tell which of the windows `lo` to `hi - 1` have a job of these kinds that has not ended."""
 
     def trainings(
         self, ptk_id: str, *, start: int = 0, limit: int | None = None, newest: bool = False
     ) -> tuple[Job, ...]:
-        """A PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
+        """Return a PTK's trainings on windows from `start` on, by window or from the newest down, for reading."""
 
     def placed(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake; 0 where none is."""
+        """Return the newest version of each PTK that is in the lake; 0 where none is."""
 
 
 class Jobs(JobsView, Protocol):
@@ -66,7 +74,7 @@ class Jobs(JobsView, Protocol):
         """Create jobs; one that exists is left as it is."""
 
     def lock(self, job_id: str) -> Job:
-        """Like `get`; until the transaction ends nobody else writes this job."""
+        """Read a job that nobody else writes until the transaction ends."""
 
     def claim(self, job_id: str, now: datetime, lease: timedelta) -> Job | None:
         """Take a job that is due, unleased and not waiting for another; raises its fence and attempt. Else None.
@@ -82,7 +90,7 @@ class Jobs(JobsView, Protocol):
         """
 
     def held(self, job: Job) -> Job:
-        """The job, locked; `LeaseLost` if somebody claimed it after `job` was read."""
+        """Lock the job and return it; `LeaseLost` if somebody claimed it after `job` was read."""
 
     def extend(self, job: Job, now: datetime, lease: timedelta) -> None:
         """Keep the lease; `LeaseLost` as above, and when the job was given back meanwhile."""
@@ -100,7 +108,7 @@ class Jobs(JobsView, Protocol):
         """Make an idle cursor ready; a ready one is left as it is."""
 
     def of_window(self, window: WindowId, kind: JobKind) -> tuple[Job, ...]:
-        """All jobs of one kind for a window, locked."""
+        """Lock and return all jobs of one kind for a window."""
 
     def remove_ended(self, before: WindowId) -> None:
         """Remove what has ended of expired windows before this one and nobody reads again; it still counts as ended.

@@ -17,13 +17,13 @@ class JournalView(Protocol):
         """The identity given to the catalog when it was created."""
 
     def head(self, stream: str) -> int:
-        """The highest sequence of the stream's journal, 0 when empty; read afresh."""
+        """Return the highest sequence of the stream's journal, 0 when empty; read afresh."""
 
     def digest_at(self, stream: str, sequence: int) -> str | None:
-        """The chained digest of an entry, None if there is none; read afresh."""
+        """Return the chained digest of an entry, None if there is none; read afresh."""
 
     def policy(self, stream: str) -> str | None:
-        """The policy that the journal holds, as a text; None if it holds none; read afresh."""
+        """Return the policy that the journal holds, as a text; None if it holds none; read afresh."""
 
 
 class KeyStore(Protocol):
@@ -36,7 +36,7 @@ class KeyStore(Protocol):
         """Make the stream's split key, once; a repeated call changes nothing."""
 
     def policy(self, stream: str) -> str | None:
-        """The policy that the stream was created with, as a text; None if none was kept."""
+        """Return the policy that the stream was created with, as a text; None if none was kept."""
 
     def keep_policy(self, stream: str, policy_text: str) -> None:
         """Remember the stream's policy: no journal that holds another one opens a window.
@@ -45,7 +45,7 @@ class KeyStore(Protocol):
         """
 
     def check_journal(self, stream: str, journal: JournalView) -> None:
-        """`CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
+        """Raise `CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
 
     def note_batch(self, window: WindowId, token: str) -> None:
         """Remember that rows of this batch were written for the window; `WindowGone` when its key was destroyed.
@@ -54,27 +54,24 @@ class KeyStore(Protocol):
         """
 
     def noted_batches(self, window: WindowId) -> tuple[str, ...]:
-        """The batches of which rows were written for the window, whether or not they were committed."""
+        """Name the batches of which rows were written for the window, whether or not they were committed."""
 
     def forget_batches(self, window: WindowId) -> None:
         """Expect no batch of the window any more; repeatable."""
 
     def split_key(self, stream: str) -> bytes:
-        """The stream's 32-byte key of the hash that assigns privacy units to parts, for life (differences.md P7).
+        """Return the stream's 32-byte key of the hash that assigns units to parts, for life (differences.md P7).
 
         Raises `UnknownName` for a stream that was never created.
         """
 
     def sealing_key(self, window: WindowId) -> bytes:
-        """The window's 32-byte key for those who write or partition rows; made at first use.
-
-        Raises `WindowGone` when the key was destroyed.
-        """
+        """Return the window's 32-byte key for those who write rows; made at first use, `WindowGone` once destroyed."""
 
     def opening_key(
         self, window: WindowId, journal: JournalView, spend: tuple[int, str] | None = None
     ) -> bytes:
-        """The window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
+        """Return the window's key for a run whose spend is in `journal`, as the entry of this sequence and digest.
 
         Remembers the journal's head, its digest and the window durably before it answers. Raises `CatalogBehind` when
         the journal does not contain the head remembered last, has another id (differences.md F3b) or holds another
@@ -89,7 +86,7 @@ class KeyStore(Protocol):
         """
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
-        """The windows that have a key, in order."""
+        """Return the windows that have a key, in order."""
 
     def working(self, ledger_id: str) -> AbstractContextManager[None]:
         """Work on a job for the ledger of this identity, beside others who do; whoever dies holds up nobody.
@@ -101,10 +98,10 @@ class KeyStore(Protocol):
         """Recover while nobody works; `Refused` if somebody does."""
 
     def accept_ledger(self, ledger_id: str) -> None:
-        """Jobs work for the ledger of this identity from now on, and for no other; called while recovering."""
+        """Let jobs work for the ledger of this identity from now on, and for no other; called while recovering."""
 
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
-        """Below which window spends may be missing from `journal`; None when it continues what was seen.
+        """Tell below which window spends may be missing from `journal`; None when it continues what was seen.
 
         0 when it does and only its ledger has another id: nothing is missing, but it has to be accepted.
         A mark that is lost leaves every window in doubt that ever had a key.
@@ -121,19 +118,19 @@ class KeyStore(Protocol):
         """Unlink and sync the window's key for ever; repeatable; a destroyed key is never made anew."""
 
     def draft_key(self, draft_id: str) -> bytes:
-        """The 32-byte key of a draft in staging; made at first use, `WindowGone` once destroyed."""
+        """Return the 32-byte key of a draft in staging; made at first use, `WindowGone` once destroyed."""
 
     def destroy_draft(self, draft_id: str) -> None:
         """Destroy a draft's key; repeatable."""
 
     def draft_ids(self) -> tuple[str, ...]:
-        """The drafts that have a key, written or not, sorted."""
+        """Name the drafts that have a key, written or not, sorted."""
 
     def put_secret(self, subscription_id: str, secret: str) -> None:
         """Keep a subscription's signing secret."""
 
     def secrets_of(self, subscription_id: str, now: datetime) -> tuple[str, ...]:
-        """The secrets that sign a subscription's messages now, the newest first; `UnknownName` if there is none."""
+        """Return the secrets that sign a subscription's messages now, newest first; `UnknownName` if there is none."""
 
     def rotate_secret(self, subscription_id: str, secret: str, now: datetime, old_until: datetime) -> None:
         """Sign with this secret from now on, and with those that sign now until `old_until` at most.
@@ -152,7 +149,7 @@ class Signer(Protocol):
     """One signing key of the store, made at first use and kept for its life."""
 
     def public_key(self) -> bytes:
-        """The 32 bytes that verify what `sign` makes."""
+        """Return the 32 bytes that verify what `sign` makes."""
 
     def sign(self, message: bytes) -> bytes:
-        """The signature of exactly these bytes."""
+        """Return the signature of exactly these bytes."""

@@ -19,33 +19,33 @@ class LedgerView(Protocol):
     """Blocks and the journal, for reading."""
 
     def created(self, stream: str, since: int = 0) -> tuple[tuple[BlockRecord, ...], int]:
-        """Blocks that changed after revision `since`, by number, and the revision reached."""
+        """Return the blocks that changed after revision `since`, by number, and the revision reached."""
 
     def filters(self, stream: str) -> Filters:
-        """The filters after the last entry, this transaction's own included; of no use once it has ended."""
+        """Return the filters after the last entry, this transaction's own included; of no use once it has ended."""
 
     def blocks(
         self, stream: str, blocks: BlockRange | None = None, limit: int | None = None
     ) -> tuple[BlockLedger, ...]:
-        """What each line of each block may lose, has reserved and has spent.
+        """Return what each line of each block may lose, has reserved and has spent.
 
         Of all blocks of the stream by default, by number; of the first `limit` of these.
         """
 
     def history(self, key: str) -> tuple[Entry, ...]:
-        """All entries of one reservation, oldest first."""
+        """Return all entries of one reservation, oldest first."""
 
     def histories(self, keys: Sequence[str]) -> Mapping[str, tuple[Entry, ...]]:
-        """All entries of each reservation, oldest first."""
+        """Return all entries of each reservation, oldest first."""
 
     def journal(self, stream: str, after: int = 0) -> tuple[Entry, ...]:
-        """The entries after a sequence, all by default, in sequence; the line of the stream's policy left out."""
+        """Return the entries after a sequence, all by default, in sequence, without the line of the stream's policy."""
 
     def chain(self, stream: str, after: int = 0) -> tuple[ChainLine, ...]:
-        """All lines after a sequence, all by default, in sequence: the stream's policy and the entries."""
+        """Return all lines after a sequence, all by default, in sequence: the stream's policy and the entries."""
 
     def policies(self, stream: str) -> tuple[PolicyEntry, ...]:
-        """The lines that hold the stream's policy: one, none before an upgrade, several if somebody wrote another."""
+        """Return the lines that hold the stream's policy: one, none before an upgrade, more if somebody wrote one."""
 
 
 class Ledger(LedgerView, Protocol):
@@ -60,7 +60,15 @@ class Ledger(LedgerView, Protocol):
         lines: Mapping[str, Loss] | None = None,
         state: BlockState = ...,
     ) -> None:
-        """Create blocks, `LateWriter` if there is one; without `lines` all of the capacity is on the common line."""
+        """Create blocks; `LateWriter` if there is one.
+
+        Parameters
+        ----------
+        stream, blocks, accountant, state
+            The blocks' numbers, how their losses add up, and the state that they begin in.
+        capacity, lines
+            What each may lose, and on which lines; by default all on the common one.
+        """
 
     def retire(self, stream: str, numbers: Sequence[int]) -> None:
         """Mark blocks that will never be charged again."""

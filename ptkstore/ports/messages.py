@@ -82,7 +82,7 @@ class Messenger(Protocol):
         """
 
     def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Outcome:
-        """One attempt, signed with each secret as Standard Webhooks describe."""
+        """Make one attempt, signed with each secret as Standard Webhooks describe."""
 
 
 class Courier(Protocol):
@@ -96,10 +96,10 @@ class Courier(Protocol):
         """Begin to send; comes back at once. What is not begun by then, on the monotonic clock, never is."""
 
     def keep(self, keys: Iterable[str], until: float) -> None:
-        """What was handed over under these keys may be begun until then."""
+        """Let what was handed over under these keys begin until then."""
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
-        """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
+        """Return keys and outcomes of what has ended since; waits at most so long for enough of them."""
 
     def withdraw(self) -> None:
         """Begin nothing that is not begun; what is on its way goes on."""
@@ -122,4 +122,4 @@ class ManifestAddresses(Protocol):
     """Where the reader of a message fetches the manifest that it tells of; a lake is one."""
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
-        """The address of a version's manifest."""
+        """Return the address of a version's manifest."""

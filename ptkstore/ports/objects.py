@@ -21,7 +21,7 @@ class RawZone(Protocol):
     def read_batches(
         self, window: WindowId, tokens: Sequence[str], key: bytes, noted: Collection[str] = ()
     ) -> Iterator[pa.Table]:
-        """The stored rows of those tokens that have any in this window, in the order of `tokens`.
+        """Read the stored rows of those tokens that have any in this window, in the order of `tokens`.
 
         What is asked of the store grows with this window's files, not with `tokens`. `WindowGone` if a file vanishes
         meanwhile, or one of a token that was `noted` is not there.
@@ -31,7 +31,7 @@ class RawZone(Protocol):
         """Store all rows of one part; a repeated call replaces the file whole."""
 
     def part_url(self, window: WindowId, part: int) -> str:
-        """Where a part's file lies, for a run that holds the key."""
+        """Return where a part's file lies, for a run that holds the key."""
 
     def read_part(
         self,
@@ -40,7 +40,7 @@ class RawZone(Protocol):
         columns: Sequence[str] | None = None,
         hashes: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """The rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there.
+        """Read the rows of one part; `CorruptObject` if the file was changed, `WindowGone` if it is not there.
 
         With `hashes`, only those whose keyed hash lies in this half-open range: where rows lie in the order of their
         hashes, little else is read.
@@ -57,16 +57,16 @@ class RawZone(Protocol):
         """Write what nobody reads, enough to tell a full disk; raises `Unavailable` if that cannot be done."""
 
     def windows(self, stream: str) -> tuple[WindowId, ...]:
-        """The windows of which any file exists, in order."""
+        """Return the windows of which any file exists, in order."""
 
     def delete_window(self, window: WindowId) -> None:
         """Delete every file of a window; repeatable."""
 
     def files(self, stream: str | None = None) -> tuple[str, ...]:
-        """Names of all files of rows that exist, for the operator."""
+        """Name all files of rows that exist, for the operator."""
 
     def ages(self) -> dict[str, float]:
-        """Seconds since each file of rows was written, by its name."""
+        """Tell how many seconds ago each file of rows was written, by its name."""
 
     def remove(self, path: str) -> None:
         """Delete one file of rows by its name; repeatable."""
@@ -79,13 +79,13 @@ class Staging(Protocol):
         """Store a draft whole; durable on return."""
 
     def read(self, draft_id: str, names: Sequence[str], key: bytes) -> dict[str, bytes]:
-        """The decrypted files of a draft; `CorruptObject` if one was changed, `UnknownName` if it is gone."""
+        """Read and decrypt files of a draft; `CorruptObject` if one was changed, `UnknownName` if it is gone."""
 
     def delete(self, draft_id: str) -> None:
         """Delete a draft's files; repeatable."""
 
     def drafts(self) -> tuple[str, ...]:
-        """The ids of all drafts that exist."""
+        """Name all drafts that exist."""
 
 
 class Lake(Protocol):
@@ -98,28 +98,28 @@ class Lake(Protocol):
         """
 
     def holds(self, version: Version) -> bool:
-        """Whether this very manifest is in its place."""
+        """Tell whether this very manifest is in its place."""
 
     def settle(self, version: Version) -> None:
         """Have a manifest that is in its place last there; a failed write of it may have left it undurable."""
 
     def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
-        """Manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
+        """Read manifest and files, every byte verified; `UnknownName` or `CorruptObject` otherwise."""
 
     def check_writable(self) -> None:
         """Write as to the raw zone; raises what a store raises that takes no files now."""
 
     def ptk_ids(self) -> tuple[str, ...]:
-        """The PTKs of which anything was placed, in order."""
+        """Name the PTKs of which anything was placed, in order."""
 
     def ages(self) -> dict[str, float]:
-        """Seconds since each file of the lake was written, by its path."""
+        """Tell how many seconds ago each file of the lake was written, by its path."""
 
     def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
-        """The manifest of a version, None if there is none; errors as of `listed`."""
+        """Read the manifest of a version, None if there is none; errors as of `listed`."""
 
     def listed(self, ptk_id: str, number: int) -> frozenset[str] | None:
-        """The files that belong to a version, manifest included; None without a manifest.
+        """Name the files that belong to a version, manifest included; None without a manifest.
 
         `CorruptObject` for a manifest that is none, `InvalidRequest` for what is no version.
         """
@@ -128,4 +128,4 @@ class Lake(Protocol):
         """Delete one file by its path, for what no manifest names; repeatable."""
 
     def manifest_url(self, ptk_id: str, number: int) -> str:
-        """The public address of a version's manifest."""
+        """Return the public address of a version's manifest."""

@@ -43,17 +43,17 @@ class OperationsView(Protocol):
     """Signs of life and numbers, for reading."""
 
     def last_seen(self, since: datetime) -> Mapping[str, tuple[int, datetime]]:
-        """By role: how many processes were seen since then, and the last time that any was."""
+        """Count the processes seen since then and tell the last time that any was, by role."""
 
     def numbers(self, now: datetime) -> Numbers:
-        """What waits and how late it is."""
+        """Tell what waits and how late it is."""
 
 
 class Operations(OperationsView, Protocol):
     """Signs of life, and numbers."""
 
     def saw(self, role: str, instance: str, now: datetime) -> None:
-        """A process of this role lives."""
+        """Note that a process of this role lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class CatalogSchema(Protocol):
     """Tells of a catalog's schema and upgrades it."""
 
     def state(self) -> SchemaState:
-        """What the catalog has, what this program needs, and what lies between; changes nothing."""
+        """Tell what the catalog has, what this program needs, and what lies between; changes nothing."""
 
     def upgrade(self, *, backed_up: bool) -> Upgraded:
         """Bring the catalog to this program's schema, all of it or nothing.

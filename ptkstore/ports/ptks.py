@@ -17,25 +17,25 @@ class PtksView(Protocol):
     """Registered PTKs, each with what its profile says today, for reading."""
 
     def check_free(self, ptk_id: str, stream: str) -> None:
-        """`NameTaken` if the id is registered, or was deregistered on another stream."""
+        """Raise `NameTaken` if the id is registered, or was deregistered on another stream."""
 
     def get(self, ptk_id: str) -> PtkSpec:
-        """`Deregistered` if it no longer is, `UnknownName` if it never was: ask only for callers who may know."""
+        """Read a PTK, for who may know: `Deregistered` if it no longer is one, `UnknownName` if it never was."""
 
     def find(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs, by id."""
+        """Find registered PTKs, by id."""
 
     def stream_of(self, ptk_id: str) -> str:
-        """The stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
+        """Return the stream of a PTK, also of one that was deregistered; `UnknownName` if the id was never used."""
 
     def ids_on(self, stream: str) -> tuple[str, ...]:
-        """All PTKs that a stream ever had, in order.
+        """Name all PTKs that a stream ever had, in order.
 
         Also those that were deregistered, and those of which a recovery knows versions alone.
         """
 
     def informed(self, spec: PtkSpec) -> PtkSpec:
-        """The PTK with what the profile it asks for says today, whoever that was made for."""
+        """Return the PTK with what the profile it asks for says today, whoever that was made for."""
 
 
 class Ptks(PtksView, Protocol):
@@ -58,10 +58,10 @@ class ProfilesView(Protocol):
     """Profiles by samples, for reading."""
 
     def of(self, keys: Iterable[str]) -> Mapping[str, tuple[ProfileRecord, ...]]:
-        """All profiles under each key, by number."""
+        """Return all profiles under each key, by number."""
 
     def of_job(self, job_id: str) -> ProfileRecord | None:
-        """The profile whose last job this is."""
+        """Return the profile whose last job this is."""
 
 
 class Profiles(ProfilesView, Protocol):
@@ -78,41 +78,41 @@ class VersionsView(Protocol):
     """Elected states, for reading."""
 
     def get(self, ptk_id: str, number: int) -> Version:
-        """`UnknownName` if there is none."""
+        """Read a version; `UnknownName` if there is none."""
 
     def latest(self, ptk_id: str) -> Version | None:
-        """The highest number."""
+        """Return the version of the highest number."""
 
     def of(
         self, ptk_id: str, *, after: int = 0, until: int | None = None, limit: int | None = None
     ) -> tuple[Version, ...]:
-        """Those above `after` and up to `until`, by number; all by default, or so many."""
+        """Return the versions above `after` and up to `until`, by number; all by default, or so many."""
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
-        """Number and time of election of what these jobs made, for those that made a version."""
+        """Return number and time of election of what these jobs made, for those that made a version."""
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
-        """Of versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
+        """Trace versions trained on this window or a later one of its stream, or that repeat such a one, by number."""
 
     def all(self) -> Iterator[Version]:
-        """Of all PTKs, one by one, while the transaction lasts."""
+        """Return the versions of all PTKs, one by one, while the transaction lasts."""
 
     def draft_ids(self, windows: Sequence[WindowId] | None = None) -> frozenset[str]:
-        """Drafts that were elected: of runs on these windows, or all."""
+        """Name the drafts that were elected: of runs on these windows, or all."""
 
 
 class Versions(VersionsView, Protocol):
     """Elected states."""
 
     def add(self, version: Version) -> None:
-        """The database refuses a second version of a job, and a number used before."""
+        """Record a version; `LateWriter` for a second one of a job, and for a number used before."""
 
 
 class EvaluationsView(Protocol):
     """Released estimates, for reading."""
 
     def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """All of a PTK, by version."""
+        """Return all estimates of a PTK, by version."""
 
 
 class Evaluations(EvaluationsView, Protocol):

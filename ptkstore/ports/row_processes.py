@@ -177,10 +177,10 @@ class SampleProfiler(Protocol):
     def profile(
         self, request: ProfileRequest, keep_alive: Callable[[], None]
     ) -> tuple[Point, ...] | TrainFailed:
-        """The answer for each of the request's epsilons, ascending."""
+        """Answer for each of the request's epsilons, ascending."""
 
     def has_drifted(self, request: DriftRequest, keep_alive: Callable[[], None]) -> bool | TrainFailed:
-        """Whether the state's risk is above what its profile promised."""
+        """Tell whether the state's risk is above what its profile promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,4 +204,4 @@ class Evaluator(Protocol):
     """Reads test sets in a process of its own with limits on time and memory."""
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
-        """The noisy sums, calling `keep_alive` about once a second; if that raises, the process is killed first."""
+        """Return the noisy sums, calling `keep_alive` once a second; if it raises, the process is killed first."""

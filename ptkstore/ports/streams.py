@@ -34,22 +34,22 @@ class StreamsView(Protocol):
     """
 
     def get(self, name: str) -> Stream:
-        """`UnknownName` if there is none."""
+        """Read a stream; `UnknownName` if there is none."""
 
     def all(self) -> tuple[Stream, ...]:
-        """By name."""
+        """Return all streams by name."""
 
     def policy_in_row(self, name: str) -> Policy:
-        """The policy in the stream's own row, to compare with the journal's; it decides nothing."""
+        """Return the policy in the stream's own row, to compare with the journal's; it decides nothing."""
 
     def progress(self, name: str) -> Progress:
-        """How far the stream has come."""
+        """Tell how far the stream has come."""
 
     def stored_part(self, name: str, batch_id: str) -> Part | None:
-        """The last part of the batch that was committed, None if none was."""
+        """Return the last part of the batch that was committed, None if none was."""
 
     def tokens_for(self, window: WindowId) -> tuple[str, ...]:
-        """Tokens of all batches that may hold rows of the window, in order of arrival."""
+        """Return the tokens of all batches that may hold rows of the window, in order of arrival."""
 
 
 class Streams(StreamsView, Protocol):
@@ -65,23 +65,31 @@ class Streams(StreamsView, Protocol):
         """Write a stream that has grown; the caller holds the lock."""
 
     def lock(self, name: str) -> Stream:
-        """Like `get`; until the transaction ends nobody else passes here for this stream."""
+        """Read a stream; until the transaction ends nobody else passes here for it."""
 
     def advance(self, name: str, progress: Progress) -> None:
         """Move forward; the caller holds the lock."""
 
     def add_batch(self, name: str, batch_id: str, token: str, closed_before: int, part: Part = WHOLE) -> None:
-        """Commit a batch, or a part of one, whose rows belong to windows from `closed_before` on."""
+        """Commit a batch, or a part of one.
+
+        Parameters
+        ----------
+        name, batch_id, token, part
+            The stream, and the batch or part of one that was written.
+        closed_before : int
+            The first window that its rows may belong to.
+        """
 
 
 class WindowsView(Protocol):
     """Windows that have closed, for reading."""
 
     def get(self, window: WindowId) -> Window:
-        """`UnknownName` if it has not closed."""
+        """Read a window; `UnknownName` if it has not closed."""
 
     def of(self, stream: str) -> tuple[Window, ...]:
-        """All that ever closed, in order of time."""
+        """Return all windows that ever closed, in order of time."""
 
 
 class Windows(WindowsView, Protocol):
@@ -91,7 +99,7 @@ class Windows(WindowsView, Protocol):
         """Record closed windows, all of one stream; `LateWriter` if somebody else did."""
 
     def set_state(self, window: WindowId, state: WindowState) -> None:
-        """The caller holds the stream's lock."""
+        """Write a window's state; the caller holds the stream's lock."""
 
     def let_expire(self, stream: str, lo: int, hi: int) -> tuple[WindowId, ...]:
         """Let no run open windows `lo` to `hi - 1` any more; those that one could have opened, in order of time.

@@ -14,10 +14,10 @@ class SubscriptionsView(Protocol):
     """Subscriptions and dead letters, for reading."""
 
     def get(self, subscription_id: str) -> Subscription:
-        """`UnknownName` if there is none."""
+        """Read a subscription; `UnknownName` if there is none."""
 
     def many(self, subscription_ids: Iterable[str]) -> Mapping[str, Subscription]:
-        """Those of these that exist, by id."""
+        """Return those of these that exist, by id."""
 
     def of(
         self,
@@ -27,18 +27,18 @@ class SubscriptionsView(Protocol):
         after: str = "",
         limit: int | None = None,
     ) -> tuple[Subscription, ...]:
-        """Of one PTK, of one team or all, by id: all after an id, or so many."""
+        """Return subscriptions of one PTK, of one team or all, by id: all after an id, or so many."""
 
     def dead_letters(
         self, subscription_id: str, *, after: int = 0, limit: int | None = None
     ) -> tuple[DeadLetter, ...]:
-        """By version: all after one, or so many."""
+        """Return dead letters by version: all after one, or so many."""
 
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
-        """The dead letters of each of these that has any, by version."""
+        """Return the dead letters of each of these that has any, by version."""
 
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
-        """How many dead letters each of these has that has any."""
+        """Count the dead letters of each of these that has any."""
 
 
 class Subscriptions(SubscriptionsView, Protocol):
@@ -54,13 +54,13 @@ class Subscriptions(SubscriptionsView, Protocol):
         """Forget a subscription; its dead letters stay."""
 
     def add_dead_letter(self, letter: DeadLetter) -> None:
-        """A version that was not delivered; one that fails once more stays one letter."""
+        """Keep a version that was not delivered; one that fails once more stays one letter."""
 
     def remove_dead_letter(self, subscription_id: str, number: int) -> None:
-        """It was delivered after all."""
+        """Forget a dead letter that was delivered after all."""
 
     def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
-        """A message has told the subscriber of these."""
+        """Note that a message has told the subscriber of these."""
 
     def ask_for(
         self, subscription_id: str, now: datetime, *, number: int | None = None, since: datetime | None = None
@@ -72,7 +72,7 @@ class DeliveriesView(Protocol):
     """How far subscribers were told, for reading."""
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
-        """The last version that each of these was told of, or that became a dead letter."""
+        """Return the last version that each of these was told of, or that became a dead letter."""
 
 
 class Deliveries(DeliveriesView, Protocol):
@@ -92,7 +92,7 @@ class Deliveries(DeliveriesView, Protocol):
         """Keep the leases of those that are still held by these fences, and say which."""
 
     def held(self, jobs: Iterable[Job], beside: Iterable[str] = ()) -> tuple[Job, ...]:
-        """Those that nobody claimed since, locked in one order with all that delivers to the subscriptions `beside`."""
+        """Lock, in one order with all that delivers to the subscriptions `beside`, those that nobody claimed since."""
 
     def save(self, jobs: Iterable[Job]) -> None:
         """Write what became of held jobs, and drop their leases."""

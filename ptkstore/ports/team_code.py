@@ -11,13 +11,13 @@ class Bundles(Protocol):
     """Bundles by the SHA-256 of their content; written once, verified on every read."""
 
     def put(self, content: bytes) -> str:
-        """Store a bundle that was checked, durably; its name. Repeating changes nothing but its age."""
+        """Store a bundle that was checked, durably, and return its name. Repeating changes nothing but its age."""
 
     def get(self, sha256: str) -> bytes:
-        """A bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
+        """Read a bundle; `UnknownName` if there is none, `CorruptObject` if it is not what was stored."""
 
     def age(self, sha256: str) -> float:
-        """Seconds since it was put last; `UnknownName` if there is none."""
+        """Tell how many seconds ago it was put last; `UnknownName` if there is none."""
 
     def claim(self, team: str, sha256: str, n_bytes: int) -> None:
         """Count a bundle as one that a team keeps; repeatable, which makes the claim young again."""
@@ -26,7 +26,7 @@ class Bundles(Protocol):
         """Count it no longer; repeatable."""
 
     def claimed(self, team: str) -> Mapping[str, int]:
-        """The size of each bundle that counts as a team's."""
+        """Return the size of each bundle that counts as a team's."""
 
     def drop_claims(self, team: str, older_than: float) -> None:
         """Count those no longer that were claimed so many seconds ago or before, and that are not there."""

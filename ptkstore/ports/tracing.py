@@ -14,7 +14,7 @@ _CARRIED: ContextVar[str | None] = ContextVar("trace", default=None)
 
 
 def carried() -> str | None:
-    """The W3C `traceparent` under which this thread works just now; jobs that it asks for carry it."""
+    """Return the W3C `traceparent` under which this thread works just now; jobs that it asks for carry it."""
     return _CARRIED.get()
 
 
@@ -59,13 +59,13 @@ class Traces(Protocol):
     """Makes spans; whatever does not match the list of what may be told is left out."""
 
     def request(self, request_id: str, method: str) -> AbstractContextManager[RequestSeen]:
-        """A request to the HTTP API, from here to the end of the block."""
+        """Record a request to the HTTP API, from here to the end of the block."""
 
     def job(self, job: Job) -> AbstractContextManager[JobSeen]:
         """Work on a job, under the trace that it carries."""
 
     def reached(self, step: str, job_id: str) -> None:
-        """A durable step of a job whose block is open in this process."""
+        """Record a durable step of a job whose block is open in this process."""
 
     def close(self) -> None:
         """Send what is left."""
@@ -76,17 +76,17 @@ class SilentTraces:
 
     @contextmanager
     def request(self, request_id: str, method: str) -> Iterator[RequestSeen]:
-        """Nothing is told."""
+        """Tell nothing."""
         yield RequestSeen(request_id, method)
 
     @contextmanager
     def job(self, job: Job) -> Iterator[JobSeen]:
-        """What a job asks for carries on the trace that it came with."""
+        """Carry the trace that the job came with on to what it asks for."""
         with carrying(job.trace):
             yield JobSeen(job)
 
     def reached(self, step: str, job_id: str) -> None:
-        """Nothing is told."""
+        """Tell nothing."""
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Leave nothing behind."""

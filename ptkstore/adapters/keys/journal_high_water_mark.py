@@ -34,12 +34,12 @@ def read_mark(path: Path, stream: str) -> Mark:
     try:
         content = json.loads(path.read_bytes())
         mark = Mark(content["ledger_id"], content["sequence"], content["digest"], content["opened_before"])
+        if any(type(number) is not int or number < 0 for number in (mark.sequence, mark.opened_before)):
+            raise ValueError
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         raise CatalogBehind(
             f"the key store has no readable mark of stream {stream!r}; its windows stay shut"
         ) from None
-    if any(type(number) is not int or number < 0 for number in (mark.sequence, mark.opened_before)):
-        raise CatalogBehind(f"the key store has no readable mark of stream {stream!r}; its windows stay shut")
     return mark
 
 

@@ -41,8 +41,8 @@ class ServiceLock:
                 raise Refused("jobs are being worked on; stop all workers, then try again") from None
             yield
 
-    def accept(self, ledger_id: str) -> None:
-        """Jobs work for this ledger from now on; the caller recovers."""
+    def accept_ledger(self, ledger_id: str) -> None:
+        """Let jobs work for this ledger from now on; called while recovering."""
         files.replace(self._identity, ledger_id.encode())
 
     @files.storage_errors()

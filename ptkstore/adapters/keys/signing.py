@@ -29,7 +29,7 @@ class FileSigner:
         return self._key().public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes; the same for the same message."""
+        """Make the 64 bytes of a signature; the same for the same message."""
         return self._key().sign(message)
 
     def _key(self) -> Ed25519PrivateKey:
@@ -47,7 +47,7 @@ class FileSigner:
 
 
 def verifies(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` of `message` is by the owner of `public_key`."""
+    """Tell whether `signature` of `message` is by the owner of `public_key`."""
     if len(public_key) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:

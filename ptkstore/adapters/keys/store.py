@@ -41,7 +41,7 @@ _OTHER_POLICY = (
 _ROOMS = ("streams", "windows", "drafts", "webhooks", "marks", "policies", "locks")
 
 
-class FileKeyStore:
+class FileKeyStore(ServiceLock):
     """`KeyStore` on a local file system.
 
     A key is `<name>.key`; the tombstone `<name>.gone` is written before the key is destroyed and stays for
@@ -57,12 +57,12 @@ class FileKeyStore:
     """
 
     def __init__(self, root: Path, *, patience_seconds: float = 1200.0) -> None:
-        self._root = Path(root)
+        super().__init__(root)
+        self._root = root
         self._patience_seconds = patience_seconds
         files.make_private(self._root)
         for room in _ROOMS:
             files.make_private(self._root / room)
-        self._service = ServiceLock(self._root)
 
     def create_stream(self, stream: str) -> None:
         """Make the stream's split key and an empty mark, once."""
@@ -88,30 +88,30 @@ class FileKeyStore:
     def keep_policy(self, stream: str, policy_text: str) -> None:
         """Remember the stream's policy; another one counts until a window was opened."""
         with self._stream_lock(stream):
-            self._known(stream)
-            known = self.policy(stream)
-            if known == policy_text:
+            self._checked_split(stream)
+            kept = self.policy(stream)
+            if kept == policy_text:
                 return
-            if known is not None and read_mark(self._mark_path(stream), stream).opened_before:
+            if kept is not None and read_mark(self._mark_path(stream), stream).opened_before:
                 raise CatalogBehind(_OTHER_POLICY.format(stream))
             files.replace(self._policy_path(stream), policy_text.encode())
 
     def check_journal(self, stream: str, journal: JournalView) -> None:
-        """Whether `journal` continues what was seen and holds the policy that was kept."""
+        """Raise `CatalogBehind` unless `journal` continues what was seen and holds the policy that was kept."""
         with self._stream_lock(stream):
-            self._known(stream)
+            self._checked_split(stream)
             advanced(read_mark(self._mark_path(stream), stream), journal, stream)
             self._check_policy(stream, journal)
 
     @files.storage_errors()
     def split_key(self, stream: str) -> bytes:
         """Return the stream's own key, for its life."""
-        return _read_key(self._known(stream))
+        return _read_key(self._checked_split(stream))
 
     def sealing_key(self, window: WindowId) -> bytes:
         """Return the window's key for those who write or partition rows; made at first use."""
         with self._stream_lock(window.stream):
-            self._known(window.stream)
+            self._checked_split(window.stream)
             files.make_private(self._windows_path(window.stream))
             return _key_made_once(self._window_path(window), f"window {window}")
 
@@ -120,7 +120,7 @@ class FileKeyStore:
     ) -> bytes:
         """Return the window's key for a run whose spend is in `journal`; the journal's head is remembered first."""
         with self._stream_lock(window.stream):
-            self._known(window.stream)
+            self._checked_split(window.stream)
             mark_path = self._mark_path(window.stream)
             mark = read_mark(mark_path, window.stream)
             seen = advanced(mark, journal, window.stream)
@@ -140,22 +140,10 @@ class FileKeyStore:
                 raise WindowGone(f"window {window} has no key: it was destroyed or never made")
             return _read_key(path)
 
-    def working(self, ledger_id: str) -> AbstractContextManager[None]:
-        """Work on a job for this ledger, beside others who do."""
-        return self._service.working(ledger_id)
-
-    def recovering(self) -> AbstractContextManager[None]:
-        """Recover, while nobody works."""
-        return self._service.recovering()
-
-    def accept_ledger(self, ledger_id: str) -> None:
-        """Jobs work for this ledger from now on."""
-        self._service.accept(ledger_id)
-
     def in_doubt(self, stream: str, journal: JournalView) -> int | None:
-        """Below which window spends may be missing from `journal`; None when it continues what was seen."""
+        """Tell below which window spends may be missing from `journal`; None when it continues what was seen."""
         with self._stream_lock(stream):
-            self._known(stream)
+            self._checked_split(stream)
             try:
                 mark = read_mark(self._mark_path(stream), stream)
             except CatalogBehind:
@@ -169,7 +157,7 @@ class FileKeyStore:
     def accept(self, stream: str, journal: JournalView, retired_before: int | None) -> None:
         """Take `journal` for the stream's own from now on: whatever it may have forgotten can be charged no more."""
         with self._stream_lock(stream):
-            self._known(stream)
+            self._checked_split(stream)
             self._check_policy(stream, journal)
             try:
                 mark = read_mark(self._mark_path(stream), stream)
@@ -185,14 +173,12 @@ class FileKeyStore:
             fresh = Mark(journal.ledger_id, 0, "", before)
             write_mark(self._mark_path(stream), advanced(fresh, journal, stream))
 
-    @contextmanager
-    def hold_rows(self, window: WindowId, *, alone: bool) -> Iterator[None]:
+    def hold_rows(self, window: WindowId, *, alone: bool) -> AbstractContextManager[None]:
         """Write a window's rows beside others who do the same, or alone."""
         self._window_path(window)  # checks the names
         name = f"rows-{window.stream}-{window.index % _ROW_LOCKS}"
         path = self._root / "locks" / name
-        with files.locked(path, shared=not alone, at_most_seconds=self._patience_seconds):
-            yield
+        return files.locked(path, shared=not alone, at_most_seconds=self._patience_seconds)
 
     @files.storage_errors()
     def noted_batches(self, window: WindowId) -> tuple[str, ...]:
@@ -210,7 +196,7 @@ class FileKeyStore:
         with self._stream_lock(window.stream):
             if _tombstone(self._window_path(window)).exists():
                 raise WindowGone(f"the key of window {window} is destroyed")
-            self._known(window.stream)
+            self._checked_split(window.stream)
             files.make_private(self._windows_path(window.stream))
             files.append(self._batches_path(window), f"\n{token}\n".encode())
 
@@ -222,14 +208,14 @@ class FileKeyStore:
     @files.storage_errors()
     def windows(self, stream: str) -> tuple[WindowId, ...]:
         """Return the windows that have a key."""
-        found = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
-        return tuple(WindowId(stream, index) for index in sorted(int(path.stem) for path in found))
+        keys = (path for path in self._windows_path(stream).glob("*.key") if not _tombstone(path).exists())
+        return tuple(WindowId(stream, index) for index in sorted(int(path.stem) for path in keys))
 
     def destroy_window(self, window: WindowId) -> None:
         """Destroy the window's key for ever."""
         with self._stream_lock(window.stream):
             if not self._windows_path(window.stream).exists():
-                self._known(window.stream)
+                self._checked_split(window.stream)
                 files.make_private(self._windows_path(window.stream))
             _destroy_key(self._window_path(window))
             self._forget_batches(window)
@@ -270,8 +256,7 @@ class FileKeyStore:
         """Sign with this secret from now on, and with those that sign now until `old_until` at most."""
         path = self._secret_path(subscription_id)
         with self._locked("webhooks"):
-            known = self._secrets(subscription_id)
-            old = [(one, min(until or old_until, old_until)) for one, until in known]
+            old = [(one, min(until or old_until, old_until)) for one, until in self._secrets(subscription_id)]
             live = [f"{one} {until.isoformat()}" for one, until in old if now < until]
             if len(live) >= _SECRETS_AT_ONCE:
                 raise Conflict(
@@ -314,20 +299,18 @@ class FileKeyStore:
 
     def _windows_before(self, stream: str) -> int:
         """One more than the last window that ever had a key."""
-        found = (int(path.stem) for path in self._windows_path(stream).glob("*.*") if path.stem.isdecimal())
-        return max(found, default=-1) + 1
+        paths = self._windows_path(stream).glob("*.*")
+        return max((int(path.stem) for path in paths if path.stem.isdecimal()), default=-1) + 1
 
-    @contextmanager
-    def _stream_lock(self, stream: str) -> Iterator[None]:
-        with self._locked(f"stream-{checked_name('stream', stream)}"):
-            yield
+    def _stream_lock(self, stream: str) -> AbstractContextManager[None]:
+        return self._locked(f"stream-{checked_name('stream', stream)}")
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         with files.locked(self._root / "locks" / name), files.storage_errors():
             yield
 
-    def _known(self, stream: str) -> Path:
+    def _checked_split(self, stream: str) -> Path:
         path = self._split_path(stream)
         if not path.exists():
             raise UnknownName("stream", stream)

@@ -18,11 +18,6 @@ class FsspecBundles:
     """`Bundles` in the lake: who may read a state may read the code that made it.
 
     Whose a bundle is lies beside it, as empty files that are named by team, bundle and size.
-
-    Parameters
-    ----------
-    url : str
-        The lake's path or URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -45,7 +40,7 @@ class FsspecBundles:
         return content
 
     def age(self, sha256: str) -> float:
-        """Seconds since a bundle was put."""
+        """Tell how many seconds ago a bundle was put."""
         try:
             return self._place.age(bundle_path(checked_sha256(sha256)))
         except FileNotFoundError:
@@ -62,14 +57,14 @@ class FsspecBundles:
     def claimed(self, team: str) -> Mapping[str, int]:
         """Return the size of each bundle that counts as a team's."""
         names = (path.rpartition("/")[2] for path in self._place.find(_folder(team)))
-        return {found[1]: int(found[2]) for found in map(_CLAIM.fullmatch, names) if found}
+        return {claim[1]: int(claim[2]) for claim in map(_CLAIM.fullmatch, names) if claim}
 
     def drop_claims(self, team: str, older_than: float) -> None:
         """Count no longer what is older than so many seconds and has no bundle."""
         files = self._place.ages(BUNDLES)
         for path, age in files.items():
-            found = _CLAIM.fullmatch(path.removeprefix(f"{_folder(team)}/"))
-            if found and age >= older_than and bundle_path(found[1]) not in files:
+            claim = _CLAIM.fullmatch(path.removeprefix(f"{_folder(team)}/"))
+            if claim and age >= older_than and bundle_path(claim[1]) not in files:
                 self._place.remove(path)
 
 

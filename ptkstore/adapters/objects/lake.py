@@ -18,13 +18,7 @@ MANIFEST = "manifest.json"
 
 
 class FsspecLake:
-    """`Lake` below a path or URL that everyone may read.
-
-    Parameters
-    ----------
-    url : str
-        Local path, `file://` or any fsspec URL; conditional puts make it safe on S3.
-    """
+    """`Lake` below a path or URL that everyone may read; conditional puts make it safe on S3."""
 
     def __init__(self, url: str) -> None:
         self._place = place_at(url, private=False)
@@ -43,25 +37,22 @@ class FsspecLake:
         self._create(f"{folder}/{MANIFEST}", manifest)
 
     def holds(self, version: Version) -> bool:
-        """Whether this very manifest is in its place."""
+        """Tell whether this very manifest is in its place."""
         try:
-            return (
-                self._place.read(_manifest_path(version.ptk_id, version.number)) == version.manifest.encode()
-            )
+            stored = self._place.read(_manifest_path(version.ptk_id, version.number))
         except FileNotFoundError:
             return False
+        return stored == version.manifest.encode()
 
     def settle(self, version: Version) -> None:
         """Have a manifest that is in its place last there, as `put_version` does."""
         self._create(_manifest_path(version.ptk_id, version.number), version.manifest.encode())
 
     def read_version(self, ptk_id: str, number: int) -> tuple[dict[str, object], dict[str, bytes]]:
-        """Manifest and files, every byte of the files verified against the manifest."""
-        folder = _folder(ptk_id, number)
-        try:
-            manifest = _parsed(self._place.read(f"{folder}/{MANIFEST}"), ptk_id, number)
-        except FileNotFoundError:
-            raise UnknownName("version", f"{ptk_id} v{number}") from None
+        """Read manifest and files, every byte of the files verified against the manifest."""
+        folder, manifest = _folder(ptk_id, number), self.manifest(ptk_id, number)
+        if manifest is None:
+            raise UnknownName("version", f"{ptk_id} v{number}")
         listed = _listed(manifest)
         try:
             files = {file.name: self._place.read(f"{folder}/{file.name}") for file in listed}
@@ -74,19 +65,19 @@ class FsspecLake:
 
     def ptk_ids(self) -> tuple[str, ...]:
         """Return the PTKs of which anything was placed."""
-        found = []
+        ptk_ids = []
         for name in self._place.folders(PTKS):
             with suppress(InvalidRequest):  # a folder that somebody else made
                 split_ptk_id(name)
-                found.append(name)
-        return tuple(found)
+                ptk_ids.append(name)
+        return tuple(ptk_ids)
 
     def check_writable(self) -> None:
         """Write a file that nobody reads; raises what a failing store raises."""
         self._place.probe(PROBE)
 
     def ages(self) -> dict[str, float]:
-        """All files of the lake and their ages in seconds."""
+        """Return the ages in seconds of all files of the lake."""
         return self._place.ages("")
 
     def manifest(self, ptk_id: str, number: int) -> dict[str, object] | None:
@@ -132,8 +123,8 @@ def _parsed(text: bytes, ptk_id: str, number: int) -> dict[str, Any]:
     with suppress(ValueError):
         parsed = json.loads(text)
         manifest = parsed if isinstance(parsed, dict) else {}
-    found = manifest.get("version")
-    if manifest.get("ptk_id") != ptk_id or type(found) is not int or found != number:
+    version = manifest.get("version")
+    if manifest.get("ptk_id") != ptk_id or type(version) is not int or version != number:
         raise CorruptObject(f"the manifest of version {number} of {ptk_id} is not one of that version")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise CorruptObject(

@@ -57,7 +57,7 @@ class LocalPlace:
         self._place(path, secrets.token_bytes(PROBE_BYTES), _drop)
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Read all bytes of a file."""
         return (self._root / path).read_bytes()
 
     def open(self, path: str) -> IO[bytes]:
@@ -65,18 +65,18 @@ class LocalPlace:
         return (self._root / path).open("rb")
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there."""
+        """Tell whether the file is there."""
         return (self._root / path).is_file()
 
     def find(self, folder: str) -> tuple[str, ...]:
-        """Paths of all files below a folder."""
-        found = []
+        """List the paths of all files below a folder."""
+        paths = []
         for directory, _, names in os.walk(self._root / folder):
-            found += [str((Path(directory) / name).relative_to(self._root)) for name in names]
-        return tuple(sorted(found))
+            paths += [str((Path(directory) / name).relative_to(self._root)) for name in names]
+        return tuple(sorted(paths))
 
     def folders(self, folder: str) -> tuple[str, ...]:
-        """Names of the directories right below a directory."""
+        """List the names of the directories right below a directory."""
         for _, names, _ in os.walk(self._root / folder):
             return tuple(sorted(names))
         return ()
@@ -100,15 +100,15 @@ class LocalPlace:
                 _sync(victim.parent)
 
     def ages(self, folder: str) -> dict[str, float]:
-        """Seconds since each file below a directory was written."""
-        found, now = {}, time.time()
+        """Tell how many seconds ago each file below a directory was written."""
+        ages = {}
         for path in self.find(folder):
             with suppress(FileNotFoundError):
-                found[path] = now - (self._root / path).stat().st_mtime
-        return found
+                ages[path] = self.age(path)
+        return ages
 
     def age(self, path: str) -> float:
-        """Seconds since a file was written."""
+        """Tell how many seconds ago a file was written."""
         return time.time() - (self._root / path).stat().st_mtime
 
     def remove(self, path: str) -> None:

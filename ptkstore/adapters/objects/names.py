@@ -14,7 +14,7 @@ UNFINISHED = ".unfinished-"  # no valid name begins with a dot: what a crashed w
 
 
 def checked_token(kind: str, name: str) -> str:
-    """`name`, or `InvalidRequest` unless it is safe as one part of a path."""
+    """Return `name`; `InvalidRequest` unless it is safe as one part of a path."""
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise InvalidRequest(
             f"a {kind} is 1 to 192 letters, digits, '.', '-' or '_', the first a letter or digit"
@@ -23,7 +23,7 @@ def checked_token(kind: str, name: str) -> str:
 
 
 def window_folder(window: WindowId) -> str:
-    """Where the rows of a window lie."""
+    """Return the folder in which the rows of a window lie."""
     if type(window.index) is not int or window.index < 0:
         raise InvalidRequest("a window index is a whole number, 0 or more")
     return f"{checked_name('stream', window.stream)}/{window.index}"

@@ -81,24 +81,19 @@ def decrypted(
 ) -> pa.Table:
     """Decrypt the rows, or some columns; `CorruptObject` unless the file was written under this name and key.
 
-    With `hashes`, only the rows whose keyed hash lies in this half-open range, and only the groups that may hold such
-    rows are decrypted. A column that the file lacks is a `SchemaMismatch`.
-
     Parameters
     ----------
-    file : binary file
-        The encrypted file.
-    sealer, key, name
-        What the file was sealed with, and under which name.
+    file, sealer, key, name
+        The encrypted file, what it was sealed with, and under which name.
     columns : sequence of str or None
-        The columns to read; None reads all.
+        The columns to read; None reads all. One that the file lacks is a `SchemaMismatch`.
     hashes : tuple of int or None
-        The half-open range; None reads all rows.
+        Only rows whose keyed hash lies in this half-open range; only groups that may hold such rows are decrypted.
     """
     opened = _intact(lambda: open_encrypted(file, sealer, key, name))
     names = opened.schema_arrow.names if columns is None else list(columns)
-    asked = names if hashes is None else [*names, HASH]
-    if absent := [column for column in asked if column not in opened.schema_arrow.names]:
+    needed = names if hashes is None else [*names, HASH]
+    if absent := [column for column in needed if column not in opened.schema_arrow.names]:
         raise SchemaMismatch(f"the stored rows have no column {', '.join(map(repr, absent))}")
     if hashes is not None:
         return _intact(lambda: _between(opened, names, *hashes))
@@ -111,12 +106,12 @@ def _between(opened: pq.ParquetFile, names: list[str], low: int, high: int) -> p
     read = list(dict.fromkeys((*names, HASH)))
     pieces = [opened.schema_arrow.empty_table().select(names)]
     for group in range(opened.num_row_groups if low < high else 0):
-        known = opened.metadata.row_group(group).column(place).statistics
-        if known is not None and known.has_min_max and (known.max < low or known.min >= high):
+        bounds = opened.metadata.row_group(group).column(place).statistics
+        if bounds is not None and bounds.has_min_max and (bounds.max < low or bounds.min >= high):
             continue
         rows = opened.read_row_group(group, columns=read, use_threads=False)
-        found = rows[HASH].to_numpy()
-        chosen = (found >= np.uint64(low)) & (found <= np.uint64(high - 1))
+        hashes = rows[HASH].to_numpy()
+        chosen = (hashes >= np.uint64(low)) & (hashes <= np.uint64(high - 1))
         pieces.append(rows.filter(pa.array(chosen)).select(names))
     return pa.concat_tables(pieces)
 

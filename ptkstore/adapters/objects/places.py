@@ -35,28 +35,28 @@ class Place(Protocol):
         """Write what shows that files can be written, under a name of its own or beside it."""
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
+        """Read all bytes of a file."""
 
     def open(self, path: str) -> IO[bytes]:
         """Open a file to read parts of it."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there."""
+        """Tell whether the file is there."""
 
     def find(self, folder: str) -> tuple[str, ...]:
-        """Sorted paths of all files below a folder, unfinished ones too; none if there is no such folder."""
+        """List the sorted paths of all files below a folder, unfinished ones too; none if there is no such folder."""
 
     def folders(self, folder: str) -> tuple[str, ...]:
-        """Names of the folders right below a folder, sorted."""
+        """List the names of the folders right below a folder, sorted."""
 
     def delete(self, folder: str) -> None:
         """Delete a folder with all it holds; repeatable."""
 
     def ages(self, folder: str) -> dict[str, float]:
-        """Seconds since each file below a folder was written, unfinished ones too."""
+        """Tell how many seconds ago each file below a folder was written, unfinished ones too."""
 
     def age(self, path: str) -> float:
-        """Seconds since a file was written."""
+        """Tell how many seconds ago a file was written."""
 
     def remove(self, path: str) -> None:
         """Delete one file; repeatable."""
@@ -72,10 +72,8 @@ def place_at(url: str, *, private: bool) -> Place:
     remote trees the bucket's own policy decides.
     """
     scheme, colon, rest = url.partition("://")
-    if not colon:
-        return LocalPlace(Path(url), private=private)
-    if scheme == "file":
-        return LocalPlace(Path(rest), private=private)
+    if not colon or scheme == "file":
+        return LocalPlace(Path(rest if colon else url), private=private)
     if not rest.strip("/"):
         raise InvalidRequest(f"{scheme}:// needs a bucket or folder behind it")
     # fsspec: a child on local trees starts without it

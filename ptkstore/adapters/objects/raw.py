@@ -19,16 +19,10 @@ from ptkstore.errors import CorruptObject, InvalidRequest, WindowGone
 
 
 class FsspecRawZone:
-    """`RawZone` below a path or URL.
+    """`RawZone` below a path or URL, in which staging may lie too; a local one is for this user alone.
 
-    A window is the folder `<stream>/<index>`; it holds `batches/<token>.parquet` and `parts/<part>.parquet`.
-
-    Parameters
-    ----------
-    url : str
-        Its tree, in which staging may lie too. A local one is for this user alone.
-    sealer : Sealer
-        Wraps the data keys of files.
+    A window is the folder `<stream>/<index>`; it holds `batches/<token>.parquet` and `parts/<part>.parquet`. The sealer
+    wraps the data keys of files.
     """
 
     def __init__(self, url: str, sealer: Sealer) -> None:
@@ -65,7 +59,7 @@ class FsspecRawZone:
         self._place.replace(path, encrypted(rows, self._sealer, key, path))
 
     def part_url(self, window: WindowId, part: int) -> str:
-        """Where a part's file lies."""
+        """Return where a part's file lies."""
         return self._place.address(_part_path(window, part))
 
     def read_part(
@@ -114,12 +108,12 @@ class FsspecRawZone:
         self._place.delete(window_folder(window))
 
     def files(self, stream: str | None = None) -> tuple[str, ...]:
-        """Names of all files that exist, those of crashed writers too: they hold (encrypted) rows as well."""
-        found = self._place.find("" if stream is None else checked_name("stream", stream))
-        return tuple(path for path in found if not path.startswith(f"{STAGING}/"))
+        """Name all files that exist, those of crashed writers too: they hold (encrypted) rows as well."""
+        paths = self._place.find("" if stream is None else checked_name("stream", stream))
+        return tuple(path for path in paths if not path.startswith(f"{STAGING}/"))
 
     def ages(self) -> dict[str, float]:
-        """All files of rows and their ages in seconds; the staging area is not among them."""
+        """Return the ages in seconds of all files of rows, the staging area left out."""
         return {p: age for p, age in self._place.ages("").items() if not p.startswith(f"{STAGING}/")}
 
     def remove(self, path: str) -> None:

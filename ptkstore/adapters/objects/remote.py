@@ -74,7 +74,7 @@ class RemotePlace:
         self.replace(path, b"probe")
 
     def read(self, path: str) -> bytes:
-        """All bytes of an object."""
+        """Read all bytes of an object."""
         with self._errors():
             return cast(bytes, self._fs.cat_file(self._full(path)))
 
@@ -83,25 +83,27 @@ class RemotePlace:
         return io.BytesIO(self.read(path))
 
     def exists(self, path: str) -> bool:
-        """Whether the object is there."""
+        """Tell whether the object is there."""
         with self._errors():
             return bool(self._fs.isfile(self._full(path)))
 
     def find(self, folder: str) -> tuple[str, ...]:
-        """Paths of all objects below a folder."""
+        """List the paths of all objects below a folder."""
         with self._errors():
-            found = self._fs.find(self._full(folder))
-        return tuple(sorted(name.removeprefix(f"{self._root}/") for name in found))
+            names = self._fs.find(self._full(folder))
+        return tuple(sorted(name.removeprefix(f"{self._root}/") for name in names))
 
     def ages(self, folder: str) -> dict[str, float]:
-        """Seconds since each object below a folder was written, by the store's clock for it and ours for now."""
+        """Tell how many seconds ago each object was written, by the store's clock for it and ours for now."""
         with self._errors():
-            found = self._fs.find(self._full(folder), detail=True)
+            entries = self._fs.find(self._full(folder), detail=True)
         now = time.time()
-        return {name.removeprefix(f"{self._root}/"): now - written_at(entry) for name, entry in found.items()}
+        return {
+            name.removeprefix(f"{self._root}/"): now - written_at(entry) for name, entry in entries.items()
+        }
 
     def age(self, path: str) -> float:
-        """Seconds since an object was written, by the same clocks."""
+        """Tell how many seconds ago an object was written, by the same clocks."""
         with self._errors():
             entry = self._fs.info(self._full(path))
         return time.time() - written_at(entry)
@@ -121,10 +123,10 @@ class RemotePlace:
         """Delete every object below a folder; a refusal of single objects shows in what is left."""
         for wait_seconds in _WAITS:
             with self._errors(writing=True):
-                found = self._fs.find(self._full(folder))
-                if not found:
+                names = self._fs.find(self._full(folder))
+                if not names:
                     return
-                self._fs.rm(found)
+                self._fs.rm(names)
                 if not self._fs.find(self._full(folder)):
                     return
             time.sleep(wait_seconds)
@@ -136,7 +138,7 @@ class RemotePlace:
             self._fs.rm_file(self._full(path))
 
     def clean(self, folder: str) -> None:
-        """Nothing to do: an unfinished put leaves no object."""
+        """Do nothing: an unfinished put leaves no object."""
 
     def _holds(self, path: str, content: bytes) -> bool | None:
         """Whether the object has this content; None if there is none."""
@@ -179,7 +181,7 @@ def _translated(error: BaseException, writing: bool) -> Exception:
 
 
 def written_at(entry: dict[str, object]) -> float:
-    """When a listed object was written, as a POSIX time; now if the listing does not say."""
+    """Read when a listed object was written, as a POSIX time; now if the listing does not say."""
     for name in ("LastModified", "mtime", "created"):
         moment = entry.get(name)
         if isinstance(moment, int | float):

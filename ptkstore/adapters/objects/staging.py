@@ -11,14 +11,9 @@ from ptkstore.errors import NameTaken, UnknownName
 
 
 class FsspecStaging:
-    """`Staging` in a raw zone: `_staging/<draft_id>/<name>`, sealed and bound to draft and name.
+    """`Staging` in the tree of a raw zone or another one; a local one is for this user alone.
 
-    Parameters
-    ----------
-    url : str
-        The raw zone's tree, or another one. A local one is for this user alone.
-    sealer : Sealer
-        Encrypts the files.
+    A file is `_staging/<draft_id>/<name>`, sealed and bound to draft and name.
     """
 
     def __init__(self, url: str, sealer: Sealer) -> None:

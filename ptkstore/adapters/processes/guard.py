@@ -15,7 +15,7 @@ LOOK_EVERY_SECONDS = 0.2
 
 
 def watch(parent: int, pipe: int) -> set[int]:
-    """Wait for the end of `parent`; the groups it left behind."""
+    """Wait for the end of `parent` and return the groups it left behind."""
     groups: set[int] = set()
     unfinished = b""
     while True:
@@ -33,7 +33,7 @@ def watch(parent: int, pipe: int) -> set[int]:
 
 
 def main(arguments: list[str]) -> None:
-    """`guard.py PARENT`."""
+    """Run as `guard.py PARENT`."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     for group in watch(int(arguments[0]), sys.stdin.fileno()):

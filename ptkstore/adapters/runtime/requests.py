@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptkstore.adapters.runtime.log import logger
 from ptkstore.adapters.runtime.unexpected_errors import place_of
+from ptkstore.ports.tracing import RequestSeen
 
 
 class RequestLog:
@@ -13,44 +14,20 @@ class RequestLog:
         self._log = logger("ptkstore.api")
 
     def serving(self, host: str, port: int) -> None:
-        """Where requests may come from now on."""
+        """Log where requests may come from now on."""
         self._log.info("serving", host=host, port=port)
 
-    def answered(
-        self,
-        *,
-        request: str,
-        method: str,
-        route: str,
-        status: int,
-        code: str | None,
-        team: str | None,
-        token: str | None,
-    ) -> None:
-        """Log an answered request.
-
-        Parameters
-        ----------
-        request : str
-            The request's id.
-        method, route : str
-            `route` is a template, never a path.
-        status : int
-            0 if the client was gone.
-        code : str or None
-            The code of our error, if any.
-        team, token : str or None
-            Who asked, by public ids.
-        """
+    def answered(self, seen: RequestSeen) -> None:
+        """Log an answered request; its status is 0 if the client was gone."""
         self._log.info(
             "request",
-            request=request,
-            method=method,
-            route=route,
-            status=status,
-            code=code,
-            team=team,
-            token=token,
+            request=seen.request_id,
+            method=seen.method,
+            route=seen.route,
+            status=seen.status,
+            code=seen.code,
+            team=seen.team,
+            token=seen.token_id,
         )
 
     def failed(self, request: str, error: BaseException) -> None:

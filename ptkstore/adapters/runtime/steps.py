@@ -12,7 +12,7 @@ class LoggedSteps:
         self._log = logger()
 
     def reached(self, step: str, job_id: str) -> None:
-        """One line per step."""
+        """Log a line per step."""
         self._log.info("step", step=step, job=job_id)
 
 
@@ -20,4 +20,4 @@ class SilentSteps:
     """Says nothing, for programs that speak for themselves."""
 
     def reached(self, step: str, job_id: str) -> None:
-        """Nothing."""
+        """Say nothing."""

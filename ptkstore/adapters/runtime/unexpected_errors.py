@@ -16,7 +16,7 @@ from ptkstore.errors import PtkStoreError
 
 
 def place_of(error: BaseException) -> str:
-    """File and line that raised it, as seen from where modules are found."""
+    """Name file and line that raised it, as seen from where modules are found."""
     frames = traceback.extract_tb(error.__traceback__)
     return _below_path(f"{frames[-1].filename}:{frames[-1].lineno}") if frames else "?"
 

@@ -50,16 +50,9 @@ class RedisStreams:
         from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
         field = message.id if redelivered else _subscription(message.id)
-        entry = {
-            "id": message.id,
-            "type": json.loads(message.body)["type"],
-            "body": message.body,
-        }
-        arguments: list[Any] = [field, number, STREAM_LENGTH]
-        for name, value in entry.items():
-            arguments += [name, value]
+        entry = ["id", message.id, "type", json.loads(message.body)["type"], "body", message.body]
         try:
-            self._append(keys=[key, _memory(key)], args=arguments)
+            self._append(keys=[key, _memory(key)], args=[field, number, STREAM_LENGTH, *entry])
         except (ConnectionError, TimeoutError):
             return NotDelivered(STREAM_UNAVAILABLE)
         except RedisError:  # out of memory, or the key is something else
@@ -67,13 +60,7 @@ class RedisStreams:
         return Delivered()
 
     def forget(self, key: str, message_id: str, number: int) -> None:
-        """Let a message be appended once more, if it was.
-
-        Raises
-        ------
-        Unavailable
-            Redis does not answer, or refuses it.
-        """
+        """Let a message be appended once more, if it was; `Unavailable` if Redis does not answer, or refuses it."""
         from redis.exceptions import RedisError
 
         try:

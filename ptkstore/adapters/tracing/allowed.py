@@ -39,12 +39,12 @@ _STEP = _CODE
 
 
 def attributes(given: Mapping[str, Value | None]) -> dict[str, Value]:
-    """Those that may be told, each in its form."""
+    """Choose those that may be told, each in its form."""
     return {name: value for name, value in given.items() if value is not None and fits(name, value)}
 
 
 def fits(name: str, value: object) -> bool:
-    """Whether this attribute may have this value."""
+    """Tell whether this attribute may have this value."""
     if name in _TEXTS:
         return isinstance(value, str) and len(value) <= LONGEST and bool(_TEXTS[name].fullmatch(value))
     return name in _NUMBERS and type(value) is int and value in _NUMBERS[name]
@@ -56,5 +56,5 @@ def span_name(text: str) -> str:
 
 
 def is_step(text: str) -> bool:
-    """Whether this can be the name of a step."""
+    """Tell whether this can be the name of a step."""
     return len(text) <= 40 and bool(_STEP.fullmatch(text))

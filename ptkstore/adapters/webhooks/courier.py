@@ -125,7 +125,7 @@ class HttpCourier:
         self.loop.call_soon_threadsafe(self._keep, tuple(keys), until)
 
     def collect(self, within_seconds: float, enough: int) -> Sequence[tuple[str, Tried]]:
-        """Keys and outcomes of what has ended since; waits at most so long for enough of them."""
+        """Return keys and outcomes of what has ended since; wait at most so long for enough of them."""
         ended: list[tuple[str, Tried]] = []
         until = time.monotonic() + within_seconds
         with suppress(queue.Empty):
@@ -253,20 +253,20 @@ class HttpCourier:
         except BaseException:
             share.release()
             raise
-        found: asyncio.Future[tuple[Answer, ...]] = self.loop.create_future()
+        looked_up: asyncio.Future[tuple[Answer, ...]] = self.loop.create_future()
 
         def answer(answers: tuple[Answer, ...]) -> None:
             self._lookups.release()
             share.release()
-            if not found.done():
-                found.set_result(answers)
+            if not looked_up.done():
+                looked_up.set_result(answers)
 
         def answered(answers: tuple[Answer, ...]) -> None:
             with suppress(RuntimeError):  # the loop has ended meanwhile
                 self.loop.call_soon_threadsafe(answer, answers)
 
         self._messenger.destinations.look_up(target, answered)
-        return await found
+        return await looked_up
 
     def _retire(self, clients: Iterable[AsyncClient]) -> None:
         """Close connections that nobody uses any more."""
@@ -286,7 +286,7 @@ class HttpCourier:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def counted(self, change: int) -> None:
-        """So many more messages are waiting or in quick places."""
+        """Count so many more messages as waiting or in quick places."""
         with self._count:
             self._n_waiting += change
 

@@ -106,12 +106,9 @@ class Destinations:
     def destination(
         self, endpoint: str, within_seconds: float, *, asked_by: str | None = None
     ) -> Destination:
-        """Where an attempt at the endpoint may connect to, by one lookup.
+        """Find out where an attempt at the endpoint may connect to, by one lookup.
 
-        Parameters
-        ----------
-        asked_by : str
-            The team that named the endpoint and waits: its lookups count against its share.
+        `asked_by` is the team that named the endpoint and waits: its lookups count against its share.
 
         Raises
         ------
@@ -137,7 +134,7 @@ class Destinations:
         return Destination(policy, answers)
 
     def check_form(self, endpoint: str) -> tuple[Target, Policy]:
-        """Host and port of a well formed endpoint, and what is permitted there; `EndpointRefused` as above."""
+        """Read host and port of a well formed endpoint, and what is permitted there; `EndpointRefused` as above."""
         scheme = endpoint[:5].lower().partition(":")[0]
         policy = self._policies.get(scheme)
         if policy is None:
@@ -155,7 +152,7 @@ class Destinations:
         return target, policy
 
     def look_up(self, target: Target, then: Callable[[tuple[Answer, ...]], None]) -> None:
-        """One lookup, in a thread: the system's takes no time limit and cannot be cancelled. None found: no answers."""
+        """Look a host up, in a thread: the system's way has no time limit and cannot be cancelled. None: no answers."""
 
         def ask() -> None:
             answers: tuple[Answer, ...] = ()
@@ -230,7 +227,7 @@ def _port_of(endpoint: str) -> frozenset[int]:
 
 
 def unreachable(delivery_code: str) -> EndpointRefused:
-    """One text for all: whoever may name endpoints must not learn the names and addresses of our network."""
+    """Make an error of one text for all: whoever names endpoints must not learn names and addresses of our network."""
     return EndpointRefused(
         delivery_code,
         "the endpoint's host was not found, or has an address that is not allowed: it must have public addresses only, "

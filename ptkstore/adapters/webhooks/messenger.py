@@ -62,7 +62,7 @@ class HttpMessenger:
         self.destinations.destination(endpoint, self.timeout_seconds, asked_by=team)
 
     def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Delivered | NotDelivered:
-        """One attempt. Not to be called from inside a running event loop."""
+        """Make one attempt. Not to be called from inside a running event loop."""
         headers = signed_headers(secrets, message_id, datetime.now(UTC), body)
         until = time.monotonic() + self.timeout_seconds
         try:

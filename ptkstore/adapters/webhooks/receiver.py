@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
@@ -132,7 +131,7 @@ class WebhookReceiver:
             return self.accepted
 
     def receive(self, path: str, headers: Mapping[str, str], body: bytes) -> _Fault:
-        """Verify and log one call; what to do with it."""
+        """Verify and log one call, and say what to do with it."""
         with self._changed:
             if self._log_fd == CLOSED:  # stopped meanwhile: what is not in the log is not answered
                 return _Fault(None)
@@ -159,9 +158,7 @@ class WebhookReceiver:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _verifies(self, headers: Mapping[str, str], body: bytes) -> bool:

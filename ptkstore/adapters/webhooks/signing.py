@@ -26,10 +26,7 @@ def signed_headers(
 ) -> Mapping[str, str]:
     """Make the three headers of one attempt, signed with one secret or several; `sent_at` must know its time zone.
 
-    Raises
-    ------
-    InvalidRequest
-        When a secret is none of ours.
+    Raises `InvalidRequest` when a secret is none of ours.
     """
     sent_at = sent_at.astimezone(UTC)
     every = (signing,) if isinstance(signing, str) else signing
@@ -43,7 +40,7 @@ def signed_headers(
 
 
 def signer(secret: str) -> Webhook:
-    """Signs and verifies with a `whsec_` secret; a wrong one is never repeated in the error."""
+    """Make what signs and verifies with a `whsec_` secret; a wrong one is never repeated in the error."""
     try:
         return Webhook(secret)
     except (binascii.Error, EmptyWebhookSecretError, ValueError):

@@ -88,15 +88,7 @@ class Envelope:
             seen.route, seen.status, seen.code = route, status, state.get("code")
             seen.team, seen.token_id = state.get("team"), state.get("token_id")
             seen.timed, seen.traced = route not in UNTIMED, route not in UNTRACED
-            self._log.answered(
-                request=request_id,
-                method=seen.method,
-                route=route,
-                status=status,
-                code=seen.code,
-                team=seen.team,
-                token=seen.token_id,
-            )
+            self._log.answered(seen)
 
 
 def _routed(scope: Scope) -> str:

@@ -41,7 +41,12 @@ def train(
 ) -> Draft | TrainFailed:
     """Train on the granted rows, or on what was collected of them, and leave the state in staging.
 
-    Its files have the names of the lake. Team code is run in `bubblewrap`, within `limits`.
+    Parameters
+    ----------
+    request, raw, staging
+        The order, where rows lie, and where files of the state go under the names of the lake.
+    bubblewrap, limits
+        What team code is run in.
     """
     estimator = _estimator(request)
     previous = None if request.previous_state is None else ReleasedState.from_files(request.previous_state)

@@ -30,7 +30,15 @@ def train_team_code(
     bubblewrap: Bubblewrap,
     limits: Limits,
 ) -> ReleasedState | TrainFailed:
-    """Train once in the sandbox; nothing of what the code prints, raises or takes is told."""
+    """Train once in the sandbox; nothing of what the code prints, raises or takes is told.
+
+    Parameters
+    ----------
+    estimator, bundle, rows, previous
+        The code's description, the code, the granted rows, and the state to go on from.
+    bubblewrap, limits
+        The sandbox.
+    """
     header = {
         "do": "train",
         "estimator": dict(estimator),

@@ -60,12 +60,10 @@ class Bubblewrap:
 
     Parameters
     ----------
-    command : str
-        Name or path of bubblewrap.
+    command, python : str
+        Name or path of bubblewrap, and the interpreter.
     hidden : tuple of str
         Directories and files of the store that must lie in nothing the sandbox is given.
-    python : str
-        The interpreter.
     """
 
     command: str = "bwrap"

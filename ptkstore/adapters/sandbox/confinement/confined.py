@@ -34,12 +34,16 @@ def run_confined(
     """Run it once; nothing of it outlives the call.
 
     Whatever the code did, there is one failure: an error, a time-out, too much memory and a wrong answer tell apart
-    what it saw, and nobody pays for that.
+    what it saw, and nobody pays for that. `NoSandbox` where there is no bubblewrap.
 
-    Raises
-    ------
-    NoSandbox
-        There is no bubblewrap.
+    Parameters
+    ----------
+    bubblewrap, limits
+        The sandbox.
+    header, parts
+        The message.
+    keep_alive : callable
+        Called about once a second; if it raises, the process is killed first.
     """
     from ptkstore.adapters.sandbox.messages.team_code import ANSWER_BYTES_MAX, SEALED, message
 

@@ -33,7 +33,7 @@ def limit_files(place: str, most: int) -> None:
 
 
 def capabilities() -> tuple[int, ...]:
-    """The rights of this thread, as sets of bits."""
+    """Return the rights of this thread, as sets of bits."""
     sets = (ctypes.c_uint32 * _SETS)()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.capget(_header(), sets) != 0:

@@ -42,13 +42,7 @@ class Functions:
 
 
 def loaded(described: TeamCode) -> DPEstimator | Functions:
-    """Return the estimator with the described parameters, or the functions.
-
-    Raises
-    ------
-    TypeError
-        The code is neither a class of estimators nor a function.
-    """
+    """Return the estimator with the described parameters, or the functions; `TypeError` if the code is neither."""
     code = _named(described.code)
     if isinstance(code, type) and issubclass(code, DPEstimator):
         trust_family(code)
@@ -86,13 +80,7 @@ def continued(
 
 
 def in_form(released: Any, described: TeamCode) -> dict[str, pa.Table]:
-    """What `train_dp` returned, as tables of the declared columns.
-
-    Raises
-    ------
-    ValueError
-        It is something else.
-    """
+    """Convert what `train_dp` returned to tables of the declared columns; `ValueError` if it is something else."""
     schemas = described.table_schemas()
     if not isinstance(released, Mapping) or set(released) != set(schemas):
         raise ValueError(

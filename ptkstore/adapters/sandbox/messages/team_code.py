@@ -98,11 +98,7 @@ def state_from(answer: bytes, estimator: Mapping[str, Any], releases: int) -> Re
     """Read the state that a training in the sandbox answered with, and compare it with what was declared.
 
     What it is called, costs and consists of is ours; only numbers, keys and what is said of noise are the code's.
-
-    Raises
-    ------
-    NotAsDeclared
-        Anything else came.
+    Raises `NotAsDeclared` if anything else came.
     """
     header, parts = split(answer)
     if set(header) != {"rows", *_RELEASED} or not isinstance(header["rows"], dict):

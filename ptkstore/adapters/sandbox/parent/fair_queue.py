@@ -15,14 +15,8 @@ _RETRY_AFTER_SECONDS = 5  # most examinations end within it
 class FairQueue:
     """Who may be examined now.
 
-    A team has one place, so that its code, even code that hangs, keeps nobody else from the others.
-
-    Parameters
-    ----------
-    at_once : int
-        How many have their turn at the same time.
-    waiting : int
-        How many wait for it: each takes a thread of the server.
+    A team has one place, so that its code, even code that hangs, keeps nobody else from the others. `at_once` have
+    their turn at the same time, and so many are `waiting` for it at most: each takes a thread of the server.
     """
 
     def __init__(self, at_once: int, waiting: int) -> None:

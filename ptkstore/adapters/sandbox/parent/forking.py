@@ -33,10 +33,18 @@ def run_fork(
     environment: Mapping[str, str],
     keep_alive: Callable[[], None],
 ) -> Ended:
-    """Run the program of the fork server `argv` once; nothing of its group outlives the call.
+    """Run the program of a fork server once; nothing of its group outlives the call.
 
-    The server imports `modules` before it forks, and starts with `environment`. It never sees the order, which the fork
-    gets after its limits are set. Where the server is gone, another one is started: until then nobody has the order.
+    Where the server is gone, another one is started: until then nobody has the order.
+
+    Parameters
+    ----------
+    argv, environment, modules
+        The server, which starts with this environment, and imports the modules before it forks.
+    order, limits, directory
+        What the fork gets after its limits are set, and the server never sees; where the fork works.
+    keep_alive : callable
+        Called about once a second; if it raises, the fork is killed first.
 
     Raises
     ------

@@ -48,10 +48,8 @@ class Program:
         Wall-clock limit of one run, start of the process included.
     memory_bytes : int
         Limit of the child's private memory. Below about 256 MB a run may end before it can say why.
-    python : str
-        The interpreter.
-    bubblewrap : str
-        The command that team code is run in.
+    python, bubblewrap : str
+        The interpreter, and the command that team code is run in.
     """
 
     raw_url: str

@@ -40,14 +40,8 @@ _INT64_END = 2**63
 class ChildRuns:
     """Runs for every port that opens rows; the rows exist only inside a child and die with it.
 
-    Workers live for weeks: rows that they had read would stay in their memory long after the window's expiry.
-
-    Parameters
-    ----------
-    program : Program
-        What is started.
-    staging : Staging
-        To verify drafts with, on the same tree as the program's.
+    Workers live for weeks: rows that they had read would stay in their memory long after the window's expiry. Drafts
+    are verified in `staging`, on the same tree as the program's.
     """
 
     def __init__(self, program: Program, *, staging: Staging) -> None:

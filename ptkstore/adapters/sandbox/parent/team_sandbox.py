@@ -19,15 +19,7 @@ _WAITING: Final = 2  # each takes a thread of the server, and code that hangs mu
 
 
 class BubblewrapSandbox:
-    """Runs team code where there is nothing to see and nobody to talk to.
-
-    Parameters
-    ----------
-    bubblewrap : Bubblewrap
-        What is started.
-    limits : Limits
-        Of one examination.
-    """
+    """Runs team code where there is nothing to see and nobody to talk to; `limits` are those of one examination."""
 
     def __init__(self, bubblewrap: Bubblewrap, limits: Limits) -> None:
         self._bubblewrap = bubblewrap

@@ -55,10 +55,18 @@ def run_child(
     keep_alive: Callable[[], None],
     longest_answer: int = LONGEST_ANSWER,
 ) -> Ended:
-    """Run `argv` plus the number of the descriptor to answer on; nothing of its group outlives the call.
+    """Run a program once; nothing of its group outlives the call, and what it prints goes nowhere.
 
-    The order goes to standard input after the limits are set. What the child prints goes nowhere. One that answers with
-    more than `longest_answer` bytes is stopped there.
+    Parameters
+    ----------
+    argv, directory, environment
+        The program, which gets the number of the descriptor to answer on as its last argument.
+    order, limits
+        What goes to standard input after the limits are set.
+    keep_alive : callable
+        Called about once a second; if it raises, the child is killed first.
+    longest_answer : int
+        A child that answers with more bytes is stopped there.
     """
     with Watch(order, longest_answer) as watch:
         with watch.theirs() as (order_fd, answer_fd):
