@@ -14,16 +14,8 @@ from ptkstore.adapters.sandbox.messages.codes import MEMORY_LIMIT, ROWS_CORRUPT,
 from ptkstore.adapters.sandbox.messages.orders import Answer, Order, decode_order, encode_answer
 from ptkstore.adapters.sandbox.processes import fork_server, hardening
 from ptkstore.errors import CorruptObject, WindowGone
-from ptkstore.ports.row_processes import (
-    CollectRequest,
-    DriftRequest,
-    EvaluateRequest,
-    ForgetRequest,
-    PrepareRequest,
-    ProfileRequest,
-    TrainFailed,
-    TrainRequest,
-)
+from ptkstore.ports import row_processes
+from ptkstore.ports.row_processes import TrainFailed
 
 _LEAST_ROOM_BYTES: Final = 32 << 20
 
@@ -60,33 +52,33 @@ def _run(order: Order) -> Answer:
     sealer, request = AesGcmSealer(), order.request
     raw = FsspecRawZone(order.raw_url, sealer)
     match request:
-        case PrepareRequest():
+        case row_processes.PrepareRequest():
             from ptkstore.adapters.sandbox.child.prepare import prepare
 
             prepare(request, raw, split_hash)
             return None
-        case ForgetRequest():
+        case row_processes.ForgetRequest():
             from ptkstore.adapters.sandbox.child.forget import forget
 
             forget(request, raw)
             return None
-        case ProfileRequest():
+        case row_processes.ProfileRequest():
             from ptkstore.adapters.sandbox.child.profile import profile
 
             return profile(request, raw)
-        case DriftRequest():
+        case row_processes.DriftRequest():
             from ptkstore.adapters.sandbox.child.profile import has_drifted
 
             return has_drifted(request, raw)
-        case EvaluateRequest():
+        case row_processes.EvaluateRequest():
             from ptkstore.adapters.sandbox.child.evaluate import evaluate
 
             return evaluate(request, raw)
-        case CollectRequest():
+        case row_processes.CollectRequest():
             from ptkstore.adapters.sandbox.child.train import collect
 
             return collect(request, raw, FsspecStaging(order.staging_url, sealer))
-        case TrainRequest():
+        case row_processes.TrainRequest():
             from ptkstore.adapters.sandbox.child.train import train
             from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 

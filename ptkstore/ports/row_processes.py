@@ -205,3 +205,15 @@ class Evaluator(Protocol):
 
     def evaluate(self, request: EvaluateRequest, keep_alive: Callable[[], None]) -> RiskMass | TrainFailed:
         """Return the noisy sums, calling `keep_alive` once a second; if it raises, the process is killed first."""
+
+
+Request = (
+    TrainRequest
+    | CollectRequest
+    | PrepareRequest
+    | ForgetRequest
+    | ProfileRequest
+    | DriftRequest
+    | EvaluateRequest
+)
+"""What a process that opens rows may be asked for."""

@@ -15,12 +15,11 @@ import pytest
 from ptklib.state import ReleasedState
 from ptkstore.adapters.keys import AesGcmSealer
 from ptkstore.adapters.objects import FsspecRawZone, FsspecStaging
-from ptkstore.adapters.sandbox.messages.orders import Request
 from ptkstore.adapters.sandbox.parent import ChildRuns, Program
 from ptkstore.adapters.sandbox.processes.process import Ended
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import TrainRequest
+from ptkstore.ports.row_processes import Request, TrainRequest
 
 WINDOW = WindowId("taxi", 0)
 WHOLE = 2**64

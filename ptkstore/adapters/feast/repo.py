@@ -109,6 +109,20 @@ def write_repo(
     if cache_ttl_seconds < 1:
         raise InvalidRequest("cache_ttl_seconds must be at least 1: Feast would never look again after 0")
     url, engine = _registry(registry_url)
+    parts = urlsplit(url)
+    named = any("pass" in name.lower() for name in parse_qs(parts.query, keep_blank_values=True))
+    secret = online.holds_password or parts.password is not None or named
+    repo.mkdir(parents=True, exist_ok=True)
+    target = repo / CONFIG_FILE
+    content, mode = _document(url, engine, online, cache_ttl_seconds).encode(), 0o600 if secret else 0o644
+    if not (target.exists() and target.read_bytes() == content and os.stat(target).st_mode & 0o777 == mode):
+        replace_file(target, content, mode=mode)
+    return target
+
+
+def _document(
+    url: str, engine: dict[str, object], online: RedisOnline | SqliteOnline, cache_ttl_seconds: int
+) -> str:
     if isinstance(online, RedisOnline):
         # A late retry must be able to write the same rows again; Feast would drop them for their equal time.
         kind = PACKED_STORE if online.packed else "redis"
@@ -135,15 +149,7 @@ def write_repo(
         "  type: no_auth",
         "",
     ]
-    parts = urlsplit(url)
-    named = any("pass" in name.lower() for name in parse_qs(parts.query, keep_blank_values=True))
-    secret = online.holds_password or parts.password is not None or named
-    repo.mkdir(parents=True, exist_ok=True)
-    target = repo / CONFIG_FILE
-    content, mode = "\n".join(lines).encode(), 0o600 if secret else 0o644
-    if not (target.exists() and target.read_bytes() == content and os.stat(target).st_mode & 0o777 == mode):
-        replace_file(target, content, mode=mode)
-    return target
+    return "\n".join(lines)
 
 
 def _registry(url: str) -> tuple[str, dict[str, object]]:

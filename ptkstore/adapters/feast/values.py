@@ -20,7 +20,7 @@ _INT64_LIMIT = 2**63
 
 
 def feast_type(plain: pa.DataType) -> FeastType:
-    """Of a column in one of the types of `tables`."""
+    """Return Feast's type of a column in one of the types of `tables`."""
     from feast.types import Array, Bool, Bytes, Float32, Float64, Int64, String, UnixTimestamp
 
     types: dict[pa.DataType, FeastType] = {
@@ -42,7 +42,7 @@ def feast_type(plain: pa.DataType) -> FeastType:
 def online_rows(table: ViewTable) -> Iterator[tuple[EntityKey, dict[str, Value]]]:
     """Each row as entity key and features."""
     names = table.rows.column_names
-    makers = [_maker(field.type) for field in table.rows.schema]
+    makers = [value_maker(field.type) for field in table.rows.schema]
     n_keys = len(table.keys)
     for batch in table.rows.to_batches(max_chunksize=10_000):
         columns = [
@@ -88,28 +88,19 @@ def python_value(value: Value) -> Any:
     return feast_value_type_to_python_type(value)
 
 
-def _maker(plain: pa.DataType) -> Callable[[Any], Value]:
-    from feast.protos.feast.types import Value_pb2 as messages
+def value_field(plain: pa.DataType) -> str:
+    """Name the field of Feast's message that holds values of a type."""
+    return f"{feast_type(plain).to_value_type().name.lower()}_val"
 
-    scalar = {
-        pa.int64(): "int64_val",
-        pa.float64(): "double_val",
-        pa.string(): "string_val",
-        pa.bool_(): "bool_val",
-        pa.binary(): "bytes_val",
-    }
-    lists: dict[pa.DataType, tuple[str, Any]] = {
-        pa.list_(pa.float32()): ("float_list_val", messages.FloatList),
-        pa.list_(pa.float64()): ("double_list_val", messages.DoubleList),
-        pa.list_(pa.int64()): ("int64_list_val", messages.Int64List),
-        pa.list_(pa.string()): ("string_list_val", messages.StringList),
-        pa.list_(pa.bool_()): ("bool_list_val", messages.BoolList),
-    }
-    null = messages.Value()
-    if plain in scalar:
-        field = scalar[plain]
-        return lambda value: null if value is None else messages.Value(**{field: value})
-    if plain in lists:
-        name, message = lists[plain]
-        return lambda value: null if value is None else messages.Value(**{name: message(val=value)})
-    return lambda value: null if value is None else messages.Value(unix_timestamp_val=int(value.timestamp()))
+
+def value_maker(plain: pa.DataType) -> Callable[[Any], Value]:
+    """Make what converts values of a type to Feast's messages, and None to an empty one."""
+    from feast.protos.feast.types.Value_pb2 import Value
+
+    field, null = value_field(plain), Value()
+    if pa.types.is_list(plain):
+        message: Any = type(getattr(null, field))
+        return lambda value: null if value is None else Value(**{field: message(val=value)})
+    if plain == TIMESTAMP:
+        return lambda value: null if value is None else Value(unix_timestamp_val=int(value.timestamp()))
+    return lambda value: null if value is None else Value(**{field: value})

@@ -10,33 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from feast.protos.feast.types.Value_pb2 import BoolList, StringList, Value
 
 from ptkstore.adapters.feast.packed.keys import int64_fields, slices, text_field
 from ptkstore.adapters.feast.packed.layout import ANY, Layout, content_of
+from ptkstore.adapters.feast.packed.messages import KIND_OF
 from ptkstore.adapters.feast.tables import TIMESTAMP, ViewTable
-
-_KINDS = {
-    pa.int64(): "q",
-    pa.float64(): "d",
-    pa.string(): "s",
-    pa.bool_(): "?",
-    pa.binary(): "b",
-    TIMESTAMP: "t",
-    pa.list_(pa.float32()): "F",
-    pa.list_(pa.float64()): "D",
-    pa.list_(pa.int64()): "Q",
-}
-_MESSAGES: dict[pa.DataType, Any] = {
-    pa.list_(pa.string()): lambda value: Value(string_list_val=StringList(val=value)),
-    pa.list_(pa.bool_()): lambda value: Value(bool_list_val=BoolList(val=value)),
-}
+from ptkstore.adapters.feast.values import value_field, value_maker
 
 
 def table_layout(table: ViewTable) -> Layout:
     """Return the layout of a table's rows."""
-    types = {name: table.rows.schema.field(name).type for name in table.features}
-    return Layout(sorted((name, _KINDS.get(plain, ANY)) for name, plain in types.items()))
+    fields = {name: value_field(table.rows.schema.field(name).type) for name in table.features}
+    return Layout(sorted((name, KIND_OF.get(field, ANY)) for name, field in fields.items()))
 
 
 def packed_rows(
@@ -91,7 +76,7 @@ def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _contents(column: pa.ChunkedArray, kind: str) -> list[bytes]:
-    make = _MESSAGES.get(column.type)
-    if make is not None:
-        return [b"" if value is None else make(value).SerializeToString() for value in column.to_pylist()]
+    if kind == ANY:
+        make = value_maker(column.type)
+        return [make(value).SerializeToString() for value in column.to_pylist()]  # of a null no bytes
     return [b"" if value is None else content_of(kind, value) for value in column.to_pylist()]

@@ -12,7 +12,7 @@ from feast.value_type import ValueType
 
 from ptkstore.adapters.feast.packed.layout import ANY, Layout
 
-_KIND_OF = {
+KIND_OF = {
     "double_val": "d",
     "float_val": "f",
     "int64_val": "q",
@@ -25,9 +25,9 @@ _KIND_OF = {
     "float_list_val": "F",
     "int64_list_val": "Q",
 }
-_FIELD_OF = {kind: field for field, kind in _KIND_OF.items()}
+_FIELD_OF = {kind: field for field, kind in KIND_OF.items()}
 _LIST_OF: dict[str, Any] = {"D": messages.DoubleList, "F": messages.FloatList, "Q": messages.Int64List}
-_DECLARED = {ValueType[field.removesuffix("_val").upper()]: kind for field, kind in _KIND_OF.items()}
+_DECLARED = {ValueType[field.removesuffix("_val").upper()]: kind for field, kind in KIND_OF.items()}
 # Kinds whose cells are what Feast's `to_dict` answers, unless the view declares one of the types that it converts.
 PLAIN_KINDS = frozenset("dfqi?sbDFQ")
 _CONVERTED = frozenset(declared for declared in ValueType if "UUID" in declared.name)
@@ -47,7 +47,7 @@ def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueT
             if field is None:
                 kinds.setdefault(name, None)
                 continue
-            kind = _KIND_OF.get(field, ANY)
+            kind = KIND_OF.get(field, ANY)
             kinds[name] = kind if kinds.get(name) in (None, kind) else ANY
     fields = [
         (name, kind or declared_kind(declared.get(name, ValueType.UNKNOWN))) for name, kind in kinds.items()

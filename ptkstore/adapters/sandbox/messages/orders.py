@@ -19,27 +19,8 @@ from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point
 from ptkstore.domain.versions.versions import Draft
-from ptkstore.ports.row_processes import (
-    STAGING_FAILED,
-    CollectRequest,
-    DriftRequest,
-    EvaluateRequest,
-    ForgetRequest,
-    PrepareRequest,
-    ProfileRequest,
-    TrainFailed,
-    TrainRequest,
-)
+from ptkstore.ports.row_processes import STAGING_FAILED, Request, TrainFailed
 
-Request: TypeAlias = (
-    TrainRequest
-    | CollectRequest
-    | PrepareRequest
-    | ForgetRequest
-    | ProfileRequest
-    | DriftRequest
-    | EvaluateRequest
-)
 Answer: TypeAlias = Draft | TrainFailed | RiskMass | tuple[Point, ...] | bool | None
 """None says that the files are written."""
 SAID_BY_CHILD: Final = frozenset(

@@ -35,7 +35,8 @@ def run_fork(
 ) -> Ended:
     """Run the program of a fork server once; nothing of its group outlives the call.
 
-    Where the server is gone, another one is started: until then nobody has the order.
+    Where the server is gone, another one is started. Raises `NoProcess` where the machine has no room for another
+    process and `Unavailable` where no server forks; nobody got the order then.
 
     Parameters
     ----------
@@ -45,13 +46,6 @@ def run_fork(
         What the fork gets after its limits are set, and the server never sees; where the fork works.
     keep_alive : callable
         Called about once a second; if it raises, the fork is killed first.
-
-    Raises
-    ------
-    NoProcess
-        The machine has no room for another process; nobody got the order.
-    Unavailable
-        No server forks; nobody got the order.
     """
     deadline = time.monotonic() + limits.timeout_seconds
     setup = {

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ptklib.families import FAMILIES
-from ptkstore.adapters.sandbox.messages.orders import Request
-from ptkstore.ports.row_processes import (
-    CollectRequest,
-    DriftRequest,
-    EvaluateRequest,
-    ForgetRequest,
-    PrepareRequest,
-    ProfileRequest,
-    TrainRequest,
-)
+from ptkstore.ports import row_processes
 
 _ALWAYS: Final = (
     "ptkstore.adapters.keys",
@@ -24,19 +15,19 @@ _ALWAYS: Final = (
 )
 _CHILD: Final = "ptkstore.adapters.sandbox.child"
 _WORK: Final[dict[type, str]] = {
-    PrepareRequest: f"{_CHILD}.prepare",
-    ForgetRequest: f"{_CHILD}.forget",
-    TrainRequest: f"{_CHILD}.train",
-    CollectRequest: f"{_CHILD}.train",
-    ProfileRequest: f"{_CHILD}.profile",
-    DriftRequest: f"{_CHILD}.profile",
-    EvaluateRequest: f"{_CHILD}.evaluate",
+    row_processes.PrepareRequest: f"{_CHILD}.prepare",
+    row_processes.ForgetRequest: f"{_CHILD}.forget",
+    row_processes.TrainRequest: f"{_CHILD}.train",
+    row_processes.CollectRequest: f"{_CHILD}.train",
+    row_processes.ProfileRequest: f"{_CHILD}.profile",
+    row_processes.DriftRequest: f"{_CHILD}.profile",
+    row_processes.EvaluateRequest: f"{_CHILD}.evaluate",
 }
 _ESTIMATORS: Final = ("opendp.prelude", "dp_accounting")  # ptklib imports them when it first needs them
 _REMOTE: Final = {"s3": "s3fs"}
 
 
-def modules_for(request: Request, *urls: str) -> tuple[str, ...]:
+def modules_for(request: row_processes.Request, *urls: str) -> tuple[str, ...]:
     """Return the modules that a run of this request imports, in the order to import them; none of them is secret."""
     storage = [_REMOTE[scheme] for url in urls if (scheme := url.partition("://")[0]) in _REMOTE]
     modules = [*_ALWAYS, *storage, _WORK[type(request)]]

@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from ptkstore.adapters.sandbox.messages.codes import KILLED, TIMEOUT, TRAINER_ERROR
-from ptkstore.adapters.sandbox.messages.orders import Order, Request, encode_order
+from ptkstore.adapters.sandbox.messages.orders import Order, encode_order
 from ptkstore.adapters.sandbox.parent.forking import run_fork
 from ptkstore.adapters.sandbox.parent.preloading import modules_for
 from ptkstore.adapters.sandbox.processes.process import Ended, Limits
+from ptkstore.ports.row_processes import Request
 
 MODULE: Final = "ptkstore.training_process"  # named, not imported: it puts adapters together as `wiring` does
 _STORAGE: Final = ("AWS_", "FSSPEC_S3")

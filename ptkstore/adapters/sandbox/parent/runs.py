@@ -13,7 +13,7 @@ from ptkstore.adapters.sandbox.messages.codes import (
     TEAM_CODE_FAILED,
     UNDECLARED_VALUE,
 )
-from ptkstore.adapters.sandbox.messages.orders import SAID_OF_TEAM_CODE, Request, decode_answer
+from ptkstore.adapters.sandbox.messages.orders import SAID_OF_TEAM_CODE, decode_answer
 from ptkstore.adapters.sandbox.parent.program import Program, failure_of
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.ptks.profiles import Point, Verdict
@@ -26,6 +26,7 @@ from ptkstore.ports.row_processes import (
     ForgetRequest,
     PrepareRequest,
     ProfileRequest,
+    Request,
     TrainFailed,
     TrainRequest,
 )

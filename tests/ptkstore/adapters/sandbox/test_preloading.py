@@ -6,8 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from ptklib.families import FAMILIES
-from ptkstore.adapters.sandbox.messages.orders import Request
 from ptkstore.adapters.sandbox.parent.preloading import modules_for
+from ptkstore.ports.row_processes import Request
 
 
 @pytest.mark.parametrize("kind", get_args(Request))
