@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,11 +27,14 @@ class Declared:
     help : str
         One line for users.
     default : optional
-        What it is where users do not say; that of the dataclass, if it has one. None where the service chooses.
+        What it is where users do not say; that of the dataclass, if it has one. None where the service chooses, and
+        `...` where users have to say it.
     argument : str, optional
         Its name in Python and on the command line, by default the field's own; None where users cannot choose it.
     reported : str, optional
         Its name in signed reports, by default that in JSON; None where reports leave it out.
+    fixed : bool
+        What is registered cannot be changed in it.
     later : bool
         It came after the first release. A text that is hashed leaves out its default, so that the digests of older
         policies stay what they were; documents of older programs do not have it.
@@ -44,6 +49,7 @@ class Declared:
     default: Any = None
     argument: str | None = ""
     reported: str | None = ""
+    fixed: bool = False
     later: bool = False
     name: str = ""
     key: str = ""
@@ -167,9 +173,62 @@ class Span(Declared):
         return value // _SECOND
 
 
+@dataclass(frozen=True, slots=True)
+class PositiveNumber(Declared):
+    """A float above 0."""
+
+    def check(self, value: Any) -> None:
+        """See `Declared.check`."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise InvalidRequest(f"the {self.name} must be a positive, finite number")
+
+    def to_report(self, value: Any) -> str:
+        """An exact text."""
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Words(Declared):
+    """A text for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content(Declared):
+    """A mapping of plain JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator(Declared):
+    """A trainer as data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency(Declared):
+    """An int of windows; users write a span such as '6h'."""
+
+
 def fields_of(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass as they are, by name."""
+    """Return the fields of a dataclass as they are, by name."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
+
+
+def declared_json(record: Any, declared: Sequence[Declared], *, with_later: bool = True) -> dict[str, Any]:
+    """Return the declared fields of a record in their order, as every JSON form has them."""
+    values = [(field, getattr(record, field.name)) for field in declared]
+    return {
+        field.key: field.to_json(value)
+        for field, value in values
+        if with_later or not field.later or value != field.default
+    }
+
+
+def declared_in(content: Mapping[str, Any], declared: Sequence[Declared]) -> dict[str, Any]:
+    """Return the fields that `declared_json` wrote, by name."""
+    return {
+        field.name: field.of_json(content[field.key])
+        for field in declared
+        if field.key in content or not field.later
+    }
 
 
 def declared_fields(of: Any) -> tuple[Declared, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ptkstore.domain.near_names import Names
     from ptkstore.domain.notices import Notice
     from ptkstore.domain.ptks.ptks import PtkSpec
-    from ptkstore.domain.ptks.wanted import PtkChange, WantedFields, WantedPtk
+    from ptkstore.domain.ptks.wanted import WantedPtk
     from ptkstore.domain.streams.streams import ColumnType, Stream
     from ptkstore.domain.streams.windows import Window, WindowId
     from ptkstore.domain.subscriptions import Subscription
@@ -139,12 +139,12 @@ class StoreService(Protocol):
 
     # PTKs
 
-    def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
-        """The id of the new PTK."""
+    def register_ptk(self, *, team: str, stream: str, name: str, **said: Any) -> str:
+        """Register a PTK of which this is said, as arguments of `WantedPtk`; return its id."""
         ...
 
-    def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
-        """Change what is given, from the next window on."""
+    def update_ptk(self, ptk_id: str, **change: Any) -> PtkSpec:
+        """Change the arguments of `WantedPtk` that are given and not None, from the next window on."""
         ...
 
     def deregister_ptk(self, ptk_id: str) -> None:

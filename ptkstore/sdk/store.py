@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.near_names import suggest
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
-from ptkstore.domain.ptks.ptks import CONFIG_KEYS
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
 from ptkstore.domain.streams.windows import INDEX_MAX
 from ptkstore.errors import InvalidRequest, UnknownName, missing_package
 from ptkstore.sdk.documents.evaluations import evaluation_row
@@ -141,21 +141,19 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         """
         from ptkstore.sdk.repository.imported_code import described_as_imported
 
-        spec, bundle = described_as_imported(train_dp, eval, facts)
+        given = dict(locals())
+        estimator, bundle = described_as_imported(train_dp, eval, facts)
         if team is None or bundle is not None:
             owner = self._service.stream(stream)
             team = team or owner.team
-            if bundle is not None and assurance_of(spec).at_least(owner.policy.minimum_assurance):
+            if bundle is not None and assurance_of(estimator).at_least(owner.policy.minimum_assurance):
                 self._service.put_bundle(bundle, team=team)  # else the store refuses it, and need not have it
+        given |= {"estimator": estimator, "config": config or {}}
         return self._service.register_ptk(
             team=team,
             name=name,
             stream=stream,
-            estimator=spec,
-            target=target,
-            train_frequency=train_frequency,
-            config=config or {},
-            description=description,
+            **{word: given[word] for word in PTK_ARGUMENTS},
         )
 
     def deregister_ptk(self, ptk_id: str) -> None:

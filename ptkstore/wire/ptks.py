@@ -6,22 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from ptkstore.wire.base import LIST_MAX, Instant, JsonObject, Loss, Name, PtkId, Text, Wire
+from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PTK_FIELDS
+from ptkstore.wire.base import LIST_MAX, Instant, Loss, Name, PtkId, Wire
+from ptkstore.wire.declared import ESTIMATOR, types_of, with_fields
 
-Duration = Annotated[str, StringConstraints(pattern=r"^\d{1,9}\s*[smhdSMHD]$", max_length=16)]
-
-ESTIMATOR: dict[str, JsonValue] = {
-    "family": "HistoricalStatistics",
-    "params": {
-        "keys": ["hour"],
-        "values": ["speed"],
-        "domains": {"hour": list(range(24))},
-        "bounds": {"speed": [0.0, 60.0]},
-        "statistics": ["count", "mean"],
-        "epsilon": 0.1,
-        "delta": 0.0,
-    },
-}
 EXAMPLE: dict[str, JsonValue] = {
     "name": "speed",
     "stream": "trips",
@@ -32,35 +20,32 @@ EXAMPLE: dict[str, JsonValue] = {
 }
 
 
-class EstimatorIn(Wire, json_schema_extra={"examples": [ESTIMATOR]}):
-    """One of ptklib's families as data: `estimator.to_spec()` writes it."""
+_SENT: dict[str, Any] = {
+    word: (types_of(one)[0], Field(default_factory=dict) if one.default == {} else one.default)
+    for word, one in PTK_ARGUMENTS.items()
+}
+_CHANGED: dict[str, Any] = {
+    word: (types_of(one)[0] | None, None) for word, one in PTK_ARGUMENTS.items() if not one.fixed
+}
+_SHOWN: dict[str, Any] = {
+    one.key: (types_of(one)[1], one.default if one.later else ...) for one in PTK_FIELDS
+}
 
-    family: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{1,64}$")]
-    params: JsonObject
 
-
+@with_fields(_SENT)
 class PtkIn(Wire, json_schema_extra={"examples": [EXAMPLE]}):
     """A PTK to register for the caller's team."""
 
     name: Name
     team: Annotated[Name | None, Field(description="the caller's own team, which is the default")] = None
     stream: Name
-    estimator: EstimatorIn
-    target: float
-    train_frequency: Duration = "1d"
-    config: JsonObject = Field(default_factory=dict)
-    description: Text = ""
 
 
+@with_fields(_SENT)
 class WantedIn(Wire):
     """A PTK as its team wants it to be, whether it is registered by now or not."""
 
     name: Name
-    estimator: EstimatorIn
-    target: float
-    train_frequency: Duration = "1d"
-    config: JsonObject = Field(default_factory=dict)
-    description: Text = ""
 
 
 class ExchangeIn(
@@ -122,18 +107,16 @@ class Exchanged(Wire):
     stream: str
 
 
+@with_fields(_CHANGED)
 class PtkPatch(Wire, json_schema_extra={"examples": [{"target": 0.2}]}):
     """What is to change from the next window on; what is left out stays."""
 
-    estimator: EstimatorIn | None = None
-    target: float | None = None
-    config: JsonObject | None = None
-    description: Text | None = None
 
-
+@with_fields(_SHOWN)
 class PtkOut(Wire):
     """A registered PTK: what it is, what one training of it costs, what it releases."""
 
+    # Fields of the first release are written out: they keep their place.
     ptk_id: str
     team: str
     name: str

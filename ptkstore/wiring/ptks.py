@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 from ptkstore import application
 from ptkstore.domain.identity import Action
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.wanted import PtkChange, WantedFields, WantedPtk
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.ports.team_code import Examined
 from ptkstore.wiring.trail import Recording
 
@@ -17,15 +17,15 @@ from ptkstore.wiring.trail import Recording
 class PtkChanging(Recording):
     """What `StoreService` has on changes of PTKs, and on the code of teams."""
 
-    def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
-        with self._recorded(Action.PTK_REGISTER, "ptk", f"{team}.{wanted['name']}"):
+    def register_ptk(self, *, team: str, stream: str, name: str, **said: Any) -> str:
+        with self._recorded(Action.PTK_REGISTER, "ptk", f"{team}.{name}"):
             return application.ptks.register_ptk.register_ptk(
-                WantedPtk(**wanted), team=team, stream=stream, by=self.registering
+                WantedPtk(name, said), team=team, stream=stream, by=self.registering
             )
 
-    def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
+    def update_ptk(self, ptk_id: str, **change: Any) -> PtkSpec:
         with self._recorded(Action.PTK_UPDATE, "ptk", ptk_id):
-            return application.ptks.register_ptk.update_ptk(ptk_id, **change, by=self.registering)
+            return application.ptks.register_ptk.update_ptk(ptk_id, change, by=self.registering)
 
     def deregister_ptk(self, ptk_id: str) -> None:
         with self._recorded(Action.PTK_DEREGISTER, "ptk", ptk_id):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.domain.ptks.ptks import CONFIG_KEYS
+from ptkstore.adapters.sql.content import ptk_text
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS, PTK_FIELDS
 from ptkstore.domain.streams.streams import POLICY_FIELDS
+from ptkstore.sdk.documents.resources import ptk_document
 from ptkstore.sdk.policies import policy_of
 from ptkstore.sdk.repository.declarations import PTK
 from ptkstore.sdk.store import Store
+from ptkstore.wire.ptks import PtkIn, PtkOut, PtkPatch, WantedIn
 from tests.architecture.source import REPOSITORY
+from tests.support.builders import ptk_spec
 
 POLICY_FIELD = {
     "domain/streams/streams.py": (
@@ -27,6 +32,17 @@ POLICY_FIELD = {
     "sdk/streams.py": ('        closing: str = "clock",\n', "        spare: int = 3,\n"),
 }
 PTK_FIELD = {
+    "domain/ptks/ptks.py": (
+        "    profile: ProfileAsk | None = None\n",
+        '    spare: Annotated[float, PositiveNumber("One more.", later=True)] = 3.0\n',
+    ),
+    "sdk/repository/declarations.py": (
+        "    pinned: Mapping[str, int] | None = None\n",
+        "    spare: float = 3.0\n",
+    ),
+    "sdk/store.py": ("        **facts: Unpack[FunctionFacts],\n", "        spare: float = 3.0,\n"),
+}
+PTK_CONFIG_FIELD = {
     "domain/ptks/ptks.py": ("\n_FREQUENCY = ", 'CONFIG_KEYS |= {"spare"}\n'),
     "sdk/repository/declarations.py": (
         "    pinned: Mapping[str, int] | None = None\n",
@@ -37,8 +53,12 @@ PTK_FIELD = {
 
 @pytest.mark.parametrize(
     ("lines", "program"),
-    [(POLICY_FIELD, "one_more_policy_field.py"), (PTK_FIELD, "one_more_ptk_field.py")],
-    ids=["policy", "ptk"],
+    [
+        (POLICY_FIELD, "one_more_policy_field.py"),
+        (PTK_FIELD, "one_more_ptk_field.py"),
+        (PTK_CONFIG_FIELD, "one_more_config_field.py"),
+    ],
+    ids=["policy", "ptk", "config"],
 )
 def test_a_line_or_two_add_a_field_everywhere(
     lines: dict[str, tuple[str, str]], program: str, tmp_path: Path
@@ -71,5 +91,22 @@ def test_the_arguments_of_create_stream_are_the_declared_ones_with_their_default
 
 
 def test_what_a_ptk_may_say_beside_its_estimator_has_a_field_each() -> None:
-    of_every_ptk = {"name", "stream", "estimator", "target", "every", "description"}
-    assert {one.name for one in fields(PTK)} == of_every_ptk | CONFIG_KEYS
+    declared = {one.name for one in PTK_FIELDS} - {"config"}
+    assert {one.name for one in fields(PTK)} == {"name", "stream"} | declared | CONFIG_KEYS
+    assert {one.name: one.default for one in fields(PTK)}["every"] == PTK_ARGUMENTS["train_frequency"].default
+
+
+def test_the_fields_of_a_ptk_are_stored_and_shown_as_ever() -> None:
+    stored = ["ptk_id", "team", "name", "stream", "estimator", "loss", "event", "tables", "target", "every"]
+    stored += ["assurance", "config", "description", "profile"]
+    spec = ptk_spec()
+    assert [one.name for one in PTK_FIELDS] == ["estimator", "target", "every", "config", "description"]
+    assert list(PTK_ARGUMENTS) == ["estimator", "target", "train_frequency", "config", "description"]
+    assert list(json.loads(ptk_text(spec))) == sorted(stored)
+    assert list(ptk_document(spec)) == [*stored, "menu", "family", "asserted_by"]
+    shown = ["ptk_id", "team", "name", "stream", "family", "estimator", "loss", "event", "tables", "target"]
+    shown += ["every", "assurance", "asserted_by", "config", "description", "menu", "profile"]
+    assert list(PtkOut.model_fields) == shown
+    assert list(PtkIn.model_fields) == ["name", "team", "stream", *PTK_ARGUMENTS]
+    assert list(WantedIn.model_fields) == ["name", *PTK_ARGUMENTS]
+    assert list(PtkPatch.model_fields) == ["estimator", "target", "config", "description"]

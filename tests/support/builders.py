@@ -30,7 +30,7 @@ def stream_named(name: str = STREAM) -> Stream:
 def ptk_spec(ptk_id: str = PTK) -> PtkSpec:
     team, _, name = ptk_id.partition(".")
     estimator = {"family": "HistoricalStatistics", "params": {"epsilon": 0.1}}
-    return PtkSpec(ptk_id, team, name, STREAM, estimator, Loss.charge(0.1), {}, {}, 0.1)
+    return PtkSpec(ptk_id, team, name, STREAM, estimator, Loss.charge(0.1), {}, {}, 0.1, 1)
 
 
 def request(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
-from ptkstore.domain.fields import fields_of
-from ptkstore.domain.ptks.profiles import ProfileAsk
-from ptkstore.domain.ptks.ptks import LOOKED_UP, PtkSpec
+from ptkstore.domain.ptks.ptks import LOOKED_UP, PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.policies import policy_in, policy_json, policy_of
-from ptkstore.domain.streams.streams import Added, Assurance, ColumnType, Schema, Stream
+from ptkstore.domain.streams.streams import Added, ColumnType, Schema, Stream
 
 
 def stream_text(stream: Stream) -> str:
@@ -53,18 +51,14 @@ def _added_text(added: Sequence[Added]) -> dict[str, object]:
 
 def ptk_text(spec: PtkSpec) -> str:
     """Write a PTK as canonical JSON."""
-    profile = None if spec.profile is None else asdict(spec.profile)
-    content = {**fields_of(spec), "loss": _loss(spec.loss), "profile": profile}
-    return canonical_json({name: one for name, one in content.items() if name not in LOOKED_UP})
+    content = {**ptk_json(spec, with_later=False), "loss": _loss(spec.loss)}
+    return canonical_json({name: value for name, value in content.items() if name not in LOOKED_UP})
 
 
 def ptk_of(text: str) -> PtkSpec:
     """Read the PTK in a JSON text."""
-    c = json.loads(text)
-    profile = None if c["profile"] is None else ProfileAsk.of(c["profile"])
-    return PtkSpec(
-        **{**c, "loss": Loss(*c["loss"]), "assurance": Assurance(c["assurance"]), "profile": profile}
-    )
+    content = json.loads(text)
+    return PtkSpec(**{**ptk_fields_in(content), "loss": Loss(*content["loss"])})
 
 
 def _loss(loss: Loss) -> list[int]:

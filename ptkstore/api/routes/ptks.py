@@ -16,8 +16,8 @@ from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.application.identity.authorize import Named
 from ptkstore.application.ptks.exchange_ptks import exchanged
 from ptkstore.domain.identity import Action
-from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.wanted import WantedFields, WantedPtk
+from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec
+from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NotAllowed
 from ptkstore.sdk.documents.admissions import admission_document
 from ptkstore.sdk.documents.profiles import profile_document
@@ -57,7 +57,7 @@ def register_ptk(body: PtkIn, caller: WhoAsks, key: IdempotencyKey = None) -> JS
         raise NotAllowed("a PTK is registered by a token of the team it belongs to")
 
     def act() -> Registered:
-        ptk_id = caller.service.register_ptk(team=team, stream=body.stream, **_fields(body))
+        ptk_id = caller.service.register_ptk(team=team, stream=body.stream, name=body.name, **_said(body))
         return Registered(ptk_id=ptk_id)
 
     caller.permit(Named(stream=body.stream))
@@ -120,18 +120,11 @@ def exchange_ptks(stream: StreamName, body: ExchangeIn, caller: WhoAsks, request
 
 
 def _wanted(body: ExchangeIn) -> list[WantedPtk]:
-    return [WantedPtk(**_fields(one)) for one in body.ptks]
+    return [WantedPtk(one.name, _said(one)) for one in body.ptks]
 
 
-def _fields(one: PtkIn | WantedIn) -> WantedFields:
-    return {
-        "name": one.name,
-        "estimator": one.estimator.model_dump(),
-        "target": one.target,
-        "train_frequency": one.train_frequency,
-        "config": dict(one.config),
-        "description": one.description,
-    }
+def _said(one: PtkIn | WantedIn) -> dict[str, Any]:
+    return one.model_dump(include=set(PTK_ARGUMENTS))
 
 
 @resource.route("GET", "/ptks/{ptk_id}", Action.PTK_READ, response_model=PtkOut)
@@ -170,14 +163,7 @@ def update_ptk(ptk_id: PtkName, body: PtkPatch, caller: WhoAsks) -> dict[str, An
 
     Trainings that are reserved keep their reservation.
     """
-    spec = caller.service.update_ptk(
-        ptk_id,
-        estimator=None if body.estimator is None else body.estimator.model_dump(),
-        target=body.target,
-        config=body.config,
-        description=body.description,
-    )
-    return ptk_document(spec)
+    return ptk_document(caller.service.update_ptk(ptk_id, **body.model_dump()))
 
 
 @resource.route("DELETE", "/ptks/{ptk_id}", Action.PTK_DEREGISTER, status=204)

@@ -19,7 +19,7 @@ from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, ChainLine, Entry, EntryKind
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ledger.reports import loss_json, shares_json, signed
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PTK_FIELDS, PtkSpec
 from ptkstore.domain.streams.blocks import part_name, place_of
 from ptkstore.domain.streams.guarantees import (
     COMPOSITION,
@@ -310,4 +310,5 @@ def _party(kind: str, party: PartyOdometer) -> dict[str, Any]:
 def _ptk(spec: PtkSpec | None) -> dict[str, Any]:
     if spec is None:
         return {"assurance": None, "asserted_by": None, "family": None}
-    return {**assured(spec.assurance, spec.ptk_id).document(), "family": spec.family}
+    said = {one.reported: one.to_report(getattr(spec, one.name)) for one in PTK_FIELDS if one.reported}
+    return {**assured(spec.assurance, spec.ptk_id).document(), "family": spec.family, **said}

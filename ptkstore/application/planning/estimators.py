@@ -19,6 +19,7 @@ from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.ptks.bundles import assurance_of, bundle_of
 from ptkstore.domain.ptks.ptks import (
     CONFIG_KEYS,
+    PTK_FIELDS,
     PtkSpec,
     epsilons_of,
     granted,
@@ -33,17 +34,10 @@ from ptkstore.domain.versions.versions import Version
 from ptkstore.errors import InvalidRequest
 
 
-def spec_of(
-    ptk_id: str,
-    owner: Stream,
-    *,
-    estimator: Mapping[str, Any],
-    target: float,
-    every: int,
-    config: Mapping[str, Any],
-    description: str,
-) -> PtkSpec:
-    """A PTK whose estimator was checked: known family and parameters, a stated loss, columns that the stream has.
+def spec_of(ptk_id: str, owner: Stream, said: Mapping[str, Any]) -> PtkSpec:
+    """Return a PTK of which all that its team says, by field, was checked against its stream.
+
+    The estimator has a known family, known parameters, a stated loss, and columns that the stream has.
 
     Raises
     ------
@@ -51,10 +45,11 @@ def spec_of(
         With the estimator's own message, which names parameters and columns only.
     """
     stream, schema, policy = owner.name, owner.schema, owner.policy
-    if isinstance(target, bool) or not isinstance(target, int | float) or not 0 < target < float("inf"):
-        raise InvalidRequest("the target must be a positive, finite number")
-    for what, said in (("estimator", estimator), ("config", config), ("description", description)):
-        check_texts(f"PTK {ptk_id}, {what}", said)
+    for field in PTK_FIELDS:
+        field.check(said[field.name])
+    for field in PTK_FIELDS:
+        check_texts(f"PTK {ptk_id}, {field.name}", said[field.name])
+    estimator, config, target = said["estimator"], said["config"], float(said["target"])
     try:
         trainer = estimator_from_spec(estimator)
         declared = trainer.declared_loss()
@@ -95,24 +90,20 @@ def spec_of(
         team=team,
         name=name,
         stream=stream,
-        estimator=estimator,
         loss=Loss.charge(declared.epsilon, declared.delta),
         event=declared.event.to_json(),
         tables=released,
-        target=float(target),
-        every=every,
         assurance=assurance_of(estimator),
-        config=config,
-        description=description,
         profile=ask_of(
             ptk_id=ptk_id,
             stream=stream,
             estimator=estimator,
-            target=float(target),
+            target=target,
             config=config,
             span=epsilons_of(config),
             policy=policy,
         ),
+        **{**said, "target": target, "config": config},
     )
 
 

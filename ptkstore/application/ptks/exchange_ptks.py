@@ -35,7 +35,7 @@ from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.names import ptk_id_of, team_of
 from ptkstore.domain.ptks.bundles import bundle_of
-from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
+from ptkstore.domain.ptks.ptks import PtkSpec, columns_of
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.errors import Conflict, InvalidRequest, PtkRejected, PtkStoreError, Refused, UnknownName
@@ -226,20 +226,12 @@ def _described(
     before: PtkSpec | None,
     features: FeatureStore,
 ) -> PtkSpec:
-    every = windows_between(owner.policy, one.train_frequency)
-    if before is not None and before.every != every:
+    said = one.said(owner.policy)
+    if before is not None and before.every != said["every"]:
         raise InvalidRequest(
             f"PTK {ptk_id} is trained every {before.every} windows; the frequency is fixed, so take another name"
         )
-    spec = spec_of(
-        ptk_id,
-        owner,
-        estimator=one.estimator,
-        target=one.target,
-        every=every,
-        config=one.config,
-        description=one.description,
-    )
+    spec = spec_of(ptk_id, owner, said)
     if before is None or columns_of(before) != columns_of(spec):
         features.check_names(ptk_id, columns_of(spec))
     check_columns_are_stored(uow, spec, owner)

@@ -20,8 +20,8 @@ from ptkstore.application.ptks.registration import (
 )
 from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
-from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, windows_between
-from ptkstore.domain.ptks.wanted import WantedPtk
+from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, said_of
+from ptkstore.domain.ptks.wanted import WantedPtk, changed
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.errors import PtkRejected
 from ptkstore.ports.catalog import Begin, UnitOfWork
@@ -51,15 +51,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
     bundle = by.admit_code(ptk_id, wanted.estimator, stream)
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
-        spec = spec_of(
-            ptk_id,
-            owner,
-            estimator=wanted.estimator,
-            target=wanted.target,
-            every=windows_between(owner.policy, wanted.train_frequency),
-            config=wanted.config,
-            description=wanted.description,
-        )
+        spec = spec_of(ptk_id, owner, wanted.said(owner.policy))
         check_columns_are_stored(uow, spec, owner)
         (spec,) = with_facts(uow, [uow.ptks.informed(spec)], owner.policy)
         others = uow.ptks.find(stream=stream)
@@ -73,16 +65,8 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
     return ptk_id
 
 
-def update_ptk(
-    ptk_id: str,
-    *,
-    estimator: Mapping[str, Any] | None = None,
-    target: float | None = None,
-    config: Mapping[str, Any] | None = None,
-    description: str | None = None,
-    by: Registering,
-) -> PtkSpec:
-    """Change a PTK from the next window on; reserved trainings keep their reservation.
+def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> PtkSpec:
+    """Change a PTK from the next window on in what `changed` reads; reserved trainings keep their reservation.
 
     What it is trained on may change as well: the first training on other blocks starts without the state of before.
 
@@ -93,6 +77,8 @@ def update_ptk(
     PtkRejected
         There is no room for it beside the others. It stays as it was.
     """
+    fields = changed(change)
+    estimator = fields.get("estimator")
     with by.begin() as uow:
         current = uow.ptks.get(ptk_id)
     if estimator is None:
@@ -106,15 +92,7 @@ def update_ptk(
         current = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(current.stream)
         current = uow.ptks.get(ptk_id)
-        spec = spec_of(
-            ptk_id,
-            owner,
-            estimator=current.estimator if estimator is None else estimator,
-            target=current.target if target is None else target,
-            every=current.every,
-            config=current.config if config is None else config,
-            description=current.description if description is None else description,
-        )
+        spec = spec_of(ptk_id, owner, {**said_of(current), **fields})
         if columns_of(spec) != columns_of(current):  # else its names stay, whatever is asked of new ones
             by.features.check_names(ptk_id, columns_of(spec))
         check_columns_are_stored(uow, spec, owner)

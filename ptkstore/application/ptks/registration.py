@@ -18,7 +18,7 @@ from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import PAID_RUNS, WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
 from ptkstore.domain.notices import Notice
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec, said_of
 from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
@@ -48,11 +48,7 @@ class Registering:
 
 def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
     """Whether they have one id and all that a team says of them is equal; the rest follows from that."""
-    return spec.ptk_id == other.ptk_id and _said(spec) == _said(other)
-
-
-def _said(spec: PtkSpec) -> str:
-    return canonical_json([spec.estimator, spec.target, spec.every, spec.config, spec.description])
+    return spec.ptk_id == other.ptk_id and canonical_json(said_of(spec)) == canonical_json(said_of(other))
 
 
 def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:

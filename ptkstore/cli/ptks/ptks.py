@@ -8,9 +8,10 @@ from ptkstore.cli.output import AsJson, Rows, print_json, reads, seen
 from ptkstore.cli.ptks.profiles import print_profile, profile_json
 from ptkstore.cli.ptks.shown import print_lists, print_ptk
 from ptkstore.domain.accounting.assurances import assured, assured_in
+from ptkstore.domain.fields import declared_json
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.near_names import near
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import LATER_FIELDS, PtkSpec
 from ptkstore.errors import Deregistered, UnknownName
 from ptkstore.sdk import Store
 from ptkstore.sdk.notices import notice_document
@@ -30,6 +31,7 @@ def list_ptks(store: Store, as_json: AsJson = False) -> Rows:
             "target": spec.target,
             **({"tau": spec.target} if as_json else {}),  # its name of before
             **assured(spec.assurance, spec.ptk_id).document(),
+            **declared_json(spec, LATER_FIELDS),
             "versions": newest.get(spec.ptk_id),
         }
         for spec in store.service.ptks()
@@ -58,6 +60,7 @@ def show(store: Store, ptk_id: str, as_json: AsJson = False) -> None:
         "target": spec.target,
         "tau": spec.target,  # its name of before
         **assured(spec.assurance, spec.ptk_id).document(),
+        **declared_json(spec, LATER_FIELDS),
         "config": spec.estimator["params"],
         "profile": None if profile is None else profile_json(profile),
         "newest": newest,

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ptkstore.cli.output import console, one_line, print_rows
+from ptkstore.domain.ptks.ptks import LATER_FIELDS
 
 _LISTS = ("trainings", "evaluations", "notices")
 
@@ -17,6 +18,7 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
     """The fields of a PTK, its parameters and its newest version."""
     own = ["ptk", "family", "description", "stream", "target", "assurance"]
     own += ["asserted_by"] if detail["asserted_by"] else []
+    own += [one.key for one in LATER_FIELDS]
     print_fields("", {name: detail[name] for name in own})
     print_fields("config", detail["config"])
     newest = detail["newest"]

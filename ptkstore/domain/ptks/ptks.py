@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from ptkstore.domain.accounting.losses import Loss, checked_epsilon
+from ptkstore.domain.fields import (
+    Content,
+    Estimator,
+    Frequency,
+    PositiveNumber,
+    Words,
+    declared_fields,
+    declared_in,
+    declared_json,
+    fields_of,
+)
 from ptkstore.domain.ptks.profiles import ProfileAsk
 from ptkstore.domain.ptks.serving import Serving, plain, serving_of
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, settled_where, share_of
@@ -39,6 +50,9 @@ class ReleasedFacts:
 class PtkSpec:
     """One registered PTK.
 
+    A field that is annotated with its kind is what a team says of a PTK. It is declared nowhere else, but that `PTK`
+    and `Store.register_ptk` name it as an argument; all else follows from it.
+
     `estimator` is the trainer as data (`{"family": ..., "params": {...}}`), `loss` what one training costs and
     `event` the mechanisms that cost it, `tables` the released tables (`{"keys": [...], "columns": [[name, type],
     ...]}` each), all known without data. `every` is the number of windows between two trainings; `target` is
@@ -52,15 +66,26 @@ class PtkSpec:
     team: str
     name: str
     stream: str
-    estimator: Mapping[str, Any]
+    estimator: Annotated[Mapping[str, Any], Estimator("The trainer as data.", default=..., reported=None)]
     loss: Loss
     event: Mapping[str, Any]
     tables: Mapping[str, Any]
-    target: float
-    every: int = 1
+    target: Annotated[float, PositiveNumber("How small its error is to be.", default=..., reported=None)]
+    every: Annotated[
+        int,
+        Frequency(
+            "The time between two trainings.",
+            default="1d",
+            argument="train_frequency",
+            reported=None,
+            fixed=True,
+        ),
+    ]
     assurance: Assurance = Assurance.LIBRARY
-    config: Mapping[str, Any] = field(default_factory=dict)
-    description: str = ""
+    config: Annotated[
+        Mapping[str, Any], Content("What is said beside the estimator.", default={}, reported=None)
+    ] = field(default_factory=dict)
+    description: Annotated[str, Words("One line for those who look for features.", reported=None)] = ""
     profile: ProfileAsk | None = None
     menu: tuple[tuple[float, int], ...] = ()
     facts: ReleasedFacts | None = None
@@ -77,6 +102,36 @@ class PtkSpec:
     def family(self) -> str:
         """The class name of the estimator."""
         return str(self.estimator["family"])
+
+
+PTK_FIELDS = declared_fields(PtkSpec)
+PTK_ARGUMENTS = {one.argument or one.name: one for one in PTK_FIELDS}
+LATER_FIELDS = tuple(one for one in PTK_FIELDS if one.later)
+
+
+def said_of(spec: PtkSpec) -> dict[str, Any]:
+    """Return what a team says of a PTK, by field; the rest follows from that."""
+    return {one.name: getattr(spec, one.name) for one in PTK_FIELDS}
+
+
+def ptk_json(spec: PtkSpec, *, with_later: bool = True) -> dict[str, Any]:
+    """Return the fields of a PTK in their order, those that a team says and the profile as plain JSON."""
+    said = declared_json(spec, PTK_FIELDS, with_later=with_later)
+    profile = None if spec.profile is None else asdict(spec.profile)
+    content = {**fields_of(spec), **said, "profile": profile}
+    left_out = {one.name for one in PTK_FIELDS} - set(said)
+    return {name: value for name, value in content.items() if name not in left_out}
+
+
+def ptk_fields_in(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `PtkSpec` that a document has, all but `loss` and `menu` as `PtkSpec` takes them."""
+    profile = content["profile"]
+    return {
+        **{one.name: content[one.name] for one in fields(PtkSpec) if one.name in content},
+        **declared_in(content, PTK_FIELDS),
+        "assurance": Assurance(content["assurance"]),
+        "profile": None if profile is None else ProfileAsk.of(profile),
+    }
 
 
 def duration(text: str) -> timedelta:

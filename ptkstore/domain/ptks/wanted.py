@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from dataclasses import dataclass
+from typing import Any
+
+from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, windows_between
+from ptkstore.domain.streams.streams import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class WantedPtk:
-    """A PTK as its team wants it to be, whether it is registered by now or not."""
+    """A PTK as its team wants it to be, whether it is registered by now or not.
+
+    `arguments` are the fields that are declared of `PtkSpec`, by the names that users know them by; one that is left
+    out has its default.
+    """
 
     name: str
-    estimator: Mapping[str, Any]
-    target: float
-    train_frequency: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-    description: str = ""
+    arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.arguments) - set(PTK_ARGUMENTS):
+            raise TypeError(f"a PTK has no {sorted(unknown)[0]}")
+
+    @property
+    def estimator(self) -> Mapping[str, Any]:
+        """The trainer as data."""
+        estimator: Mapping[str, Any] = self.arguments["estimator"]
+        return estimator
+
+    def said(self, policy: Policy) -> dict[str, Any]:
+        """Return the declared fields as a PTK on a stream of this policy has them."""
+        fields = {one.name: self.arguments.get(word, one.default) for word, one in PTK_ARGUMENTS.items()}
+        return {**fields, "every": windows_between(policy, fields["every"])}
 
 
-class WantedFields(TypedDict):
-    """The fields of a `WantedPtk` as keywords, which services take it by."""
+def changed(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are to change, by name; an argument of None changes nothing.
 
-    name: str
-    estimator: Mapping[str, Any]
-    target: float
-    train_frequency: str
-    config: NotRequired[Mapping[str, Any]]
-    description: NotRequired[str]
-
-
-class PtkChange(TypedDict, total=False):
-    """What may be changed of a registered PTK, as keywords; what is left out or None stays as it is."""
-
-    estimator: Mapping[str, Any] | None
-    target: float | None
-    config: Mapping[str, Any] | None
-    description: str | None
+    Raises
+    ------
+    TypeError
+        An argument is none that can be changed.
+    """
+    name_of = {word: one.name for word, one in PTK_ARGUMENTS.items() if not one.fixed}
+    if unknown := set(change) - set(name_of):
+        raise TypeError(f"a registered PTK has no {sorted(unknown)[0]} to change")
+    return {name_of[argument]: value for argument, value in change.items() if value is not None}

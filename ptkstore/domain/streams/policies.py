@@ -10,6 +10,7 @@ from typing import Any
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.streams.streams import POLICY_FIELDS, Policy
 
 
@@ -27,7 +28,7 @@ def policy_in(text: str) -> Policy:
 def policy_json(policy: Policy) -> dict[str, Any]:
     """Plain JSON; what came later is left out where it is as before."""
     return {
-        **declared_json(policy, with_later=False),
+        **declared_json(policy, POLICY_FIELDS, with_later=False),
         "capacity": _loss(policy.capacity),
         "attribute": policy.attribute,
         "attribute_values": list(policy.attribute_values),
@@ -39,32 +40,13 @@ def policy_json(policy: Policy) -> dict[str, Any]:
 def policy_of(content: Mapping[str, Any]) -> Policy:
     """The policy in a JSON object, which may say other things as well."""
     return Policy(
-        **declared_in(content),
+        **declared_in(content, POLICY_FIELDS),
         capacity=Loss(*content["capacity"]),
         attribute=content["attribute"],
         attribute_values=tuple(content["attribute_values"]),
         sharing=sharing_of(content["sharing"]),
         retire_below=Loss(*content["retire_below"]),
     )
-
-
-def declared_json(policy: Policy, *, with_later: bool = True) -> dict[str, Any]:
-    """The fields that are declared by their kind, in their order, as every JSON form has them."""
-    values = {field: getattr(policy, field.name) for field in POLICY_FIELDS}
-    return {
-        field.key: field.to_json(value)
-        for field, value in values.items()
-        if with_later or not field.later or value != field.default
-    }
-
-
-def declared_in(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that `declared_json` wrote."""
-    return {
-        field.name: field.of_json(content[field.key])
-        for field in POLICY_FIELDS
-        if field.key in content or not field.later
-    }
 
 
 def _loss(loss: Loss) -> list[int]:

@@ -6,7 +6,7 @@ Amounts of privacy loss travel as exact decimal texts, times as ISO 8601 in UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,15 @@ from ptkstore.domain.accounting.assurances import assured, assured_in, assured_o
 from ptkstore.domain.accounting.loss_shares import LossShares
 from ptkstore.domain.accounting.losses import ATTO, NANO, Loss
 from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
-from ptkstore.domain.fields import fields_of
+from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
 from ptkstore.domain.ledger.reports import loss_json, shares_json
-from ptkstore.domain.ptks.profiles import ProfileAsk
-from ptkstore.domain.ptks.ptks import PtkSpec
+from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
-from ptkstore.domain.streams.policies import declared_in, declared_json
 from ptkstore.domain.streams.streams import (
+    POLICY_FIELDS,
     Added,
-    Assurance,
     ColumnType,
     Policy,
     Schema,
@@ -53,7 +51,7 @@ def stream_document(stream: Stream) -> Document:
             for one in stream.schema.added
         ],
         **loss_json(policy.capacity),
-        **declared_json(policy),
+        **declared_json(policy, POLICY_FIELDS),
         "block_by": {policy.attribute: list(policy.attribute_values)} if policy.attribute else {},
         "contexts": sharing["contexts"],
         "no_collusion": sharing["no_collusion"],
@@ -75,7 +73,7 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
         raise InvalidRequest("block_by takes one column and its values")
     attribute, values = next(iter(block_by.items())) if block_by else (None, ())
     policy = Policy(
-        **declared_in(document),
+        **declared_in(document, POLICY_FIELDS),
         capacity=Loss.capacity(_decimal(document["epsilon"]), _decimal(document["delta"])),
         attribute=attribute,
         attribute_values=tuple(values),
@@ -97,30 +95,21 @@ def stream_of(document: Mapping[str, Any]) -> Stream:
 
 
 def ptk_document(spec: PtkSpec) -> Document:
-    """A registered PTK."""
+    """Write a registered PTK."""
     content = {
-        **fields_of(spec),
+        **ptk_json(spec),
         "family": spec.family,
         "loss": loss_json(spec.loss),
         **assured(spec.assurance, spec.ptk_id).document(),
         "menu": [list(point) for point in spec.menu],
-        "profile": None if spec.profile is None else asdict(spec.profile),
     }
-    return {name: one for name, one in content.items() if name != "facts"}
+    return {name: value for name, value in content.items() if name != "facts"}
 
 
 def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
-    """The PTK that `ptk_document` wrote; an older server leaves out what came later."""
-    same = {one.name: document[one.name] for one in fields(PtkSpec) if one.name in document}
-    return PtkSpec(
-        **{
-            **same,
-            "loss": loss_of(document["loss"]),
-            "assurance": Assurance(document["assurance"]),
-            "menu": tuple((epsilon, n_units) for epsilon, n_units in document["menu"]),
-            "profile": None if document["profile"] is None else ProfileAsk.of(document["profile"]),
-        }
-    )
+    """Read the PTK that `ptk_document` wrote; an older server leaves out what came later."""
+    menu = tuple((epsilon, n_units) for epsilon, n_units in document["menu"])
+    return PtkSpec(**{**ptk_fields_in(document), "loss": loss_of(document["loss"]), "menu": menu})
 
 
 def version_document(version: Published) -> Document:

@@ -10,7 +10,6 @@ import httpx
 
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.application.ptks.team_code import examine_team_code
-from ptkstore.domain.fields import fields_of
 from ptkstore.domain.names import checked_name
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, sha256_of
 from ptkstore.domain.ptks.wanted import WantedPtk
@@ -89,7 +88,7 @@ def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
         )
     for one in wanted:
         checked_name("PTK", one.name)
-    content = {"ptks": [fields_of(one) for one in wanted], "deregister": list(leaving)}
+    content = {"ptks": [{"name": one.name, **one.arguments} for one in wanted], "deregister": list(leaving)}
     try:
         body = json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:

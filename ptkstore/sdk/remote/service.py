@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Unpack
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,7 +26,6 @@ from ptkstore.domain.ledger.odometers import Odometers
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.near_names import Names
 from ptkstore.domain.ptks.ptks import PtkSpec
-from ptkstore.domain.ptks.wanted import PtkChange, WantedFields
 from ptkstore.domain.streams.streams import ColumnType, Stream, present_origin
 from ptkstore.domain.streams.windows import WindowId
 from ptkstore.errors import (
@@ -158,13 +157,13 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
 
     # PTKs
 
-    def register_ptk(self, *, team: str, stream: str, **wanted: Unpack[WantedFields]) -> str:
-        """The id of the new PTK; sent again until it is answered, done once."""
-        ptk_id_of(team, wanted["name"])  # which says what a name must be
-        body = {"team": team, "stream": stream, **wanted}
+    def register_ptk(self, *, team: str, stream: str, name: str, **said: Any) -> str:
+        """Register a PTK and return its id; sent again until it is answered, done once."""
+        ptk_id_of(team, name)  # which says what a name must be
+        body = {"team": team, "stream": stream, "name": name, **said}
         return self._http.create(path_of("ptks"), plain(body), lambda made: str(made["ptk_id"]))
 
-    def update_ptk(self, ptk_id: str, **change: Unpack[PtkChange]) -> PtkSpec:
+    def update_ptk(self, ptk_id: str, **change: Any) -> PtkSpec:
         """Change a PTK from the next window on; repeatable."""
         body = {name: value for name, value in change.items() if value is not None}
         changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(body), repeatable=True)

@@ -11,12 +11,12 @@ from ptklib.exceptions import PtklibError
 from ptkstore.application.ptks.exchange_ptks import Admission
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.ptks.bundles import AUDIT_RUNS, assurance_of
-from ptkstore.domain.ptks.ptks import PtkSpec, settled_config, windows_between
+from ptkstore.domain.ptks.ptks import PTK_ARGUMENTS, PtkSpec, settled_config, windows_between
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import InvalidRequest, NoSandbox, NotAllowed, PtkRejected, PtkStoreError, UnknownName
 from ptkstore.sdk.repository.declarations import PTK, Repository
-from ptkstore.sdk.repository.field_changes import FieldChange, field_changes
+from ptkstore.sdk.repository.field_changes import BESIDE, FieldChange, field_changes
 from ptkstore.sdk.repository.plan_checks import FamilyChecks
 
 if TYPE_CHECKING:
@@ -331,29 +331,19 @@ def _changed_fields(
             "are fixed, so declare a PTK of another name"
         )
     registered = {**before.config, "estimator": before.estimator}
-    registered |= {"target": before.target, "description": before.description}
     declared = {**settled_config(ptk.config, policy), "estimator": spec}
-    declared |= {"target": ptk.target, "description": ptk.description}
+    for name in BESIDE:
+        registered[name], declared[name] = getattr(before, name), getattr(ptk, name)
     return field_changes(registered, declared)
 
 
 def _apply(service: StoreService, change: Change, repository: Repository, ptk: PTK) -> None:
-    spec = repository.spec(ptk)
+    said = ptk.wanted(repository.spec(ptk)).arguments
     if change.action == "register":
-        service.register_ptk(
-            team=repository.team,
-            name=ptk.name,
-            stream=ptk.stream,
-            estimator=spec,
-            target=ptk.target,
-            train_frequency=ptk.every,
-            config=ptk.config,
-            description=ptk.description,
-        )
+        service.register_ptk(team=repository.team, stream=ptk.stream, name=ptk.name, **said)
         return
-    service.update_ptk(
-        change.ptk_id, estimator=spec, target=ptk.target, config=ptk.config, description=ptk.description
-    )
+    may_change = {word: value for word, value in said.items() if not PTK_ARGUMENTS[word].fixed}
+    service.update_ptk(change.ptk_id, **may_change)
 
 
 def _checked(

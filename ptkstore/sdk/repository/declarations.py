@@ -13,7 +13,7 @@ from typing import Any
 
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.names import checked_name
-from ptkstore.domain.ptks.ptks import CONFIG_KEYS
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_ARGUMENTS
 from ptkstore.domain.ptks.serving import plain
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import InvalidRequest
@@ -80,8 +80,9 @@ class PTK:
         return {name: plain(value) for name, value in given.items() if value is not None}
 
     def wanted(self, spec: Mapping[str, Any]) -> WantedPtk:
-        """The PTK as it is registered, with its estimator as data."""
-        return WantedPtk(self.name, spec, self.target, self.every, self.config, self.description)
+        """Return the PTK as it is registered, with its estimator as data."""
+        said = {word: getattr(self, one.name) for word, one in PTK_ARGUMENTS.items()}
+        return WantedPtk(self.name, {**said, "estimator": spec})
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptkstore.domain.ptks.ptks import CONFIG_KEYS
+from ptkstore.domain.ptks.ptks import CONFIG_KEYS, PTK_FIELDS
 
-_OWN = frozenset({"family", "target", "description", *CONFIG_KEYS})
+BESIDE = tuple(one.name for one in PTK_FIELDS if not one.fixed and one.name not in ("estimator", "config"))
+"""What may be changed beside estimator and config."""
+_OWN = frozenset({"family", *BESIDE, *CONFIG_KEYS})
 _ABSENT = object()
 
 

@@ -32,7 +32,7 @@ def room(world: World, *wanted: WantedPtk, team: str = "taxi", leaving: tuple[st
 
 
 def wanted(name: str, epsilon: float) -> WantedPtk:
-    return WantedPtk(name, speed(epsilon), 0.1, "1d")
+    return WantedPtk(name, {"estimator": speed(epsilon), "target": 0.1})
 
 
 def register(world: World, team: str, name: str, epsilon: float) -> None:

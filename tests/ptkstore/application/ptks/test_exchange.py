@@ -36,7 +36,7 @@ def either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def wanted(name: str, epsilon: float = 0.1) -> WantedPtk:
-    return WantedPtk(name, speed(epsilon), 0.1, "1d")
+    return WantedPtk(name, {"estimator": speed(epsilon), "target": 0.1})
 
 
 def names(world: World) -> list[str]:

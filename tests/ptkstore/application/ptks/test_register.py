@@ -349,7 +349,7 @@ def test_names_that_new_ptks_may_not_have_are_kept_by_those_that_have_them(
     monkeypatch.setattr(world.service.features, "check_names", check_names)
     assert world.register() == ptk_id
     world.service.update_ptk(ptk_id, target=0.2, description="hours")
-    same = WantedPtk("speed", speed(0.05), 0.2, "1d")
+    same = WantedPtk("speed", {"estimator": speed(0.05), "target": 0.2})
     world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=[same])
     other = params(statistics=["count"])
     for change in (
@@ -357,7 +357,7 @@ def test_names_that_new_ptks_may_not_have_are_kept_by_those_that_have_them(
         lambda: world.service.update_ptk(ptk_id, estimator=other),
         lambda: world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=[replace(same, name="other")]),
         lambda: world.service.exchange_ptks(
-            team="taxi", stream=STREAM, wanted=[replace(same, estimator=other)]
+            team="taxi", stream=STREAM, wanted=[WantedPtk("speed", {"estimator": other, "target": 0.2})]
         ),
     ):
         with pytest.raises(SchemaMismatch):

@@ -33,7 +33,7 @@ def either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def exchange(world: World, name: str = "speed", epsilon: float = 0.1, top: float = 60.0) -> str:
-    wanted = [WantedPtk(name, speed(epsilon, top), 0.1, "1d")]
+    wanted = [WantedPtk(name, {"estimator": speed(epsilon, top), "target": 0.1})]
     world.service.exchange_ptks(team="taxi", stream=STREAM, wanted=wanted)
     return f"taxi.{name}"
 

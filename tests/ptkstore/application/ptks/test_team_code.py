@@ -205,7 +205,7 @@ def test_what_was_registered_before_values_were_declared_goes_on_until_it_change
     assert register(accepting, **of_before) == ptk_id  # whoever asks again, hears the same
     known = accepting.service.ptks()[0].estimator
     accepting.service.update_ptk(ptk_id, estimator=known, target=0.2)
-    (wanted,) = (WantedPtk("trips", known, 0.3, "1d"),)
+    (wanted,) = (WantedPtk("trips", {"estimator": known, "target": 0.3}),)
     asked: dict[str, Any] = {"team": "taxi", "stream": "open", "wanted": [wanted]}
     assert not accepting.service.admit_ptks(**asked).refusals
     accepting.service.exchange_ptks(**asked)
@@ -216,7 +216,7 @@ def test_what_was_registered_before_values_were_declared_goes_on_until_it_change
     other = described(changed, **of_before)
     with pytest.raises(PtkRejected, match="without declared values"):
         accepting.service.update_ptk(ptk_id, estimator=other)
-    asked["wanted"] = [WantedPtk("trips", other, 0.3, "1d")]
+    asked["wanted"] = [WantedPtk("trips", {"estimator": other, "target": 0.3})]
     (refused,) = accepting.service.admit_ptks(**asked).refusals.values()
     assert "without declared values" in str(refused)
     with pytest.raises(PtkRejected, match="without declared values"):

@@ -208,7 +208,7 @@ def test_versions_of_another_stream_keep_a_name_after_a_recovery(world: World, t
     (tmp_path / "before.db").rename(home / "catalog.db")
     restored = World(home)
     restored.service.recover_ledger()
-    wanted = WantedPtk("speed", speed(0.1), 0.1, "1d")
+    wanted = WantedPtk("speed", {"estimator": speed(0.1), "target": 0.1})
     admission = restored.service.admit_ptks(team="taxi", stream="bikes", wanted=[wanted])
     assert isinstance(admission.refusals[GROWING], NameTaken)
     with pytest.raises(NameTaken, match=f"{GROWING}' has versions of stream '{STREAM}'"):
