@@ -40,7 +40,7 @@ OPTIONS: Final = {"team": "team", "stream": "stream", "to": "version", "version"
 
 
 def with_names(command: Command, path: str) -> Command:
-    """The command, or the group, with the names that its parameters complete."""
+    """Give a command, or the commands of a group, the names that its parameters complete."""
     for name, inner in getattr(command, "commands", {}).items():
         with_names(inner, f"{path} {name}")
     arguments = [one for one in command.params if one.param_type_name == "argument"]
@@ -53,13 +53,13 @@ def with_names(command: Command, path: str) -> Command:
 
 
 def is_plain(words: Sequence[str]) -> bool:
-    """Whether a line has arguments alone so far, and none of them is an option that is being typed."""
+    """Return whether a line has arguments alone so far, and none of them is an option that is being typed."""
     typed = [*words, *os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]]
     return not any(word.startswith("-") for word in typed)
 
 
 def quickly(name: str) -> Command:
-    """A command that only completes its arguments, and so imports nothing of the real one."""
+    """Make a command that only completes its arguments, and so imports nothing of the real one."""
 
     def nothing() -> None:
         """Not run."""

@@ -145,7 +145,7 @@ def _with_store(
 
 
 def opened(home: Path | None, *, make: bool = False) -> HomeStore:
-    """The store in `home`; a home that is not there is made only on request, so that a mistyped one is told of.
+    """Open the store in `home`; a home that is not there is made only on request, so that a mistyped one is refused.
 
     Raises
     ------
@@ -159,17 +159,17 @@ def opened(home: Path | None, *, make: bool = False) -> HomeStore:
 
 
 def reading(home: Path | None) -> Store:
-    """The store that a command works on over HTTP, too: in `home` where that is named, else behind `PTK_URL`."""
+    """Open the store that a command reads over HTTP too: in `home` where that is named, else behind `PTK_URL`."""
     return at_url(os.environ[URL]) if behind_url(home) else opened(home)
 
 
 def behind_url(home: Path | None) -> bool:
-    """Whether a command that reads asks the store behind `PTK_URL`."""
+    """Return whether a command that reads asks the store behind `PTK_URL`."""
     return home is None and bool(os.environ.get(URL))
 
 
 def at_url(url: str) -> Store:
-    """The store behind a URL, with the token in `PTK_TOKEN`."""
+    """Open the store behind a URL, with the token in `PTK_TOKEN`."""
     if "://" not in url:  # or it would be taken for a directory, and be made
         raise InvalidRequest(
             f"{URL} names a store by https://host, not by {url!r}; a directory is named by --home"
@@ -178,7 +178,7 @@ def at_url(url: str) -> Store:
 
 
 def seen(read: Callable[[], _T]) -> _T | None:
-    """What a part of a page is read from; None where the token may not read that part."""
+    """Return what a part of a page shows; None where the token may not read that part."""
     try:
         return read()
     except NotAllowed:
@@ -186,7 +186,7 @@ def seen(read: Callable[[], _T]) -> _T | None:
 
 
 def check_home(home: Path | None) -> Settings:
-    """The settings of a store that is there; `InvalidRequest` otherwise."""
+    """Return the settings of a store that is there; raise `InvalidRequest` if none is."""
     _check_is_meant(home)
     settings = load_settings(home)
     check_store(settings)
@@ -194,7 +194,7 @@ def check_home(home: Path | None) -> Settings:
 
 
 def check_store(settings: Settings) -> None:
-    """`InvalidRequest` unless there is a store; a catalog that lies elsewhere is asked for by whoever opens it."""
+    """Raise `InvalidRequest` unless there is a store; a catalog elsewhere is checked by whoever opens it."""
     if settings.database_url is None and not (settings.root / CATALOG).is_file():
         raise InvalidRequest(
             f"there is no store in {settings.root}: name another by --home or PTK_HOME, or begin one with "
@@ -213,18 +213,18 @@ def _check_is_meant(home: Path | None) -> None:
 
 
 def utc(typed: datetime | None) -> str | None:
-    """A time that was typed without its offset, as the store takes it."""
+    """Write a time that was typed without its offset as the store takes it."""
     return None if typed is None else f"{typed.isoformat()}+00:00"
 
 
 def one_line(value: object) -> str:
-    """A text that somebody else may have written, as one line without markup: none of it passes for another line."""
+    """Write a text of somebody else as one line without markup: none of it passes for another line."""
     return escape(_printable(str(value)))
 
 
 @contextmanager
 def progress(first: str) -> Iterator[Callable[[str], None]]:
-    """What is done now, as a line on standard error that goes away; nothing where that is no terminal."""
+    """Show what is done now as a line on standard error that goes away; show nothing where that is no terminal."""
     if not said.is_terminal:
         yield lambda _: None
         return
@@ -233,7 +233,7 @@ def progress(first: str) -> Iterator[Callable[[str], None]]:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, sort_keys=True, default=str) + "\n")
 
 
@@ -245,7 +245,7 @@ def print_rows(
     nothing: str,
     number: Callable[[float], str] = "{:.6g}".format,
 ) -> None:
-    """Rows as a table, whose fractions `number` writes, or as a JSON list."""
+    """Print rows as a table, whose fractions `number` writes, or as a JSON list."""
     if as_json:
         print_json(list(rows))
         return
@@ -263,7 +263,7 @@ def print_rows(
 
 
 def loss_text(amount: float) -> str:
-    """An epsilon or delta with six digits; rounded up, so that no figure is better than it is."""
+    """Write an epsilon or delta with six digits, rounded up, so that no figure is better than it is."""
     if not amount or not math.isfinite(amount):
         return f"{amount:g}"
     exact = Decimal(repr(amount))

@@ -38,7 +38,7 @@ class BarChart:
 
 
 def budget_chart(rows: Sequence[dict[str, object]]) -> BarChart:
-    """Spent and reserved shares of each row's capacity; `rows` are those of the budget table."""
+    """Draw spent and reserved shares of the capacity of each row of the budget table."""
     bars = []
     step = max(BAR + GAP, (LEAST_WIDTH - MARGIN - GAP) / max(len(rows), 1))
     for place, row in enumerate(rows):

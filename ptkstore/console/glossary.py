@@ -42,7 +42,7 @@ _TRAIN = re.compile(r"train-(\d+)")
 
 
 def meaning(word: str) -> str:
-    """What a word of the pages means; empty for a word that is explained nowhere."""
+    """Explain a word of the pages; return an empty text for one that is explained nowhere."""
     numbered = _TRAIN.fullmatch(word)
     if numbered:
         return GLOSSARY["train"].format(number=numbered[1])

@@ -44,7 +44,7 @@ class Pages:
         self._service, self._identity, self._health = service, identity, health
 
     def overview(self, who: Principal) -> dict[str, Any]:
-        """Streams with their fullest block, deliveries that went wrong, words left, health."""
+        """Show streams with their fullest block, deliveries that went wrong, notices and health."""
         subscriptions = self._subscriptions(who)
         streams = self._streams(who)
         readable = self._identity.streams_for(who, Action.BUDGET_READ)
@@ -69,7 +69,7 @@ class Pages:
         }
 
     def stream(self, who: Principal, name: str) -> dict[str, Any]:
-        """A stream's policy, its blocks and its PTKs."""
+        """Show a stream's policy, its blocks and its PTKs."""
         self._identity.permit(who, Action.STREAM_READ, Named(stream=_formed("stream", name)))
         stream = self._service.stream(name)
         rows = None
@@ -101,12 +101,12 @@ class Pages:
         }
 
     def ptks(self, who: Principal) -> dict[str, Any]:
-        """All PTKs of visible streams."""
+        """Show the PTKs of all visible streams."""
         specs = self._ptks(who)
         return {"ptks": self._lines(specs[:PTKS_SHOWN]), "n_ptks": len(specs)}
 
     def ptk(self, who: Principal, ptk_id: str) -> dict[str, Any]:
-        """A PTK, its newest versions, and for its team what became of its newest trainings."""
+        """Show a PTK, its newest versions, and for its team what became of its newest trainings."""
         self._identity.permit(who, Action.PTK_READ, Named(ptk_id=_formed("PTK", ptk_id)))
         spec = self._service.ptk(ptk_id)
         versions, estimates = None, {}
@@ -128,7 +128,7 @@ class Pages:
         }
 
     def deliveries(self, who: Principal) -> dict[str, Any]:
-        """How far the subscriptions of the team, or all, have heard, and what they missed."""
+        """Show how far the subscriptions of the team, or all, have heard, and what they missed."""
         subscriptions = self._subscriptions(who)
         shown = subscriptions[:SUBSCRIPTIONS_SHOWN]
         missed = self._service.dead_letters_of([one["id"] for one in shown])
@@ -196,7 +196,7 @@ class Pages:
 
 
 def shown_time(text: str | None) -> str:
-    """A time as people read it, in UTC."""
+    """Write a time as people read it, in UTC."""
     if not text:
         return ""
     try:
@@ -208,7 +208,7 @@ def shown_time(text: str | None) -> str:
 
 
 def shown_span(span: timedelta) -> str:
-    """A span of time in its largest whole unit."""
+    """Write a span of time in its largest whole unit."""
     for word, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         number, rest = divmod(int(span.total_seconds()), seconds)
         if number and not rest:
@@ -235,7 +235,7 @@ def _card(stream: Stream, blocks: Sequence[BlockLedger] | None, *, readable: boo
 
 
 def used_share(row: dict[str, Any]) -> tuple[float, int]:
-    """The share of its capacity that a block has spent or promised; of equal ones the newest counts."""
+    """Return the share of its capacity that a block has spent or promised; of equal ones the newest counts."""
     used = (row["spent_epsilon"] + row["reserved_epsilon"]) / max(row["capacity_epsilon"], 1e-12)
     window = row.get("window")
     return used, -1 if window is None else window
@@ -260,7 +260,7 @@ def _by_loss(part: tuple[str, list[dict[str, Any]]]) -> tuple[bool, str]:
 
 
 def problem_of(error: PtkStoreError) -> tuple[int, str]:
-    """Status and words of a page that cannot be shown; it repeats nothing that was sent."""
+    """Return status and words of a page that cannot be shown; repeat nothing that was sent."""
     match error:
         case UnknownName():
             return 404, "There is no such page, or it is not for you to see."

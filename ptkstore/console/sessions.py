@@ -36,7 +36,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
 
     def begin(self, token_id: str) -> str:
-        """A new session's name; it is in no other place."""
+        """Begin a session and return its name, which is in no other place."""
         name, now = secrets.token_urlsafe(32), self._clock()
         with self._lock:
             self._sessions = {key: one for key, one in self._sessions.items() if _lives(one, now)}
@@ -47,7 +47,7 @@ class Sessions:
         return name
 
     def of(self, name: str | None) -> Session | None:
-        """The session of this name, used now; None if there is none."""
+        """Return the session of this name, used now; None if there is none."""
         if not name:
             return None
         now = self._clock()

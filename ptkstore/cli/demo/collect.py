@@ -41,7 +41,7 @@ class Input:
 
 
 def example(name: str) -> Path:
-    """One of the examples: in a checkout, or as the wheel carries it."""
+    """Return the folder of an example: in a checkout, or as the wheel carries it."""
     here = Path(__file__).resolve()
     for folder in (here.parents[3] / "examples", here.parent / "examples"):
         if (folder / name).is_dir():
@@ -50,29 +50,24 @@ def example(name: str) -> Path:
 
 
 def lookups(store: HomeStore, given: Input) -> tuple[Lookup, ...]:
-    """A few features as a consumer who knows only Feast reads them, beside their true values."""
+    """Read a few features as a consumer who knows only Feast, and set their true values beside them."""
     hours, zones = [0, 4, 8, 12, 18], [79, 132, 161, 237]
     asks = [
-        ("taxi.speed_by_hour", "taxi__speed_by_hour", "hour", hours, ("count", "speed_mph_mean")),
-        ("taxi.speed_by_zone", "taxi__speed_by_zone", "pickup_zone_id", zones, ("count", "speed_mph_mean")),
-        ("taxi.long_trip_counts", "taxi__long_trip_counts__hour", "hour", hours, ("p_true",)),
-        (
-            "taxi.long_trip_counts",
-            "taxi__long_trip_counts__pickup_zone_id",
-            "pickup_zone_id",
-            zones,
-            ("p_true",),
-        ),
+        ("taxi__speed_by_hour", "hour", hours, ("count", "speed_mph_mean")),
+        ("taxi__speed_by_zone", "pickup_zone_id", zones, ("count", "speed_mph_mean")),
+        ("taxi__long_trip_counts__hour", "hour", hours, ("p_true",)),
+        ("taxi__long_trip_counts__pickup_zone_id", "pickup_zone_id", zones, ("p_true",)),
     ]
     answers = _ask_feast(
         store.service.feast_repo,
         [
             {"features": [f"{view}:{name}" for name in names], "entities": [{key: value} for value in values]}
-            for _, view, key, values, names in asks
+            for view, key, values, names in asks
         ],
     )
     results: list[Lookup] = []
-    for (ptk_id, view, key, values, names), answer in zip(asks, answers, strict=True):
+    for (view, key, values, names), answer in zip(asks, answers, strict=True):
+        ptk_id = ".".join(view.split("__")[:2])
         rows = [
             Lookup(ptk_id, view, {key: value}, name, answer[name][i])
             for name in names
@@ -123,7 +118,7 @@ def report_of(
     started: datetime,
     began: float,
 ) -> report.Report:
-    """All that the run reports, from the catalog, the ledger and what was measured."""
+    """Return all that the run reports, from the catalog, the ledger and what was measured."""
     service = store.service
     policy, spends = service.stream(STREAM).policy, service.spends_on(STREAM)
     jobs = service.work_on_stream(STREAM).jobs.values()
@@ -132,16 +127,8 @@ def report_of(
     for spec in (s for s in service.ptks(stream=STREAM) if s.ptk_id in ptk_ids):
         versions = service.versions(spec.ptk_id)
         granted = sum(j.n_rows for j in jobs if j.ptk_id == spec.ptk_id and j.kind is JobKind.TRAIN)
-        summaries.append(
-            PtkSummary(
-                spec.ptk_id,
-                spec.name,
-                spec.family,
-                len(versions),
-                spends.get(spec.ptk_id, 0) / 10**9,
-                granted,
-            )
-        )
+        spent = spends.get(spec.ptk_id, 0) / 10**9
+        summaries.append(PtkSummary(spec.ptk_id, spec.name, spec.family, len(versions), spent, granted))
         points += [
             VersionPoint(
                 spec.ptk_id,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import calendar
-from datetime import date, timedelta
-from typing import Any, Final
+from datetime import date
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ptklib.arrays import Floats, Ints
+from ptkstore.application.ingest.event_tables import ARROW
+from ptkstore.domain.streams.streams import ColumnType
 from ptkstore.errors import InvalidRequest
 
 TIME_COLUMN: Final = "pickup_time"
@@ -32,13 +34,7 @@ UNKNOWN_ZONE: Final = 264
 OUTSIDE_ZONE: Final = 265
 """The id of TLC's zone table for a place outside the city."""
 
-_ARROW: Final[dict[str, Any]] = {
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-}
-SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
+SCHEMA: Final = pa.schema([(name, ARROW[ColumnType(kind)]) for name, kind in COLUMNS.items()])
 
 
 def assemble(
@@ -56,9 +52,8 @@ def assemble(
         Microseconds since 1970 of the local clock at pickup. The stream calls it UTC: windows are then the
         city's days.
     distance_miles, duration_seconds : ndarray of float64
-        NaN and infinities become 0. A trip whose duration is not positive has speed 0; other nonsense is
-        kept,
-        because the PTKs clamp values to their public bounds.
+        NaN and infinities become 0. A trip whose duration is not positive has speed 0. Other nonsense is kept, because
+        the PTKs clamp values to their public bounds.
     """
     distance = np.where(np.isfinite(distance_miles), distance_miles, 0.0)
     duration = np.where(np.isfinite(duration_seconds), duration_seconds, 0.0)
@@ -77,28 +72,22 @@ def assemble(
     return pa.table([pa.array(values[f.name], type=f.type) for f in SCHEMA], schema=SCHEMA)
 
 
-def period(table: pa.Table, days: int = 5) -> tuple[date, int]:
-    """Say which days of a file the demo streams: the first day, and how many from there.
+def first_day(table: pa.Table) -> date:
+    """Return the first day of a file that the demo streams.
 
     This reads the rows, which a service may never do to learn its windows: the demo plays the operator, who
     knows what period was exported. Files hold stray dates (a pickup of 2009 in a file of 2021), hence the
     earliest calendar month with at least 1 % of the rows, and in it the first day that is not nearly empty:
-    it has at least a tenth of the rows that an even spread over the month would give it. `days` days follow,
-    or fewer where the last such month ends earlier.
+    it has at least a tenth of the rows that an even spread over the month would give it.
     """
-    if days < 1:
-        raise InvalidRequest("the demo needs at least one day")
     if table.num_rows == 0:
         raise InvalidRequest("the file holds no trip with a pickup time")
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[us]")
     months, sizes = np.unique(times.astype("datetime64[M]"), return_counts=True)
     # a file of more than 100 months has no month with 1 % of the rows: take the fullest then
-    threshold = min(table.num_rows / 100, int(sizes.max()))
-    plausible = months[sizes >= threshold]
-    first_month, last_month = plausible[0].item(), plausible[-1].item()
-    in_first = times[times.astype("datetime64[M]") == plausible[0]].astype("datetime64[D]")
-    dates, per_day = np.unique(in_first, return_counts=True)
-    even = in_first.size / calendar.monthrange(first_month.year, first_month.month)[1]
+    month = months[sizes >= min(table.num_rows / 100, int(sizes.max()))][0]
+    in_month = times[times.astype("datetime64[M]") == month].astype("datetime64[D]")
+    dates, per_day = np.unique(in_month, return_counts=True)
+    even = in_month.size / calendar.monthrange(month.item().year, month.item().month)[1]
     first: date = dates[per_day >= even / 10][0].item()
-    month_end = last_month.replace(day=calendar.monthrange(last_month.year, last_month.month)[1])
-    return first, min(days, (month_end - first + timedelta(days=1)).days)
+    return first

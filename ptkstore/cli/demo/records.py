@@ -118,12 +118,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; times are ISO 8601."""
-        return {"format_version": FORMAT_VERSION, "warning": WARNING, **_plain(asdict(self))}
+        return {"format_version": FORMAT_VERSION, "warning": WARNING, **asdict(self, dict_factory=_plain)}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else value
+def _plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ptkstore.adapters.webhooks import WebhookReceiver
-from ptkstore.application.operations.read_work import StreamWork
 from ptkstore.cli.demo import collect, report, trips, truth
 from ptkstore.cli.demo.records import Deliveries
 from ptkstore.cli.output import said
@@ -47,22 +46,11 @@ def run_demo(
     *,
     quiet: bool = False,
 ) -> report.Report:
-    """Run the whole chain for some more days of trips; see `ptk demo --help`.
+    """Run the whole chain for some more days of trips, as `ptk demo --help` says.
 
-    Parameters
-    ----------
-    data : Path or None
-        A Parquet file of real trips; generated ones if None.
-    home : Path or None
-        The store's directory; a second run in the same one goes on with the next days.
-    target : Path or None
-        Where to write the report, which holds true values: outside the home.
-    days : int
-        How many days, one window each.
-    quiet : bool
-        Leave the table of results out; progress goes to standard error in any case.
+    A second run in the same home continues with the next days. `quiet` leaves the table of results out.
     """
-    began = time.monotonic()
+    began = monotonic()
     started = datetime.now(UTC)
     settings = _settings(home)
     target = target or Path("demo-report.json")
@@ -104,18 +92,15 @@ def run_demo(
 
 def _settings(home: Path | None) -> Settings:
     settings = load_settings(home)
-    # the demo's receiver listens there
-    networks = tuple(dict.fromkeys((*settings.webhook_networks, LOOPBACK)))
+    networks = tuple(
+        dict.fromkeys((*settings.webhook_networks, LOOPBACK))
+    )  # the demo's receiver listens there
     return settings.model_copy(update={"webhook_networks": networks})
-
-
-def _work(store: HomeStore) -> StreamWork:
-    return store.service.work_on_stream(STREAM)
 
 
 def _next_day(store: HomeStore) -> datetime | None:
     try:
-        return _work(store).goes_on_at
+        return store.service.work_on_stream(STREAM).goes_on_at
     except UnknownName:
         return None
 
@@ -126,8 +111,7 @@ def _input(data: Path | None, next_day: datetime | None, days: int) -> collect.I
         table = trips.generate(ROWS_A_DAY * days, days=days, seed=first.toordinal(), start=first)
         return collect.Input(table, trips.GENERATED, _midnight(first), ROWS_A_DAY, days)
     table = trips.load(data)
-    first, _ = trips.period(table)
-    start = next_day or _midnight(first)
+    start = next_day or _midnight(trips.first_day(table))
     chosen = _between(table, start, start + days * DAY)
     if not chosen.num_rows:
         raise InvalidRequest(
@@ -137,14 +121,13 @@ def _input(data: Path | None, next_day: datetime | None, days: int) -> collect.I
 
 
 def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return datetime.combine(day, time(), UTC)
 
 
 def _between(table: pa.Table, start: datetime, end: datetime) -> pa.Table:
     times = table[trips.TIME_COLUMN]
-    kind = times.type
-    inside = pc.and_(pc.greater_equal(times, pa.scalar(start, kind)), pc.less(times, pa.scalar(end, kind)))
-    return table.filter(inside)
+    first, last = pa.scalar(start, times.type), pa.scalar(end, times.type)
+    return table.filter(pc.and_(pc.greater_equal(times, first), pc.less(times, last)))
 
 
 def _create_stream(store: HomeStore, given: collect.Input) -> None:
@@ -189,14 +172,14 @@ def _settled(store: HomeStore) -> bool:
     """Whether no window of an earlier run still waits for its trainings."""
     return all(
         job.state is JobState.ENDED
-        for job in _work(store).jobs.values()
+        for job in store.service.work_on_stream(STREAM).jobs.values()
         if job.kind in (JobKind.PREPARE, JobKind.ALLOCATE, JobKind.TRAIN)
     )
 
 
 def _sent(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str], start: datetime) -> bool:
     """Whether every training of the window has ended and every version so far was flipped and told."""
-    policy, work = store.service.stream(STREAM).policy, _work(store)
+    policy, work = store.service.stream(STREAM).policy, store.service.work_on_stream(STREAM)
     window = (start - policy.origin) // policy.window
     for ptk_id in ptk_ids:
         training = work.jobs.get(f"{JobKind.TRAIN.value}/{ptk_id}/{window}")
@@ -209,13 +192,13 @@ def _sent(store: HomeStore, ptk_ids: Sequence[str], subscriptions: dict[str, str
 
 
 def _wait(ready: Any, what: str, settings: Settings) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = monotonic() + PATIENCE_SECONDS
     while not ready():
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise Unavailable(
                 f"waited {PATIENCE_SECONDS:g} s for {what}; the logs are in {settings.root / 'log'}"
             )
-        time.sleep(0.1)
+        sleep(0.1)
 
 
 @contextmanager

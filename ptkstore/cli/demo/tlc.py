@@ -96,10 +96,9 @@ def load(path: str | Path) -> pa.Table:
 def grid_cell(longitude: Floats, latitude: Floats) -> Ints:
     """Name places by a grid of 16 by 16 cells over the city's bounding box.
 
-    The box is public: longitude -74.26 to -73.70, latitude 40.49 to 40.92. Cells are numbered 1 to 256, from
-    the south-west corner
-    eastwards, then northwards. A place outside the box is 265 and one without coordinates 264, as in TLC's
-    table of zones.
+    The box is public: longitude -74.26 to -73.70, latitude 40.49 to 40.92. Cells are numbered 1 to 256, from the
+    south-west corner eastwards, then northwards. A place outside the box is 265 and one without coordinates 264, as in
+    TLC's table of zones.
     """
     is_finite = np.isfinite(longitude) & np.isfinite(latitude)
     column = _step(np.where(is_finite, longitude, GRID_LONGITUDE[0]), GRID_LONGITUDE)

@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from ptklib.arrays import Bools, Floats, Ints
-from ptkstore.cli.demo.columns import COLUMNS, TIME_COLUMN, assemble, period
+from ptkstore.cli.demo.columns import COLUMNS, TIME_COLUMN, assemble, first_day
 from ptkstore.cli.demo.tlc import load
 from ptkstore.errors import InvalidRequest
 
-__all__ = ["COLUMNS", "GENERATED", "TIME_COLUMN", "generate", "load", "period"]
+__all__ = ["COLUMNS", "GENERATED", "TIME_COLUMN", "first_day", "generate", "load"]
 
 GENERATED: Final = "generated NYC-like trips (a seeded generator; nobody took them)"
 N_ZONES: Final = 263
@@ -75,8 +75,7 @@ def generate(
     """Make up `n_rows` trips of `days` days from `start` on, in order of time; same arguments, same trips."""
     if n_rows < 1 or days < 1:
         raise InvalidRequest("generated trips need at least one row and one day")
-    # numpy's generator makes up the *data* here; the noise that protects data comes from ptklib.mechanisms
-    # alone
+    # numpy's generator makes up the *data*; the noise that protects data comes from ptklib.mechanisms alone
     rng = np.random.default_rng(seed)
     city = _city(np.random.default_rng(_CITY_SEED))
 
@@ -87,9 +86,8 @@ def generate(
     offset_us = np.sort(slot * 3_600_000_000 + rng.integers(0, 3600, n_rows) * 1_000_000)
 
     pickup = _pickups(rng, city, hour, weekend)
-    flat = (
-        city.reach + np.arange(N_ZONES)[:, None]
-    ).ravel()  # one search over all rows: row i lies in (i, i + 1]
+    # one search over all rows: row i of `reach` lies in (i, i + 1]
+    flat = (city.reach + np.arange(N_ZONES)[:, None]).ravel()
     dropoff = np.searchsorted(flat, rng.random(n_rows) + pickup, side="right") - pickup * N_ZONES
     dropoff = np.minimum(dropoff, N_ZONES - 1)
 

@@ -45,23 +45,16 @@ def true_values(
 ) -> list[Lookup]:
     """Set beside each looked-up value of one PTK what its rows say without noise.
 
+    ``true_value`` is None for features that are no statistic of rows, and for means and shares of none.
+
     Parameters
     ----------
-    table : pyarrow.Table
-        The demo's input.
-    lookups : iterable of Lookup
-        Values as Feast returned them.
     estimator : mapping
         Spec of the PTK's estimator: its public bounds, to which values are clamped, and its label.
     start, end : datetime
         Event time ``[start, end)`` of the windows that contribute to the version looked up.
     train_share : float
         Public share of the hash range that the PTK was trained on.
-
-    Returns
-    -------
-    list of Lookup
-        ``true_value`` is None for features that are no statistic of rows, and for means and shares of none.
 
     Notes
     -----

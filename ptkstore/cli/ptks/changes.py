@@ -58,7 +58,7 @@ def set_target(
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """What a JSON or TOML file says; messages name the file and the line, never its content."""
+    """Read a JSON or TOML file; messages name the file and the line, never its content."""
     if file.suffix.lower() not in (".json", ".toml"):
         raise InvalidRequest(f"{file.name}: the ending must be .json or .toml")
     if not file.is_file():

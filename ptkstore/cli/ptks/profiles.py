@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def profile_json(view: ProfileView) -> dict[str, Any]:
-    """The profile as plain JSON."""
+    """Return the profile as plain JSON."""
     document: dict[str, Any] = {
         "method": view.method,
         "menu": [{"epsilon": epsilon, "rows": rows} for epsilon, rows in view.menu],
@@ -53,7 +53,7 @@ def profile_json(view: ProfileView) -> dict[str, Any]:
 
 
 def print_profile(view: ProfileView) -> None:
-    """The profile for people: in one line, with tables of answers and of what they cost."""
+    """Print the profile for people: in one line, with tables of answers and of what they cost."""
     shown = profile_json(view)
     console.print(f"[bold]profile[/]: {escape(_line(view))}", highlight=False, soft_wrap=True)
     if view.method == "samples":

@@ -15,7 +15,7 @@ _LISTS = ("trainings", "evaluations", "notices")
 
 
 def print_ptk(detail: Mapping[str, Any]) -> None:
-    """The fields of a PTK, its parameters and its newest version."""
+    """Print the fields of a PTK, its parameters and its newest version."""
     own = ["ptk", "family", "description", "stream", "target", "assurance"]
     own += ["asserted_by"] if detail["asserted_by"] else []
     own += [one.key for one in LATER_FIELDS]
@@ -40,7 +40,7 @@ def print_ptk(detail: Mapping[str, Any]) -> None:
 
 
 def print_lists(detail: Mapping[str, Any]) -> None:
-    """What became of a PTK's trainings, what is known of its loss, and the notices to its owner."""
+    """Print what became of a PTK's trainings, what its losses are, and the notices to its owner."""
     for name in _LISTS:
         if detail[name] is not None:
             print_rows(detail[name], as_json=False, title=name.capitalize(), nothing=f"no {name} yet")
@@ -48,13 +48,13 @@ def print_lists(detail: Mapping[str, Any]) -> None:
 
 
 def print_hidden(parts: Sequence[str]) -> None:
-    """Which parts of a page a token may not see."""
+    """Print which parts of a page a token may not see."""
     if parts:
         console.print(f"not for this token: {', '.join(parts)}")
 
 
 def print_fields(about: str, fields: Mapping[str, Any]) -> None:
-    """Names with their values: a table on a terminal, else lines that begin with `about` and the name."""
+    """Print names with their values: as a table on a terminal, else as lines `about.name: value`."""
     if not console.is_terminal:
         for name, value in fields.items():
             console.print(

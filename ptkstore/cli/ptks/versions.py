@@ -80,7 +80,7 @@ def materialize(store: HomeStore, ptk_id: str) -> Done:
 
 
 def version_number(text: str) -> int:
-    """The number in `3` or `v3`."""
+    """Read the number in `3` or `v3`."""
     digits = text.removeprefix("v")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 10):
         raise InvalidRequest(f"{text!r} is no version; write 3 or v3")

@@ -56,7 +56,7 @@ class Page:
 
 
 def page_of(content: bytes) -> Page:
-    """The page of a report file; `InvalidRequest` if the bytes are none."""
+    """Make the page of a report file; raise `InvalidRequest` if the bytes are none."""
     try:
         document = json.loads(content)
         report, signature = document["report"], document["signature"]

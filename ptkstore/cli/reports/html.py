@@ -29,7 +29,7 @@ section:first-of-type p:first-of-type {{ font-size: 1.25rem; }}
 
 
 def html_of(page: Page) -> bytes:
-    """The page's bytes."""
+    """Lay a page out as UTF-8 text of one HTML file."""
     parts = [_HEAD.format(title=escape(page.title), lead=escape(page.lead))]
     for section in page.sections:
         parts.append(f"<section><h2>{escape(section.heading)}</h2>\n")

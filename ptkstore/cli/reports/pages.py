@@ -7,7 +7,7 @@ from ptkstore.errors import InvalidRequest
 
 
 def report_page(content: bytes, form: str) -> bytes:
-    """The page that an exported report makes for people: `form` is `html` or `pdf`. Check the report itself first.
+    """Make the page for people of an exported report, as `html` or `pdf`. Check the report itself first.
 
     The page carries the digest of `content` and its signature.
     """

@@ -36,7 +36,7 @@ class _Line:
 
 
 def pdf_of(page: Page) -> bytes:
-    """The document's bytes; the same for the same page."""
+    """Lay a page out as a PDF; the same page gives the same bytes."""
     file = io.BytesIO()
     pages = list(_pages(list(_lines(page))))
     with rc_context(_STYLE), PdfPages(file, metadata={"Title": page.title, "CreationDate": None}) as document:

@@ -15,7 +15,7 @@ PROCESSES = ("worker", "relay", "schedule")
 
 @contextmanager
 def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supervisor]:
-    """A real redis-server unless `PTK_REDIS_URL` names one, workers, relay and schedule; all end with this block.
+    """Run workers, relay and schedule, and a redis-server unless `PTK_REDIS_URL` names one, as long as this block.
 
     With `api_port` also the HTTP API and the console, on loopback.
     """
@@ -38,7 +38,7 @@ def running(settings: Settings, *, api_port: int | None = None) -> Iterator[Supe
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The environment in which a child process finds the same settings."""
+    """Return the environment in which a child process finds the same settings."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PTK_")}
     for name in settings.model_fields_set:
         value = getattr(settings, name)

@@ -92,12 +92,12 @@ def forget(
 
 
 def columns_of(store: Store, stream: str) -> Columns:
-    """The declared columns of a stream; `UnknownName` if there is none."""
+    """Return the declared columns of a stream; raise `UnknownName` if there is none."""
     return dict(store.service.stream(stream).schema.columns)
 
 
 def read_table(file: Path, columns: Columns) -> pa.Table:
-    """A table from a file, by its ending; messages name the file, columns and rows, never its content.
+    """Read a table by the ending of its file; messages name the file, columns and rows, never its content.
 
     In CSV and NDJSON the types of `columns` hold, and those of other columns are guessed.
     """

@@ -111,21 +111,20 @@ def test_generating_nothing_is_refused(arguments):
         trips.generate(**arguments)
 
 
-def test_period_of_generated_trips_is_where_they_were_generated(generated):
-    assert trips.period(generated) == (date(2026, 1, 5), 5)
-    assert trips.period(generated, days=3) == (date(2026, 1, 5), 3)
+def test_the_first_day_of_generated_trips_is_where_they_were_generated(generated):
+    assert trips.first_day(generated) == date(2026, 1, 5)
 
 
-def test_period_ignores_stray_dates_and_ends_with_the_last_full_month(tmp_path):
+def test_the_first_day_is_no_stray_date(tmp_path):
     start = np.array(["2009-01-01", *["2021-02-26"] * 150, "2030-07-01"], dtype="datetime64[us]")
     table = trips.load(tlc_file(tmp_path, start, start + np.timedelta64(600, "s")))
-    assert trips.period(table) == (date(2021, 2, 26), 3)
+    assert trips.first_day(table) == date(2021, 2, 26)
 
 
-def test_period_skips_nearly_empty_days_before_the_first_full_one(tmp_path):
+def test_the_first_day_skips_nearly_empty_days_before_the_first_full_one(tmp_path):
     start = np.array(["2021-02-02", *["2021-02-10"] * 290, *["2021-02-11"] * 290], dtype="datetime64[us]")
     table = trips.load(tlc_file(tmp_path, start, start))
-    assert trips.period(table) == (date(2021, 2, 10), 5)
+    assert trips.first_day(table) == date(2021, 2, 10)
 
 
 @pytest.mark.parametrize("prefix", ["tpep", "lpep"])
@@ -243,7 +242,7 @@ def test_real_green_trips_are_read_whole():
     table = trips.load(real("nyc_green_taxi"))
     assert table.schema == SCHEMA
     assert table.num_rows == 610_469
-    assert trips.period(table) == (date(2021, 1, 1), 5)
+    assert trips.first_day(table) == date(2021, 1, 1)
     assert column(table, "distance_miles").max() == 293_931.4
     assert (column(table, "duration_seconds") <= 0).sum() == 723
 
@@ -252,7 +251,7 @@ def test_real_yellow_trips_with_coordinates_are_read_whole():
     table = trips.load(real("nyc_yellow_taxi_2016"))
     assert table.schema == SCHEMA
     assert table.num_rows == 61_574
-    assert trips.period(table) == (date(2016, 1, 1), 5)
+    assert trips.first_day(table) == date(2016, 1, 1)
     inside = column(table, "pickup_zone_id") <= 256
     assert inside.mean() > 0.999
     assert 1.0 < np.median(column(table, "distance_miles")) < 1.6
