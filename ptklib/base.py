@@ -387,8 +387,8 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_state(self, state: ReleasedState) -> None:
         """Raise `CorruptStateError` unless `state` is one this configuration can release."""
-        schemas, found = self.table_schemas(), state.schemas
-        if {n: s.to_json() for n, s in schemas.items()} != {n: s.to_json() for n, s in found.items()}:
+        schemas, stored = self.table_schemas(), state.schemas
+        if {n: s.to_json() for n, s in schemas.items()} != {n: s.to_json() for n, s in stored.items()}:
             raise CorruptStateError("the tables of the state are not the ones its parameters lead to")
         for name, keys in self._key_columns().items():
             table = state.tables[name]

@@ -32,13 +32,13 @@ def bounded_rows(units: Any, max_rows: int) -> Ints:
     adds or removes at most `max_rows` rows and leaves all others as they are.
     """
     codes = _codes(units)
-    known = np.flatnonzero(codes != _MISSING)
-    codes = codes[known]
+    owned = np.flatnonzero(codes != _MISSING)
+    codes = codes[owned]
     order = np.lexsort((KeyStream().words(len(codes)), codes))
     ordered = codes[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=_MISSING))
     rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(starts, append=len(ordered)))
-    return np.asarray(np.sort(known[order[rank < max_rows]]), dtype=np.int64)
+    return np.asarray(np.sort(owned[order[rank < max_rows]]), dtype=np.int64)
 
 
 def _codes(units: Any) -> Ints:

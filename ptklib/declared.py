@@ -37,9 +37,11 @@ class DeclaredValues:
             )
         self._range = _range_of(column, given) if isinstance(given, Mapping) else None
         self._domain = None if self._range is not None else Domain.of(column, given)
-        found = "int64" if self._domain is None else self._domain.kind
-        if found != kind:
-            raise InvalidParameterError(f"the domain of {column!r} holds {found}, the column has type {kind}")
+        actual = "int64" if self._domain is None else self._domain.kind
+        if actual != kind:
+            raise InvalidParameterError(
+                f"the domain of {column!r} holds {actual}, the column has type {kind}"
+            )
         texts = () if self._domain is None or kind != "string" else self._domain.values
         if any(len(str(text).encode()) > TEXT_BYTES_MAX for text in texts):
             raise InvalidParameterError(
@@ -61,10 +63,10 @@ def as_declared(values: Any) -> Any:
     """Return values as they travel in a spec: a run of integers by its ends, anything else as a list."""
     if isinstance(values, Mapping):
         return dict(values)
-    found = list(values)
-    if set(map(type, found)) == {int} and found == list(range(found[0], found[0] + len(found))):
-        return {"first": found[0], "last": found[-1]}
-    return found
+    listed = list(values)
+    if set(map(type, listed)) == {int} and listed == list(range(listed[0], listed[0] + len(listed))):
+        return {"first": listed[0], "last": listed[-1]}
+    return listed
 
 
 def _range_of(column: str, given: Mapping[str, Any]) -> tuple[int, int]:

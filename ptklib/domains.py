@@ -152,8 +152,8 @@ class Domain:
 
     def _index_strings(self, column: Any) -> Ints:
         value_set = self.array.cast(column.type)
-        found = pc.fill_null(pc.index_in(column, value_set=value_set), OUTSIDE)
-        return dense(found).astype(np.int64)
+        codes = pc.fill_null(pc.index_in(column, value_set=value_set), OUTSIDE)
+        return dense(codes).astype(np.int64)
 
     def _lookup(self, keys: npt.NDArray[Any]) -> Ints:
         if keys.dtype == np.int64 and self._run is not None:
@@ -191,8 +191,8 @@ class Domain:
         order = np.argsort(values, kind="stable")
         return values[order], order.astype(np.int64)
 
-    def _mismatch(self, found: str) -> SchemaError:
-        return SchemaError(f"column {self.column!r} has type {found}, its domain needs {self.kind}")
+    def _mismatch(self, actual: str) -> SchemaError:
+        return SchemaError(f"column {self.column!r} has type {actual}, its domain needs {self.kind}")
 
 
 def stand_out(counts: Floats, noise_std: float, times: Ints | None = None) -> bool:

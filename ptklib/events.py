@@ -90,8 +90,8 @@ class Unknown(Event):
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as it was read."""
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        document: dict[str, Any] = json.loads(self.text)
+        return document
 
 
 @dataclass(frozen=True, kw_only=True)

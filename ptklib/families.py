@@ -39,8 +39,8 @@ def trust_family(family: type) -> None:
         When another class has that name.
     """
     name = family.__name__
-    known = _TRUSTED.get(name, family)
-    if name in FAMILIES or name in _DESCRIBED or known is not family:
+    trusted = _TRUSTED.get(name, family)
+    if name in FAMILIES or name in _DESCRIBED or trusted is not family:
         raise InvalidParameterError(f"there is another family called {name!r}")
     _TRUSTED[name] = family
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
 
-Found = TypeVar("Found")
+Fact = TypeVar("Fact")
 
 _facts: ContextVar[dict[tuple[int, Callable[..., Any]], tuple[Any, Any]] | None] = ContextVar(
     "ptklib_facts", default=None
@@ -27,21 +27,21 @@ def one_fit() -> Iterator[None]:
         _facts.reset(token)
 
 
-def once(method: Callable[[Any], Found]) -> Callable[[Any], Found]:
+def once(method: Callable[[Any], Fact]) -> Callable[[Any], Fact]:
     """Compute a method of parameters alone once per `one_fit`, and outside of one at each call.
 
     Callers share what it returns and must not change it.
     """
 
     @wraps(method)
-    def kept(self: Any) -> Found:
+    def kept(self: Any) -> Fact:
         facts = _facts.get()
         if facts is None:
             return method(self)
         place = (id(self), method)
         if place not in facts:
             facts[place] = (self, method(self))  # the estimator stays alive, so its id stays its own
-        found: Found = facts[place][1]
-        return found
+        fact: Fact = facts[place][1]
+        return fact
 
     return kept

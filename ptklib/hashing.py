@@ -85,9 +85,9 @@ class HashedDomain:
         SchemaError
             When the type of the column holds neither integers nor strings, booleans or floats.
         """
-        hashes, known = hash_keys(column, self.column, self.seed)
+        hashes, valid = hash_keys(column, self.column, self.seed)
         buckets = (hashes % np.uint64(self.width)).view(np.int64)
-        return buckets if known is None else np.where(known, buckets, OUTSIDE)
+        return buckets if valid is None else np.where(valid, buckets, OUTSIDE)
 
 
 def bucket_of(values: Any, width: int, seed: int = 0) -> Ints:
@@ -117,8 +117,8 @@ def hash_keys(column: Any, name: str, seed: int) -> tuple[Words, Bools | None]:
             return _mixed(column.astype(np.int64, copy=False).view(np.uint64), seed), None
         if kind == "U":
             return _hash_strings(string_keys(column, name), seed)
-        values, known = integer_keys(column, name)
-        return _mixed(values.view(np.uint64), seed), known
+        values, valid = integer_keys(column, name)
+        return _mixed(values.view(np.uint64), seed), valid
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -132,8 +132,8 @@ def hash_keys(column: Any, name: str, seed: int) -> tuple[Words, Bools | None]:
     if pa.types.is_uint64(column.type):  # integer_keys knows signed ones only
         filled = column.fill_null(pa.scalar(0, type=column.type))
         return hash_keys(dense(filled), name, seed)[0], dense(column.is_valid())
-    values, known = integer_keys(column, name)
-    return _mixed(values.view(np.uint64), seed), known
+    values, valid = integer_keys(column, name)
+    return _mixed(values.view(np.uint64), seed), valid
 
 
 def _mixed(words: Words, seed: int) -> Words:
@@ -180,15 +180,15 @@ def _digests(strings: list[str], seed: int) -> Words:
 def _hash_objects(column: npt.NDArray[np.object_], seed: int) -> tuple[Words, Bools]:
     """Hash a column of Python objects entry by entry, strings and integers apart."""
     texts = np.fromiter((is_text(value) for value in column), dtype=np.bool_, count=len(column))
-    hashes, known = np.zeros(len(column), dtype=np.uint64), texts.copy()
+    hashes, valid = np.zeros(len(column), dtype=np.uint64), texts.copy()
     if texts.any():
         strings = pa.array(column[texts].tolist(), type=pa.string())
         hashes[texts] = _hash_strings(strings, seed)[0]
     if not texts.all():
         words = [_word(value) for value in column[~texts]]
-        known[~texts] = [word is not None for word in words]
+        valid[~texts] = [word is not None for word in words]
         hashes[~texts] = _mixed(np.array([word or 0 for word in words], dtype=np.uint64), seed)
-    return hashes, known
+    return hashes, valid
 
 
 def _word(value: object) -> int | None:

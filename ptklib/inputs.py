@@ -38,10 +38,10 @@ class InputTable:
         for name in expected:
             if names.count(name) != 1:
                 there = f"the table has {listed(names)}" if names else "the table has no columns"
-                told = f": needed are {listed(expected)}, and {there}"
+                hint = f": needed are {listed(expected)}, and {there}"
                 if name not in names:
-                    raise MissingColumnError(f"column {name!r} is missing{told}", name)
-                raise SchemaError(f"column {name!r} occurs more than once{told}")
+                    raise MissingColumnError(f"column {name!r} is missing{hint}", name)
+                raise SchemaError(f"column {name!r} occurs more than once{hint}")
 
     def column(self, name: str) -> Any:
         """Return one column as a numpy array or an Arrow array."""

@@ -43,8 +43,8 @@ def integer_keys(column: Any, name: str) -> tuple[Ints, Bools]:
     elif not pa.types.is_integer(column.type):
         raise SchemaError(f"column {name!r} has type {column.type}, integers are needed")
     filled = pc.fill_null(column, pa.scalar(0, type=column.type))
-    values, known = _numpy_integers(dense(filled), name)
-    return values, known & ~dense(column.is_null())
+    values, valid = _numpy_integers(dense(filled), name)
+    return values, valid & ~dense(column.is_null())
 
 
 def string_keys(column: Any, name: str) -> Any:
@@ -134,9 +134,9 @@ def _object_integers(column: npt.NDArray[np.object_]) -> tuple[Ints, Bools]:
             return column.astype(np.int64), np.ones(len(column), dtype=np.bool_)
         except OverflowError:
             pass
-    found = [_integer(value) for value in column]
-    known = np.fromiter((value is not None for value in found), dtype=np.bool_, count=len(found))
-    return np.fromiter((value or 0 for value in found), dtype=np.int64, count=len(found)), known
+    integers = [_integer(value) for value in column]
+    valid = np.fromiter((value is not None for value in integers), dtype=np.bool_, count=len(integers))
+    return np.fromiter((value or 0 for value in integers), dtype=np.int64, count=len(integers)), valid
 
 
 def _integer(value: object) -> int | None:

@@ -35,10 +35,10 @@ def plain_form(estimator: Any, form: str) -> PlainForm:
         When the family has no such form, or it needs more than `NUMBERS_MAX` numbers.
     """
     described, _ = _of(estimator, form)
-    found = described(estimator)
-    if found.numbers > NUMBERS_MAX:
-        raise InvalidParameterError(f"{form!r} would need {found.numbers} numbers, more than {NUMBERS_MAX}")
-    return found
+    needed = described(estimator)
+    if needed.numbers > NUMBERS_MAX:
+        raise InvalidParameterError(f"{form!r} would need {needed.numbers} numbers, more than {NUMBERS_MAX}")
+    return needed
 
 
 def plain_parameters(estimator: Any, form: str) -> Parameters:
@@ -57,8 +57,8 @@ def plain_parameters(estimator: Any, form: str) -> Parameters:
 def _of(estimator: Any, form: str) -> "tuple[Callable[[Any], PlainForm], Callable[[Any], Parameters]]":
     family, *functions = _FORMS.get(form, ("",))
     if family != type(estimator).__name__:
-        known = sorted(name for name, found in _FORMS.items() if found[0] == type(estimator).__name__)
-        what = f"{', '.join(known)} only" if known else "none"
+        forms = sorted(name for name, entry in _FORMS.items() if entry[0] == type(estimator).__name__)
+        what = f"{', '.join(forms)} only" if forms else "none"
         raise InvalidParameterError(f"{type(estimator).__name__} has no form {form!r}: it has {what}")
     described, read = functions
     return described, read

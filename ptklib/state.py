@@ -69,10 +69,10 @@ class TableSchema:
         keys, columns = document["keys"], document["columns"]
         try:
             schema = pa.schema([pa.field(str(name), _TYPES[kind], nullable=False) for name, kind in columns])
-            known = set(keys) <= set(schema.names) and len(set(schema.names)) == len(schema.names)
+            sound = set(keys) <= set(schema.names) and len(set(schema.names)) == len(schema.names)
         except (TypeError, ValueError, KeyError):
             raise CorruptStateError("a table description has malformed columns") from None
-        if not known or not all(isinstance(key, str) for key in keys):
+        if not sound or not all(isinstance(key, str) for key in keys):
             raise CorruptStateError(
                 "a table description names keys that are not columns, or repeats a column"
             )
@@ -269,8 +269,8 @@ def _thaw(value: Any) -> Any:
 def _checked_table(name: str, table: Any, described: TableSchema) -> Any:
     if not isinstance(table, pa.Table):
         raise CorruptStateError(f"table {name!r} is not an Arrow table")
-    found = [(field.name, field.type) for field in table.schema]
-    if found != [(field.name, field.type) for field in described.schema]:
+    columns = [(field.name, field.type) for field in table.schema]
+    if columns != [(field.name, field.type) for field in described.schema]:
         raise CorruptStateError(f"table {name!r} does not have the declared columns")
     if any(column.null_count for column in table.columns):
         raise CorruptStateError(f"table {name!r} holds missing values")
@@ -281,8 +281,8 @@ def _checked_table(name: str, table: Any, described: TableSchema) -> Any:
 
 
 def _type_name(arrow_type: Any) -> str:
-    for name, known in _TYPES.items():
-        if arrow_type == known:
+    for name, candidate in _TYPES.items():
+        if arrow_type == candidate:
             return name
     raise CorruptStateError(f"a released column cannot have type {arrow_type}")
 

@@ -66,9 +66,9 @@ class NoisySums(DPEstimator):
         values = {name: noisy[name].astype(np.float64) * step for name, step in steps.items()}
         variance = {name: plan.noise_variance(name) * step * step for name, step in steps.items()}
         if previous is not None:
-            before, known = self._values_of(previous.tables), previous.meta["noise_variance"]
+            before, noise = self._values_of(previous.tables), previous.meta["noise_variance"]
             values = {name: value + before[name] for name, value in values.items()}
-            variance = {name: v + float(known[name]) for name, v in variance.items()}
+            variance = {name: v + float(noise[name]) for name, v in variance.items()}
         return values, variance
 
     def _check_state(self, state: ReleasedState) -> None:

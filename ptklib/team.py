@@ -112,15 +112,15 @@ class TeamCode(DPEstimator):
 
     def declared_rows(self) -> dict[str, int]:
         """Return the number of rows of each table that declares one."""
-        found = {name: form[_ROWS] for name, form in self.tables.items() if _ROWS in form}
-        for name, rows in found.items():
+        declared = {name: form[_ROWS] for name, form in self.tables.items() if _ROWS in form}
+        for name, rows in declared.items():
             if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
                 raise InvalidParameterError(f"rows of table {name!r} must be a whole number of at least 1")
-        return found
+        return declared
 
     def declared_values(self) -> dict[str, dict[str, DeclaredValues]]:
         """Return, by table, the columns whose values are declared, and which those are."""
-        schemas, found = self.table_schemas(), dict[str, dict[str, DeclaredValues]]()
+        schemas, declared = self.table_schemas(), dict[str, dict[str, DeclaredValues]]()
         for name, form in self.tables.items():
             given = form.get(_DOMAINS, {})
             if not isinstance(given, Mapping):
@@ -130,10 +130,10 @@ class TeamCode(DPEstimator):
                 raise InvalidParameterError(
                     f"domains of table {name!r} name {unknown[0]!r}, which it has not"
                 )
-            found[name] = {
+            declared[name] = {
                 column: DeclaredValues(column, kinds[column], values) for column, values in given.items()
             }
-        return found
+        return declared
 
     def undeclared_columns(self) -> tuple[tuple[str, str], ...]:
         """Return (table, column) of all texts, and of all integer keys, whose values are not declared."""
@@ -216,8 +216,8 @@ def state_of_own(state: ReleasedState, family: type[DPEstimator]) -> ReleasedSta
     if state.meta["family"] != TEAM_CODE or params["code"].partition(":")[2] != family.__name__:
         raise InvalidParameterError(f"the state was not made by a class called {family.__name__}")
     trust_family(family)
-    known = signature(family).parameters
-    budget = {name: params[name] for name in ("epsilon", "delta") if name in known}
+    parameters = signature(family).parameters
+    budget = {name: params[name] for name in ("epsilon", "delta") if name in parameters}
     own = family(**(params["arguments"] or {}), **budget)
     return ReleasedState(state.tables, {**state.meta, **own.to_spec()}, is_read=True)
 

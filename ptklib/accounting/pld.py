@@ -74,19 +74,19 @@ def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
     mechanisms are kept apart, whatever their counts; time grows with that and not with the number of losses.
     """
     delta = min(delta, math.nextafter(DELTA_LIMIT, 0.0))
-    known = _counted([_known(loss) for loss in losses])
-    plain = epsilon_of(known, delta)
+    distinct = _counted([_composable(loss) for loss in losses])
+    plain = epsilon_of(distinct, delta)
     if not 0 < plain <= _EPSILON_MAX or delta == 0:
         return plain
-    parts, composed = _together(known, delta)
+    parts, composed = _together(distinct, delta)
     target = (delta - parts.delta) * (1 - 1e-9) - _FFT * (composed + 100)
     if target <= 0 or not parts.leaves:
         return plain
     finer = min(8.0, max(1.0, math.sqrt(composed / 1000)))  # errors of the grid add up
     step = 2.0 ** math.floor(math.log2(plain / (_STEPS * finer)))
     top = math.ceil((4 * plain + 1) / step)
-    found = _composed(_grouped(parts.leaves), step, top).epsilon(target)
-    return min(plain, found * (1 + 1e-12) + _DISCRETE * 4 * composed)
+    improved = _composed(_grouped(parts.leaves), step, top).epsilon(target)
+    return min(plain, improved * (1 + 1e-12) + _DISCRETE * 4 * composed)
 
 
 def pld_advantage(loss: PrivacyLoss) -> float:
@@ -99,8 +99,8 @@ def pld_advantage(loss: PrivacyLoss) -> float:
     float
         Rounded up, at most 1.
     """
-    known = _counted([_known(loss)])
-    parts, composed = _together(known, 1e-9)
+    distinct = _counted([_composable(loss)])
+    parts, composed = _together(distinct, 1e-9)
     if not parts.leaves:
         return min(parts.delta, 1.0)
     reach = max(sum(leaf.reach * count for leaf, count in parts.leaves), 1e-9)
@@ -112,7 +112,8 @@ def pld_advantage(loss: PrivacyLoss) -> float:
     return min(float(max(removed[0], added[0])) * (1 + 1e-9) + parts.delta + _FFT * (composed + 100), 1.0)
 
 
-def _known(loss: PrivacyLoss) -> PrivacyLoss:
+def _composable(loss: PrivacyLoss) -> PrivacyLoss:
+    """Return a loss with an event that can be composed: where it cannot, that of any mechanism of its size."""
     try:
         parts_of(loss.event)
     except PrivacyParameterError:
@@ -135,7 +136,7 @@ def _counted(losses: Sequence[PrivacyLoss]) -> list[PrivacyLoss]:
 def _together(losses: Sequence[PrivacyLoss], delta: float) -> tuple[Parts, int]:
     """All mechanisms of the losses, and how many they are; Gaussians on all rows are added up to one."""
     composed = 0
-    found: Counter[Leaf] = Counter()
+    counts: Counter[Leaf] = Counter()
     inverse_squares: list[float] = []
     failing: list[float] = []
     for loss in losses:
@@ -146,10 +147,10 @@ def _together(losses: Sequence[PrivacyLoss], delta: float) -> tuple[Parts, int]:
             if isinstance(leaf, Gaussian) and leaf.rate == 1:
                 inverse_squares.append(count / leaf.multiplier**2)
             else:
-                found[leaf] += count
+                counts[leaf] += count
     if inverse_squares:
-        found[Gaussian(1 / math.sqrt(math.fsum(inverse_squares) * (1 + 1e-12)))] += 1
-    return Parts(tuple(found.items()), math.fsum(failing) * (1 + 1e-12)), composed
+        counts[Gaussian(1 / math.sqrt(math.fsum(inverse_squares) * (1 + 1e-12)))] += 1
+    return Parts(tuple(counts.items()), math.fsum(failing) * (1 + 1e-12)), composed
 
 
 def _size(leaves: Leaves) -> int:
@@ -258,11 +259,11 @@ def _places(leaf: Leaf, step: float, top: int) -> Ints:
 def _deltas(leaf: Leaf, epsilons: Floats, step: float, top: int) -> tuple[Floats, Floats]:
     if not isinstance(leaf, Parallel):
         return leaf.deltas(epsilons)
-    found = [_deltas_of_list(leaves, epsilons, step, top) for leaves in leaf.lists]
-    removed = np.maximum.reduce([one for one, _ in found])
-    if all(one is other for one, other in found):
+    pairs = [_deltas_of_list(leaves, epsilons, step, top) for leaves in leaf.lists]
+    removed = np.maximum.reduce([one for one, _ in pairs])
+    if all(one is other for one, other in pairs):
         return removed, removed
-    return removed, np.maximum.reduce([other for _, other in found])
+    return removed, np.maximum.reduce([other for _, other in pairs])
 
 
 def _deltas_of_list(leaves: Leaves, epsilons: Floats, step: float, top: int) -> tuple[Floats, Floats]:

@@ -197,10 +197,10 @@ def _leaves(event: Event) -> tuple[tuple[Leaf, int], ...] | None:
             return _all_leaves(event)
         case events.Parallel() | events.OneOf():
             lists = [_leaves(part) for part in event.events]
-            known = tuple(some for some in lists if some)
+            chains = tuple(some for some in lists if some)
             if any(some is None for some in lists):
                 return None
-            return ((Parallel(known), event.times),) if known else ()
+            return ((Parallel(chains), event.times),) if chains else ()
         case events.DiscreteLaplace():
             leaf = Laplace(math.ceil(event.l1_sensitivity), float(event.scale))
         case events.ThresholdedLaplace():
@@ -221,13 +221,13 @@ def _leaves(event: Event) -> tuple[tuple[Leaf, int], ...] | None:
 
 
 def _all_leaves(event: events.Composed) -> tuple[tuple[Leaf, int], ...] | None:
-    found: list[tuple[Leaf, int]] = []
+    mechanisms: list[tuple[Leaf, int]] = []
     for part in event.events:
         leaves = _leaves(part)
         if leaves is None:
             return None
-        found += [(leaf, times * event.times) for leaf, times in leaves]
-    return tuple(found)
+        mechanisms += [(leaf, times * event.times) for leaf, times in leaves]
+    return tuple(mechanisms)
 
 
 def _gaussian(noise: events.GaussianNoise, rate: float = 1.0) -> Gaussian | None:

@@ -113,18 +113,18 @@ def audit(
 
     def look() -> tuple[float, bool]:
         seen = _trials(score, runs)
-        found = epsilon_lower_bound(*seen, claim, confidence=confidence)
+        bound = epsilon_lower_bound(*seen, claim, confidence=confidence)
         sure = epsilon_lower_bound(*seen, claim, confidence=1 - math.sqrt(false_alarm))
-        return found.epsilon, sure.exceeds
+        return bound.epsilon, sure.exceeds
 
-    made, (found, exceeds) = runs, look()
+    made, (bound, exceeds) = runs, look()
     if exceeds:
         again, exceeds = look()
-        made, found = 2 * runs, min(found, again)
+        made, bound = 2 * runs, min(bound, again)
     return Audit(
         epsilon=claim.epsilon,
         delta=claim.delta,
-        lower_bound=found,
+        lower_bound=bound,
         confidence=confidence,
         verdict="contradicted" if exceeds else "consistent",
         runs=made,
@@ -255,15 +255,15 @@ def at_audit_budget(estimator: Any) -> Any:
 
 
 def _examined(trainer: Any, runs: int, columns: Mapping[str, Any] | None) -> Examination:
-    found = audit(trainer, runs=runs, columns=columns)
-    if found.verdict == "contradicted":
-        return Examination(found, None)
+    audited = audit(trainer, runs=runs, columns=columns)
+    if audited.verdict == "contradicted":
+        return Examination(audited, None)
     try:
         faulty = twin(trainer)
     except InvalidParameterError:
-        return Examination(found, None)
+        return Examination(audited, None)
     claimed = trainer.declared_loss()
-    return Examination(found, audit(faulty, runs=runs, declared=claimed, columns=columns))
+    return Examination(audited, audit(faulty, runs=runs, declared=claimed, columns=columns))
 
 
 def _trials(score: Score, n: int) -> tuple[Any, Any]:

@@ -218,9 +218,9 @@ class RenyiTest(LossTest):
         if self._loss.delta == 0:
             return Bound(self._loss.epsilon * min(strength, math.sqrt(strength)), strength > 1)
         curve = renyi_curve(self._loss.event, ORDERS)
-        declared, found = (renyi_epsilon(ORDERS, f * curve, self._loss.delta) for f in (1.0, strength))
+        declared, shown = (renyi_epsilon(ORDERS, f * curve, self._loss.delta) for f in (1.0, strength))
         # The declared epsilon may come from a finer conversion than the one on these orders.
-        return Bound(found * min(self._loss.epsilon / declared, 1.0), strength > 1)
+        return Bound(shown * min(self._loss.epsilon / declared, 1.0), strength > 1)
 
     def rule(self, scores: Floats, inside: Bools) -> Rule:
         """Return a symmetric or a one-sided rule."""

@@ -146,8 +146,8 @@ def check_event_is_what_was_drawn(case: Case) -> None:
     ):
         with recorded_draws() as draws, few_rows():
             getattr(estimator, name.split()[0])(*data)
-        found = differences(event, draws)
-        require(not found, f"{name} does not draw what declared_loss says: " + "; ".join(found))
+        apart = differences(event, draws)
+        require(not apart, f"{name} does not draw what declared_loss says: " + "; ".join(apart))
 
 
 def check_only_training_draws_noise(case: Case) -> None:
@@ -201,9 +201,9 @@ def check_shapes_do_not_depend_on_data(case: Case) -> None:
         ("equal rows", (alike.X, alike.y)),
     ):
         tables = fitted(case.fresh(), *part).tables_
-        found = {n: t.schema for n, t in tables.items()}
+        actual = {n: t.schema for n, t in tables.items()}
         require(
-            found == {n: s.schema for n, s in schemas.items()},
+            actual == {n: s.schema for n, s in schemas.items()},
             f"tables of {name} differ from table_schemas()",
         )
         shapes[name] = _lengths(case, tables)

@@ -30,12 +30,12 @@ class LearnedScore:
             tables: Mapping[str, Any] = fitted(estimator, rows.X, rows.y).tables_
             return tables
 
-        found = {name: estimator.table_schemas()[name].keys for name in estimator.released_keys()}
+        released_keys = {name: estimator.table_schemas()[name].keys for name in estimator.released_keys()}
         self._gaussian = gaussian = estimator.declared_loss().delta > 0
         self._trainings = Trainings(estimator, pair)
         many, half = pair.amplified, pair.amplified[: len(pair.amplified) // 2]
         amplified = [fit(pair.without + many) for _ in range(3)]
-        self._numbers = _Numbers(amplified[0], found)
+        self._numbers = _Numbers(amplified[0], released_keys)
         base = np.array([self._numbers.of(fit(pair.without)) for _ in range(_LEARNED_FROM)])
         all_of_them = np.mean([self._numbers.of(tables) for tables in amplified], axis=0)
         half_of_them = np.mean([self._numbers.of(fit(pair.without + half)) for _ in range(3)], axis=0)
@@ -73,14 +73,14 @@ class _Numbers:
     A number that is not there counts as 0, in a table of another length all of them.
     """
 
-    def __init__(self, tables: Mapping[str, Any], found: Mapping[str, tuple[str, ...]]) -> None:
-        self._found = found
-        self._places = {name: _keys(tables[name], keys) for name, keys in found.items()}
+    def __init__(self, tables: Mapping[str, Any], released_keys: Mapping[str, tuple[str, ...]]) -> None:
+        self._released_keys = released_keys
+        self._places = {name: _keys(tables[name], keys) for name, keys in released_keys.items()}
         self._columns = [
             (name, field.name, table.num_rows)
             for name, table in sorted(tables.items())
             for field in table.schema
-            if str(field.type) in _NUMBERS and field.name not in found.get(name, ())
+            if str(field.type) in _NUMBERS and field.name not in released_keys.get(name, ())
         ]
 
     def of(self, tables: Mapping[str, Any]) -> Floats:
@@ -88,9 +88,9 @@ class _Numbers:
         parts = [np.zeros(0)]
         for name, column, length in self._columns:
             values = tables[name].column(column).to_numpy().astype(np.float64)
-            if name in self._found:
-                known = dict(zip(_keys(tables[name], self._found[name]), values, strict=True))
-                values = np.array([known.get(key, 0.0) for key in self._places[name]])
+            if name in self._released_keys:
+                by_key = dict(zip(_keys(tables[name], self._released_keys[name]), values, strict=True))
+                values = np.array([by_key.get(key, 0.0) for key in self._places[name]])
             parts.append(values if len(values) == length else np.zeros(length))
         return np.concatenate(parts)
 

@@ -58,13 +58,13 @@ class ProfileTest:
             low, high = (middle, high) if self._share(middle) < strength else (low, middle)
         divisor = _DIVISOR**low
         if self._loss.delta == 0:
-            found = divisor * self._loss.epsilon
+            epsilon = divisor * self._loss.epsilon
         else:
-            declared, found = (
+            declared, epsilon = (
                 pld_epsilon([_with_less_noise(self._loss, c)], self._loss.delta) for c in (1.0, divisor)
             )
-            found *= self._loss.epsilon / declared
-        return Bound(found, strength > self._share(0))
+            epsilon *= self._loss.epsilon / declared
+        return Bound(epsilon, strength > self._share(0))
 
     def rule(self, scores: Floats, inside: Bools) -> Rule:
         """Return a rule that guesses always."""

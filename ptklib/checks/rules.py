@@ -111,21 +111,21 @@ def _fitted(seen: Floats, inside: Bools) -> tuple[float, float]:
 def _logistic(scores: Floats, inside: Bools) -> tuple[float, float]:
     """Return offset and slope of the log-odds that the coin of a score says "inside", by damped Newton steps."""
     design = np.column_stack([np.ones_like(scores), np.clip(scores, -50, 50)])
-    found = np.zeros(2)
+    line = np.zeros(2)
 
     def loss(at: Floats) -> float:
         odds = design @ at
         return float(np.logaddexp(0, np.where(inside, -odds, odds)).mean() + _RIDGE * at @ at)
 
     for _ in range(_FITTED_STEPS):
-        chance = expit(design @ found)
-        slope = design.T @ (chance - inside) / len(scores) + 2 * _RIDGE * found
+        chance = expit(design @ line)
+        slope = design.T @ (chance - inside) / len(scores) + 2 * _RIDGE * line
         bend = (design * (chance * (1 - chance))[:, None]).T @ design / len(scores) + 2 * _RIDGE * np.eye(2)
-        step, before = np.linalg.solve(bend, slope), loss(found)
-        while loss(found - step) > before and np.abs(step).max() > 1e-9:
+        step, before = np.linalg.solve(bend, slope), loss(line)
+        while loss(line - step) > before and np.abs(step).max() > 1e-9:
             step = step / 2
-        found = found - step
-    return float(found[0]), float(found[1])
+        line = line - step
+    return float(line[0]), float(line[1])
 
 
 def cuts(scores: Floats) -> list[float]:

@@ -150,8 +150,8 @@ class TranscriptScore:
     def _certain(self, made: Transcript, tables: Mapping[str, Any]) -> float:
         """Return what the tables tell beside the outputs, and the ratio of those."""
         (with_unit, of_with), (without, of_without) = (self._replayed(made, side) for side in (True, False))
-        told = _same(tables, of_with) - _same(tables, of_without)
-        return CERTAIN * told + float(with_unit.log_ratio(without).sum())
+        difference = _same(tables, of_with) - _same(tables, of_without)
+        return CERTAIN * difference + float(with_unit.log_ratio(without).sum())
 
     def _recorded(self, inside: bool) -> tuple[Transcript, Mapping[str, Any]]:
         tables: dict[str, Any] = {}

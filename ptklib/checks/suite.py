@@ -63,22 +63,22 @@ class NamedCheck:
 def check_audit_stays_below_epsilon(case: Case, *, runs: int) -> None:
     """Check that outputs on neighbouring synthetic datasets do not contradict the declared loss."""
     estimator = at_audit_budget(case.estimator)
-    found = audit(estimator, runs=runs, columns=case.columns)
+    outcome = audit(estimator, runs=runs, columns=case.columns)
     require(
-        found.verdict == "consistent",
-        f"{found.runs} runs prove epsilon >= {found.lower_bound:.3f} at {found.confidence:.1%}, declared is "
-        f"{found.epsilon:g} ({found.neighbours}): noise is missing or a sensitivity is too small",
+        outcome.verdict == "consistent",
+        f"{outcome.runs} runs prove epsilon >= {outcome.lower_bound:.3f} at {outcome.confidence:.1%}, declared is "
+        f"{outcome.epsilon:g} ({outcome.neighbours}): noise is missing or a sensitivity is too small",
     )
 
 
 def check_audit_sees_half_the_noise(case: Case, *, runs: int) -> None:
     """Check that the same audit contradicts a twin with half the noise: it could have seen a fault of that size."""
     estimator = at_audit_budget(case.estimator)
-    found = audit(twin(estimator), runs=runs, declared=estimator.declared_loss(), columns=case.columns)
+    outcome = audit(twin(estimator), runs=runs, declared=estimator.declared_loss(), columns=case.columns)
     require(
-        found.verdict == "contradicted",
-        f"{found.runs} runs of a twin with half the noise prove only epsilon >= {found.lower_bound:.3f} against "
-        f"{found.epsilon:g}: a passed audit says little of this estimator; try more runs",
+        outcome.verdict == "contradicted",
+        f"{outcome.runs} runs of a twin with half the noise prove only epsilon >= {outcome.lower_bound:.3f} against "
+        f"{outcome.epsilon:g}: a passed audit says little of this estimator; try more runs",
     )
 
 
@@ -97,8 +97,8 @@ def sklearn_checks(
         Failures that are right for this estimator, beside those every estimator of this library has.
     """
     numbered = array_form(estimator)
-    known = {f"sklearn_{name}": reason for name, reason in expected_failures(numbered).items()}
-    expected = known | dict(reasons or {})
+    usual = {f"sklearn_{name}": reason for name, reason in expected_failures(numbered).items()}
+    expected = usual | dict(reasons or {})
     for instance, check in estimator_checks_generator(numbered):
         name = f"sklearn_{_name(check)}"
         yield instance, NamedCheck(name, check, expected.get(name))

@@ -193,13 +193,13 @@ def _selecting(measurements: Any) -> Any:
 
 def _partitioning(draw: Any) -> Any:
     @wraps(draw)
-    def drawn(selection_: PartitionSelection, known: Any, found: Any) -> Any:
+    def drawn(selection_: PartitionSelection, public: Any, private: Any) -> Any:
         watch = _watch.get()
         if watch is None:
-            return draw(selection_, known, found)
-        exact = np.array(known, dtype=np.int64), np.array(found, dtype=np.int64)
+            return draw(selection_, public, private)
+        exact = np.array(public, dtype=np.int64), np.array(private, dtype=np.int64)
         use = selection_.mechanism, selection_.scale
-        noisy, passed, places = watch.drawn(use, exact, lambda: draw(selection_, known, found))
+        noisy, passed, places = watch.drawn(use, exact, lambda: draw(selection_, public, private))
         return noisy.copy(), passed.copy(), places.copy()
 
     return drawn

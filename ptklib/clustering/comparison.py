@@ -54,29 +54,29 @@ def nearer(
     gains = gain(middles(np.arange(levels[1] ** dimension), levels[1], dimension))
     inner = children(np.arange(levels[0] ** dimension), levels[0], levels[1] // levels[0], dimension)
     coarse = gains[inner].mean(axis=1)[None, :]
-    found = standing_out(tables[0][None, :], spread[0])
+    clear = standing_out(tables[0][None, :], spread[0])
     if energy(tables[0]) > _CLEAR * largest_energy(len(tables[0]), spread[0]):
-        found[:] = True
+        clear[:] = True
     usual = float(coarse.mean())
-    moved, variance = _moved(tables[0][None, :], coarse, found, spread[0])
+    moved, variance = _moved(tables[0][None, :], coarse, clear, spread[0])
     total = max(float(tables[0].sum()), 0.0) * usual + moved
     variance += len(tables[0]) * spread[0] * usual**2
-    any_found = bool(found.any())
+    any_clear = bool(clear.any())
     for i in range(1, len(levels)):
         ratio = levels[i] // levels[i - 1]
         family = children(np.arange(levels[i - 1] ** dimension), levels[i - 1], ratio, dimension)
-        found = standing_out(tables[i][family], spread[i])
-        parents = np.flatnonzero(found.any(axis=1))
+        clear = standing_out(tables[i][family], spread[i])
+        parents = np.flatnonzero(clear.any(axis=1))
         if not len(parents):
             continue
-        any_found, family = True, family[parents]
+        any_clear, family = True, family[parents]
         if i == 1:
             there = gains[family]
         else:
             there = gain(middles(family.reshape(-1), levels[i], dimension)).reshape(family.shape)
-        moved, noise = _moved(tables[i][family], there, found[parents], spread[i])
+        moved, noise = _moved(tables[i][family], there, clear[parents], spread[i])
         total, variance = total + moved, variance + noise
-    return any_found and total > _SURE * sqrt(variance)
+    return any_clear and total > _SURE * sqrt(variance)
 
 
 def standing_out(families: Floats, variance: float) -> Bools:
@@ -103,22 +103,22 @@ def standing_out(families: Floats, variance: float) -> Bools:
     expected = len(excess) / 2 * np.exp(-excess[order] * sqrt(2 / variance))
     allowed = np.minimum(_FALSE_SHARE * ranks, ranks / exp(1) * _FALSE_ALARM ** (1 / ranks))
     passed = np.flatnonzero(expected <= allowed)
-    found = np.zeros(len(excess), dtype=np.bool_)
+    clear = np.zeros(len(excess), dtype=np.bool_)
     if len(passed):
-        found[order[: passed[-1] + 1]] = True
-    return found.reshape(families.shape)
+        clear[order[: passed[-1] + 1]] = True
+    return clear.reshape(families.shape)
 
 
-def _moved(counts: Floats, gains: Floats, found: Bools, variance: float) -> tuple[float, float]:
+def _moved(counts: Floats, gains: Floats, used: Bools, variance: float) -> tuple[float, float]:
     """Return what the gain changes by when counts replace an even spread over their parents, and its variance.
 
     Parameters
     ----------
-    counts, gains, found : ndarray of shape (n_parents, n_children)
+    counts, gains, used : ndarray of shape (n_parents, n_children)
         Noisy counts, mean gains of the cells, and which counts are used.
     """
-    differences = np.where(found, gains - gains.mean(axis=1, keepdims=True), 0.0)
-    sums, others = differences.sum(axis=1), (~found).sum(axis=1)
-    rest = np.where(found, 0.0, counts).sum(axis=1) / np.maximum(others, 1)
+    differences = np.where(used, gains - gains.mean(axis=1, keepdims=True), 0.0)
+    sums, others = differences.sum(axis=1), (~used).sum(axis=1)
+    rest = np.where(used, 0.0, counts).sum(axis=1) / np.maximum(others, 1)
     moved = float((differences * (counts - rest[:, None])).sum())
     return moved, variance * float((differences**2).sum() + (sums**2 / np.maximum(others, 1)).sum())

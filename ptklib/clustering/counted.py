@@ -52,24 +52,24 @@ class CountedRelease:
         cells, offsets = zoom.cells(positions)
         *coarse, finest = grid.names(self._dimension)
         first = self._drawn({TOTAL: np.array([len(positions)], dtype=np.int64), finest: cells})
-        found = self._narrow(positions, first)
-        if found is not None:
-            return found
+        zoomed = self._narrow(positions, first)
+        if zoomed is not None:
+            return zoomed
         exact = grid.nested(cells, self._dimension)
         return self._wide({**first, **self._drawn({name: exact[name] for name in coarse})}, cells, offsets)
 
     def _wide(self, noisy: Mapping[str, Noisy], cells: Ints, offsets: Ints) -> Counted:
         """Go on with the offsets of each centre's rows in their finest cells."""
         box, names, counts = self.box, grid.names(self._dimension), self._with_previous(noisy)
-        found = wide_centres([counts[name] for name in names], box, self.k)
-        centres = found.places
+        wide = wide_centres([counts[name] for name in names], box, self.k)
+        centres = wide.places
         moved = self._noisy_offsets(cells, offsets, centres)
-        if found.from_rows:
+        if wide.from_rows:
             # Offsets are those of the rows of this release alone; counts include those before.
-            added = max(float(noisy[names[0]].values.sum()), 0.0) * found.shares
+            added = max(float(noisy[names[0]].values.sum()), 0.0) * wide.shares
             shifts = grid.shifts(moved, added, counts[names[-1]].variance, self._dimension)
             centres = centres + shifts * box.width * box.factor
-        return self._counted(box.clip(centres / box.factor), found.shares, counts)
+        return self._counted(box.clip(centres / box.factor), wide.shares, counts)
 
     def _narrow(self, positions: Ints, noisy: Mapping[str, Noisy]) -> Counted | None:
         """Go on with boxes and means of narrow clusters, unless the finest counts show anything else."""
@@ -88,8 +88,8 @@ class CountedRelease:
         else:
             now = [region.counted(finest, dimension) for region in regions]
             earlier = zoom.positions_of(self.box.shares(self.previous.centres))
-            found = zoom.narrow_clusters(positions, now, self.narrow)
-            clusters = zoom.continued(found, earlier, self.previous.weights)
+            latest = zoom.narrow_clusters(positions, now, self.narrow)
+            clusters = zoom.continued(latest, earlier, self.previous.weights)
         centres = self.box.at(zoom.middles(np.array([cluster.middle for cluster in clusters])))
         return self._counted(centres, rows / rows.sum(), counts)
 

@@ -293,17 +293,17 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         )
 
     def _counted_in(self, state: ReleasedState) -> Counted:
-        components, known = grid.components(len(self._bounds())), state.meta["noise_variance"]
+        components, variances = grid.components(len(self._bounds())), state.meta["noise_variance"]
         ends = np.cumsum([component.size for component in components])
         levels = np.split(state.tables[CELLS].column(_COUNT).to_numpy(), ends[:-1])
         counts = {
-            component.name: Noisy(values, float(known[component.name]))
+            component.name: Noisy(values, float(variances[component.name]))
             for component, values in zip(components, levels, strict=True)
         }
         weights = state.tables[CENTERS].column(_WEIGHT).to_numpy()
         # A state without a zoom has no number of rows of its own: it is the sum of the coarsest counts.
         of_sum = components[0].size * counts[components[0].name].variance
-        counts[zoom.TOTAL] = Noisy(np.array([weights.sum()]), float(known.get(zoom.TOTAL, of_sum)))
+        counts[zoom.TOTAL] = Noisy(np.array([weights.sum()]), float(variances.get(zoom.TOTAL, of_sum)))
         return Counted(self._centres_in(state.tables), weights, counts)
 
     def _unseen(self) -> tuple[str, ...]:

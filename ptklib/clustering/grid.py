@@ -92,7 +92,7 @@ def plan_counts(
     if check_delta(delta) == 0:
         return laplace
     gaussian = plan(isqrt(dimension * OFFSET**2 - 1) + 1, delta)
-    return min(laplace, gaussian, key=lambda found: found.noise_variance(counts[0].name))
+    return min(laplace, gaussian, key=lambda candidate: candidate.noise_variance(counts[0].name))
 
 
 def cells(shares: Floats) -> tuple[Ints, Ints]:

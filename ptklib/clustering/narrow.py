@@ -98,8 +98,8 @@ def narrow_regions(finest: Noisy, total: Noisy, dimension: int, k: int) -> list[
     precise centres save.
     """
     counts, n_rows = as_table(finest.values, dimension), float(total.values[0])
-    found = _clear_regions(counts, _scale(finest.variance), k)
-    regions, others, sure = found[:k], found[k:], _least(counts) + _DOUBTFUL
+    candidates = _clear_regions(counts, _scale(finest.variance), k)
+    regions, others, sure = candidates[:k], candidates[k:], _least(counts) + _DOUBTFUL
     if not regions or any(region.evidence > sure for region in others):
         return None
     rows, n_clusters = np.array([region.rows for region in regions]), np.ones(len(regions), dtype=np.int64)
@@ -144,33 +144,33 @@ def _clear_regions(counts: Floats, scale: float, k: int) -> list[Region]:
             return sorted(regions.values(), key=lambda region: -region.evidence)
         low = np.array(place, dtype=np.int64)
         window = box_of(low, low + best)
-        found = Region(low, low + best, float(left[window].sum()), value)
+        taken = Region(low, low + best, float(left[window].sum()), value)
         left[window] = 0.0
-        _update_evidence(evidence, left, found, scale)
-        _joined_with(regions, owners, found)
+        _update_evidence(evidence, left, taken, scale)
+        _joined_with(regions, owners, taken)
         if len(regions) > 2 * k or regions[int(owners[tuple(low)])].side > _SIDE_MOST:
             return []
 
 
-def _update_evidence(evidence: dict[int, Floats], left: Floats, found: Region, scale: float) -> None:
+def _update_evidence(evidence: dict[int, Floats], left: Floats, taken: Region, scale: float) -> None:
     """Judge anew the windows that share cells with a region that was taken."""
     for side, values in evidence.items():
-        first = np.maximum(found.low - side + 1, 0)
-        last = np.minimum(found.high, np.array(values.shape))
+        first = np.maximum(taken.low - side + 1, 0)
+        last = np.minimum(taken.high, np.array(values.shape))
         sums = _sums(left[box_of(first, last + side - 1)], side)
         values[box_of(first, last)] = _evidence(sums, side**left.ndim, scale)
 
 
-def _joined_with(regions: dict[int, Region], owners: Ints, found: Region) -> None:
+def _joined_with(regions: dict[int, Region], owners: Ints, region: Region) -> None:
     """Add a region, joined with those it touches; `owners` has the number of each cell's region, -1 for none."""
-    while touching := set(np.unique(owners[_around(found)]).tolist()) - {-1}:
+    while touching := set(np.unique(owners[_around(region)]).tolist()) - {-1}:
         for number in touching:
             old = regions.pop(number)
             owners[box_of(old.low, old.high)] = -1
-            found = found.joined(old)
+            region = region.joined(old)
     number = max(regions, default=-1) + 1
-    regions[number] = found
-    owners[box_of(found.low, found.high)] = number
+    regions[number] = region
+    owners[box_of(region.low, region.high)] = number
 
 
 def _around(region: Region) -> tuple[slice, ...]:

@@ -35,8 +35,8 @@ def wide_centres(counts: Sequence[grid.Noisy], box: Box, k: int) -> WideCentres:
     points, weights = grid.divided(*cells, _POINTS_PER_CENTRE * k)
     there = box.places(points)
     starts = (there, weights) if len(cells[0]) < 2 * k else (box.places(cells[0]), cells[1])
-    found, owners = weighted_centres(there, weights, k, *starts)
-    centres = denoised(found, cells, levels, variances, dimension, box.places)
+    weighted, owners = weighted_centres(there, weights, k, *starts)
+    centres = denoised(weighted, cells, levels, variances, dimension, box.places)
     flat = box.places(flat_centres(k, (box.width * box.factor).tolist()))
 
     def gain(shares: Floats) -> Floats:

@@ -181,12 +181,12 @@ def narrow_clusters(positions: Ints, regions: Sequence[Region], narrow: ReleaseP
     clusters: list[NarrowCluster] = []
     sums: list[Ints] = []
     for region, inside in zip(regions, _divided(positions, regions), strict=True):
-        found = _boxes(inside, region, epsilon, _sensitivity(narrow))
+        boxes = _boxes(inside, region, epsilon, _sensitivity(narrow))
         if noise < _LITTLE * region.rows / region.n_clusters:
             least = (region.high - region.low + 2) * _cell(dimension) / 2 ** (_HALVINGS[-1] + 1)
-            found = [replace(c, half=np.where(c.half > least, _WIDER * c.half, c.half)) for c in found]
-        sums += _sums_of_offsets(inside, found)
-        clusters += found
+            boxes = [replace(c, half=np.where(c.half > least, _WIDER * c.half, c.half)) for c in boxes]
+        sums += _sums_of_offsets(inside, boxes)
+        clusters += boxes
     noisy = narrow.only([OFFSETS]).draw({OFFSETS: np.concatenate(sums)})[OFFSETS]
     rows = np.array([[cluster.rows] for cluster in clusters])
     shifts = np.where(
@@ -249,7 +249,7 @@ def _boxes(positions: Ints, region: Region, epsilon: Fraction, sensitivity: int)
     )
     lows = (region.low - 1) * _cell(dimension)
     sides = (region.high - region.low + 2) * _cell(dimension)
-    found: list[NarrowCluster] = []
+    boxes: list[NarrowCluster] = []
     for _ in range(region.n_clusters):
         inside = positions
         middle, half = np.empty(dimension), np.empty(dimension)
@@ -258,9 +258,9 @@ def _boxes(positions: Ints, region: Region, epsilon: Fraction, sensitivity: int)
             middle[column], half[column] = start + (length - 1) / 2, length / 2
             inside = inside[np.abs(inside[:, column] - middle[column]) <= _SLACK * half[column]]
         box = (middle, half) if rows else everywhere  # no rows in this release, which a released count says
-        found.append(NarrowCluster(*box, rows))
-        positions = positions[np.abs(found[-1].offsets(positions)).max(axis=1) > _CLEARED]
-    return found
+        boxes.append(NarrowCluster(*box, rows))
+        positions = positions[np.abs(boxes[-1].offsets(positions)).max(axis=1) > _CLEARED]
+    return boxes
 
 
 def _interval(

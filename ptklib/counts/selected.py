@@ -63,10 +63,10 @@ class SelectedKeys:
         """Return the vectors of no row."""
         return {name: np.zeros(0, dtype=np.int64) for name in self.vectors}
 
-    def collect(self, column: Any, labels: Ints, known: Bools, n_classes: int) -> dict[str, Ints]:
+    def collect(self, column: Any, labels: Ints, labelled: Bools, n_classes: int) -> dict[str, Ints]:
         """Return the vectors of some rows: each key once, in ascending order, with its count per class."""
         keys, codes = self._distinct(column)
-        kept = known & (codes != OUTSIDE)
+        kept = labelled & (codes != OUTSIDE)
         size = len(keys) * n_classes
         cells = count_by(np.where(kept, codes * n_classes + labels, size), size + 1)[:size]
         return self.pack(keys, cells.reshape(len(keys), n_classes))
@@ -128,14 +128,14 @@ class SelectedKeys:
         keys, exact = self.unpack(vectors, n_classes)
         places = self.codes(keys, before.keys)
         old = places != OUTSIDE
-        known = np.zeros((len(before.keys), n_classes), dtype=np.int64)
-        known[places[old]] = exact[old]
+        earlier = np.zeros((len(before.keys), n_classes), dtype=np.int64)
+        earlier[places[old]] = exact[old]
         new = np.flatnonzero(~old)
-        noisy_known, noisy_new, passed = selection.draw(known, exact[new])
-        largest = np.argsort(-noisy_new.sum(axis=1), kind="stable")[: self.max_values - len(known)]
+        noisy_earlier, noisy_new, passed = selection.draw(earlier, exact[new])
+        largest = np.argsort(-noisy_new.sum(axis=1), kind="stable")[: self.max_values - len(earlier)]
         released = keys.take(pa.array(new[passed[largest]]))
         both = pa.concat_arrays([before.keys, released])
-        counts = np.concatenate([before.counts + noisy_known, noisy_new[largest]])
+        counts = np.concatenate([before.counts + noisy_earlier, noisy_new[largest]])
         variances = np.concatenate([before.variance + variance, np.full(len(released), variance)])
         order = pc.sort_indices(both)
         return Contingency(both.take(order), counts[dense(order)], variances[dense(order)])
@@ -144,11 +144,11 @@ class SelectedKeys:
         """Return the place in ascending `keys` of each entry of a numpy or Arrow column, or `OUTSIDE`."""
         if self.kind == "string":
             strings = string_keys(column, self.column)
-            found = pc.index_in(strings, value_set=keys.cast(strings.type)).fill_null(OUTSIDE)
-            return dense(found).astype(np.int64)
-        values, known = integer_keys(column, self.column)
+            indices = pc.index_in(strings, value_set=keys.cast(strings.type)).fill_null(OUTSIDE)
+            return dense(indices).astype(np.int64)
+        values, valid = integer_keys(column, self.column)
         places = pd.Index(dense(keys)).get_indexer(values)  # -1 where there is none
-        return np.where(known, places, OUTSIDE)
+        return np.where(valid, places, OUTSIDE)
 
     def _distinct(self, column: Any) -> tuple[Any, Ints]:
         """Return the distinct values of a column and the place of each entry among them."""
@@ -157,9 +157,9 @@ class SelectedKeys:
             return encoded.dictionary.cast(pa.string()), dense(encoded.indices.fill_null(OUTSIDE)).astype(
                 np.int64
             )
-        values, known = integer_keys(column, self.column)
+        values, valid = integer_keys(column, self.column)
         codes, distinct = pd.factorize(values)
-        return pa.array(distinct), np.where(known, codes, OUTSIDE)
+        return pa.array(distinct), np.where(valid, codes, OUTSIDE)
 
 
 def _words(keys: Any) -> tuple[Ints, Ints]:

@@ -170,29 +170,29 @@ class UserEmbeddings(Declared):
         """Return user code, item code and weight in units of each row that can be used."""
         name, item, *_ = self.required_columns()
         users, items = self._users().encode(table.column(name)), self._items().encode(table.column(item))
-        known = (users != OUTSIDE) & (items != OUTSIDE)
+        usable = (users != OUTSIDE) & (items != OUTSIDE)
         weights = np.full(table.n_rows, WEIGHT, dtype=np.int64)
         if self.rating is not None:
             limits, ratings = Bounds.of(self.bounds, self.rating), table.numbers(self.rating)
-            known &= np.isfinite(ratings)
-            shares = np.clip(np.where(known, ratings, limits.low), limits.low, limits.high) / limits.high
+            usable &= np.isfinite(ratings)
+            shares = np.clip(np.where(usable, ratings, limits.low), limits.low, limits.high) / limits.high
             weights = np.rint(shares * WEIGHT).astype(np.int64)
-        return np.asarray(np.column_stack([users, items, weights])[known], dtype=np.int64)
+        return np.asarray(np.column_stack([users, items, weights])[usable], dtype=np.int64)
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
         rows, heaviest, plan = exact["rows"].reshape(-1, 3), self._heaviest(), self._plan()
         n_items, k, most = len(self._items()), self._factors(), self._max_rows()
         users = Users.bounded(rows, heaviest / WEIGHT, n_items, most)
         start = None if previous is None else matrix(previous.tables[ITEMS], factor_names(k))
-        found = train(users, n_items, k, plan, heaviest, most, start)
-        tables = {ITEMS: self._released_table(ITEMS, [found.counts, *found.factors.T])}
+        trained = train(users, n_items, k, plan, heaviest, most, start)
+        tables = {ITEMS: self._released_table(ITEMS, [trained.counts, *trained.factors.T])}
         if plan.vectors is not None:
-            noisy = noisy_loadings(rows, len(self._users()), found.factors, plan.vectors)
+            noisy = noisy_loadings(rows, len(self._users()), trained.factors, plan.vectors)
             deviation = plan.vectors.scale / plan.vectors.sensitivity
             tables[USERS] = self._released_table(
-                USERS, list(vectors(noisy, deviation, found.factors).T * heaviest)
+                USERS, list(vectors(noisy, deviation, trained.factors).T * heaviest)
             )
-        return Release(tables, {ITEMS: {COUNT: found.counts_deviation}})
+        return Release(tables, {ITEMS: {COUNT: trained.counts_deviation}})
 
     def _released_table(self, name: str, columns: list[Floats]) -> Any:
         schema = self.table_schemas()[name].schema

@@ -224,11 +224,11 @@ class Measurements:
         Most of a user's entries, by fresh coins, give its factors; the others are to be among the recommendations.
         A user adds the difference of its recall, clipped, for each candidate.
         """
-        known = tossed(len(self._apart.items), KNOWN)
+        given = tossed(len(self._apart.items), KNOWN)
         cutoff = cutoff_of(self._n_items)
         total = np.zeros(CANDIDATES)
         longest = LARGEST_GAIN * CANDIDATES**0.5
-        context, hidden = self._apart.keep(known), self._apart.keep(~known)
+        context, hidden = self._apart.keep(given), self._apart.keep(~given)
         for places in batches(len(self._apart), self._n_items):
             some, wanted = context.take(places), hidden.take(places)
             base = recall(np.tile(popularity, (len(places), 1)), some, wanted, cutoff)

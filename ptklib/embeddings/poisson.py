@@ -108,8 +108,8 @@ def predicted(users: Floats, items: Floats) -> Floats:
 def mixture(mean: Floats, rows: Floats, steps: int = 30) -> Floats:
     """Return non-negative mixtures of the columns of `mean` that fit each of `rows` best, adding up to 1."""
     columns = mean / np.maximum(mean.sum(axis=0), _TINY)
-    found = np.full((len(rows), mean.shape[1]), 1 / mean.shape[1])
+    shares = np.full((len(rows), mean.shape[1]), 1 / mean.shape[1])
     for _ in range(steps):
-        found = found * ((rows / np.maximum(found @ columns.T, _TINY)) @ columns)
-        found = found / np.maximum(found.sum(axis=1, keepdims=True), _TINY)
-    return np.asarray(found)
+        shares = shares * ((rows / np.maximum(shares @ columns.T, _TINY)) @ columns)
+        shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
+    return np.asarray(shares)

@@ -27,26 +27,26 @@ def batches(n_users: int, n_items: int) -> Iterator[Ints]:
 
 def best_items(users: Users, vectors: Floats, factors: Floats, n: int) -> tuple[Ints, Ints, Floats]:
     """Return place of the user, code of the item and score of the best items the users do not have, best first."""
-    found: list[tuple[Ints, Ints, Floats]] = []
+    batched: list[tuple[Ints, Ints, Floats]] = []
     for places in batches(len(users), len(factors)):
         some, scores = users.take(places), predicted(vectors[places], factors)
         scores[some.owners, some.items] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
         best = np.take_along_axis(scores, order, axis=1)
         there = np.isfinite(best)
-        found.append((np.repeat(places, there.sum(axis=1)), order[there], best[there]))
-    if not found:
+        batched.append((np.repeat(places, there.sum(axis=1)), order[there], best[there]))
+    if not batched:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
-    owners, codes, values = (np.concatenate(part) for part in zip(*found, strict=True))
+    owners, codes, values = (np.concatenate(part) for part in zip(*batched, strict=True))
     return owners, codes, values
 
 
-def recall(scores: Floats, known: Users, wanted: Users, cutoff: int) -> Floats:
-    """Return the share of wanted items among the `cutoff` best that are not known, for each user.
+def recall(scores: Floats, context: Users, wanted: Users, cutoff: int) -> Floats:
+    """Return the share of wanted items among the `cutoff` best that are not in the context, for each user.
 
-    Users that want nothing have 0. Known entries of `scores` are overwritten.
+    Users that want nothing have 0. Entries of `scores` that are in the context are overwritten.
     """
-    scores[known.owners, known.items] = -np.inf
+    scores[context.owners, context.items] = -np.inf
     best = np.argpartition(scores, -cutoff, axis=1)[:, -cutoff:]
     chosen = np.zeros(scores.shape, dtype=np.bool_)
     np.put_along_axis(chosen, best, True, axis=1)

@@ -58,5 +58,5 @@ def vectors(noisy: Floats, deviation: float, factors: Floats) -> Floats:
     better = np.maximum(centre + (noisy - centre) @ keep, 1e-6)
     columns = factors / factors.sum(axis=0)
     mixing = columns.T @ shares(factors)
-    found = mixture(mixing.T, better / better.sum(axis=1, keepdims=True))
-    return np.asarray(found * better.sum(axis=1, keepdims=True) / factors.sum(axis=0))
+    mixtures = mixture(mixing.T, better / better.sum(axis=1, keepdims=True))
+    return np.asarray(mixtures * better.sum(axis=1, keepdims=True) / factors.sum(axis=0))

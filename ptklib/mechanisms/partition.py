@@ -57,22 +57,22 @@ class PartitionSelection:
             }
         )
 
-    def draw(self, known: Ints, found: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return noisy counts of keys known before, and of those among the found ones that pass.
+    def draw(self, public: Ints, private: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return noisy counts of public keys, and of those among the private ones that pass.
 
         Parameters
         ----------
-        known : ndarray of shape (n_known, n_cells)
-            Counts of public keys, zeros included.
-        found : ndarray of shape (n_found, n_cells)
+        public : ndarray of shape (n_public, n_cells)
+            Counts of keys that were released before, zeros included.
+        private : ndarray of shape (n_private, n_cells)
             Counts of the keys that rows have beside those. **Private**, their number included.
 
         Returns
         -------
-        noisy_known : ndarray of shape (n_known, n_cells)
+        noisy_public : ndarray of shape (n_public, n_cells)
         noisy_passed : ndarray of shape (n_passed, n_cells)
         passed : ndarray of shape (n_passed,)
-            Their places in `found`.
+            Their places in `private`.
 
         Notes
         -----
@@ -86,14 +86,14 @@ class PartitionSelection:
             else vectorised.discrete_gaussian
         )
         note(self.mechanism, self.scale, self.n_cells)
-        noisy_known = _exact(known, self.n_cells) + self._noise(sampler, len(known))
-        noise = self._noise(sampler, len(found))
+        noisy_public = _exact(public, self.n_cells) + self._noise(sampler, len(public))
+        noise = self._noise(sampler, len(private))
         if self.mechanism == "ThresholdedLaplace":
             while len(again := np.flatnonzero(np.abs(noise.sum(axis=1)) > self.threshold)):
                 noise[again] = self._noise(sampler, len(again))
-        noisy = _exact(found, self.n_cells) + noise
+        noisy = _exact(private, self.n_cells) + noise
         passed = np.flatnonzero(noisy.sum(axis=1) > self.threshold)
-        return noisy_known, noisy[passed], passed.astype(np.int64)
+        return noisy_public, noisy[passed], passed.astype(np.int64)
 
     def _noise(self, sampler: Callable[[float, int], Ints], n_keys: int) -> Ints:
         return sampler(self.scale, n_keys * self.n_cells).reshape(n_keys, self.n_cells)

@@ -106,9 +106,9 @@ def row_by_row(function: Callable[[Any], Any], table: Any, failed: float) -> Flo
     """
     n = len(table)
     try:
-        found = np.asarray(function(table), dtype=np.float64)
-        if found.shape == (n,):
-            return found
+        values = np.asarray(function(table), dtype=np.float64)
+        if values.shape == (n,):
+            return values
     except Exception:  # noqa: BLE001 - an error would tell of a row
         pass
     if n <= 1:

@@ -104,12 +104,12 @@ class Plan:
         self, hashes: HashRange, population: float, n_rounds: int
     ) -> tuple[HashRange, tuple[HashRange, ...]]:
         """Return the disjoint hashes of the validation set and of each round."""
-        width, low, found = hashes.high - hashes.low, hashes.low, []
+        width, low, parts = hashes.high - hashes.low, hashes.low, []
         for size in (self.validation, *self.settings.rounds[:n_rounds]):
             high = low + math.floor(width * Fraction(size) / Fraction(population))
-            found.append(HashRange(low, high))
+            parts.append(HashRange(low, high))
             low = high
-        return found[0], tuple(found[1:])
+        return parts[0], tuple(parts[1:])
 
     def loss(self, trainings: Sequence[PrivacyLoss]) -> PrivacyLoss:
         """Return the loss of the whole profile towards one privacy unit.
@@ -171,11 +171,11 @@ def make_plan(settings: Settings) -> Plan:
 def _lower_tests(s: Settings, epsilon: Fraction) -> tuple[HighTest | None, ...]:
     if s.loss_max is None or epsilon < Fraction(EPSILON_MIN):
         return (None,) * len(s.sizes)
-    failure, found = s.failure * _LOWER / len(s.sizes), []
+    failure, tests = s.failure * _LOWER / len(s.sizes), []
     for size in s.rounds:
         line = high_line(s.target / s.loss_max, size, failure)
         test = None
         if line is not None:
             test = HighTest(line, epsilon, failure, loss_max=s.loss_max, exact=True)
-        found.append(test if test is not None and test.can_answer(size) else None)
-    return tuple(found)
+        tests.append(test if test is not None and test.can_answer(size) else None)
+    return tuple(tests)

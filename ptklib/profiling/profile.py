@@ -99,9 +99,9 @@ class Profile:
         """
         wanted = check_epsilon(epsilon)
         answers = [answer for e, answer in self.points if e <= wanted]
-        found = [answer.n for answer in answers if isinstance(answer, Found)]
-        if found:
-            return Found(min(found))
+        enough = [answer.n for answer in answers if isinstance(answer, Found)]
+        if enough:
+            return Found(min(enough))
         if any(isinstance(answer, Unreachable) for _, answer in self.points):
             return Unreachable()
         return NeedsMore(max((a.n_tried for a in answers if isinstance(a, NeedsMore)), default=0))

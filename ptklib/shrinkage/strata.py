@@ -64,17 +64,17 @@ class Strata:
             return np.column_stack([added(column) for column in columns.T])
 
         many = np.bincount(place).astype(np.float64)
-        found = np.flatnonzero(many)
+        occupied = np.flatnonzero(many)
         energy = np.einsum("gk,gk->g", level.sums, level.sums) / level.sums.shape[1]
         return cls(
-            many[found],
-            added(n)[found],
-            added(n * n)[found],
-            column_sums(level.sums)[found],
-            column_sums(level.sums * n[:, None])[found],
-            added(energy)[found],
-            added(level.variance)[found],
-            column_sums(level.covariance)[found],
+            many[occupied],
+            added(n)[occupied],
+            added(n * n)[occupied],
+            column_sums(level.sums)[occupied],
+            column_sums(level.sums * n[:, None])[occupied],
+            added(energy)[occupied],
+            added(level.variance)[occupied],
+            column_sums(level.covariance)[occupied],
             level.size_variance,
             level.reach,
         )
@@ -183,7 +183,7 @@ class Strata:
             return shift, math.inf
         slope = self.covariance / (self.many * noise)[:, None]
         top = scale @ self.products - (weighted - sizes) @ slope
-        found = np.clip(top / denominator, -self.reach, self.reach)
+        matched = np.clip(top / denominator, -self.reach, self.reach)
         n_columns, square = len(shift), float(shift @ shift) / len(shift)
         power, each = scale**2 * self.squares / self.many, sizes / self.many
         cross = (self.sums @ shift) / n_columns
@@ -191,4 +191,4 @@ class Strata:
         shared = np.einsum("mk,mk->m", slope, self.covariance) / n_columns
         own_noise = power * (self.variance - shared)
         expected = own_noise + np.mean((shift - slope) ** 2, axis=1) * unsure
-        return found, max(float(misses.sum()), float(expected.sum())) / denominator**2
+        return matched, max(float(misses.sum()), float(expected.sum())) / denominator**2

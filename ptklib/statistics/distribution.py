@@ -69,8 +69,8 @@ class NoisyBins:
         ratios, overall = self._shrunken(sums, noise, shape, reach=1.0)
         below = _rising(np.vstack([ratios, overall]) + even)
         shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
-        found = inverted(shares, self.bins.edges, orders)
-        return found[:-1], found[-1]
+        values = inverted(shares, self.bins.edges, orders)
+        return values[:-1], values[-1]
 
     def _shrunken(
         self, sums: Floats, noise: float, shape: tuple[int, ...], reach: float
@@ -94,14 +94,14 @@ def inverted(shares: Floats, edges: Floats, orders: tuple[float, ...]) -> Floats
     below = np.zeros((len(shares), len(edges)))
     np.cumsum(shares, axis=1, out=below[:, 1:])
     below[:, -1] = 1.0
-    rows, found = np.arange(len(below)), np.empty((len(below), len(orders)))
+    rows, quantiles = np.arange(len(below)), np.empty((len(below), len(orders)))
     for place, order in enumerate(orders):
         upper = np.maximum(np.argmax(below >= order, axis=1), 1)
         low, high = below[rows, upper - 1], below[rows, upper]
         part = np.divide(order - low, high - low, out=np.zeros_like(low), where=high > low)
         left, right = edges[upper - 1], edges[upper]
-        found[:, place] = np.clip(left + part * (right - left), left, right)
-    return found
+        quantiles[:, place] = np.clip(left + part * (right - left), left, right)
+    return quantiles
 
 
 def _rising(below: Floats) -> Floats:

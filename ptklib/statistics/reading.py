@@ -101,12 +101,12 @@ def _read_moments(
         even,
         mean**2 * count_noise,
     )
-    found = np.clip(even + spread, 0.0, half * half - mean * mean)
+    variances = np.clip(even + spread, 0.0, half * half - mean * mean)
     default = float(np.clip(even + usual, 0.0, half * half - common * common))
     if layout.asks("variance"):
-        columns.derived(f"{name}_variance", found, default)
+        columns.derived(f"{name}_variance", variances, default)
     if layout.asks("std"):
-        columns.derived(f"{name}_std", np.sqrt(found), default**0.5)
+        columns.derived(f"{name}_std", np.sqrt(variances), default**0.5)
 
 
 def _ratios(
@@ -156,6 +156,6 @@ def _read_bins(
         for place, column in enumerate(layout.share_columns(name)):
             columns.derived(column, shares[:, place], float(usual[place]))
     if layout.quantiles:
-        found, usual = joined.quantiles(layout.quantiles, shape)
+        quantiles, usual = joined.quantiles(layout.quantiles, shape)
         for place, column in enumerate(layout.quantile_columns(name)):
-            columns.derived(column, found[:, place], float(usual[place]))
+            columns.derived(column, quantiles[:, place], float(usual[place]))

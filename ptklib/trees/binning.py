@@ -63,9 +63,9 @@ class Feature:
         values = table.numbers(self.name)
         missing = np.isnan(values)
         clamped = np.clip(np.where(missing, self.bounds.low, values), self.bounds.low, self.bounds.high)
-        found = np.searchsorted(self.thresholds, clamped, side="right").astype(np.uint16)
-        found[missing] = MISSING
-        return found
+        codes = np.searchsorted(self.thresholds, clamped, side="right").astype(np.uint16)
+        codes[missing] = MISSING
+        return codes
 
 
 def encode(features: Sequence[Feature], table: InputTable) -> Codes:

@@ -44,7 +44,7 @@ def boost(
     start = rows.start()
     if rows.n_counted:
         return _count(rows, codes, n_bins, start, settings)
-    found: list[Trees] = []
+    trees: list[Trees] = []
     values, weights = [], []
     for i in range(settings.n_rounds):
         random = np.random.default_rng([settings.seed, i])
@@ -52,11 +52,11 @@ def boost(
         rows.pull()
         tree = grids.tree(rows.choose(grids.sums(codes, rows.steps)))
         value, weight = rows.measure(tree.leaves(0, codes, n_bins))
-        found.append(tree)
+        trees.append(tree)
         values.append(value)
         weights.append(weight)
     values[0] = values[0] + start
-    return Boosted(Trees.stack(found), np.stack(values), np.stack(weights))
+    return Boosted(Trees.stack(trees), np.stack(values), np.stack(weights))
 
 
 def _count(rows: Rows, codes: Codes, n_bins: Sequence[int], start: Ints, settings: Settings) -> Boosted:

@@ -82,8 +82,8 @@ def _sets(random: Random, n_features: int, most: int, wanted: int) -> Iterator[l
     for k in sizes:
         mine = left if k == sizes[-1] else min(wanted // len(sizes), left)
         if k != sizes[-1] and comb(n_features, k) <= mine:
-            found = [list(features) for features in combinations(range(n_features), k)]
+            sets = [list(features) for features in combinations(range(n_features), k)]
         else:
-            found = [random.permutation(n_features)[:k].tolist() for _ in range(mine)]
-        left -= len(found)
-        yield from found
+            sets = [random.permutation(n_features)[:k].tolist() for _ in range(mine)]
+        left -= len(sets)
+        yield from sets

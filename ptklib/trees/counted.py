@@ -45,7 +45,7 @@ def counted_trees(seed: int, n_bins: Sequence[int], n_trees: int, depth: int) ->
     at the high end.
     """
     random = np.random.default_rng([seed, 0, 0])
-    found, waiting = [], list[int]()
+    trees, waiting = [], list[int]()
     looked = min(depth_of(depth), len(n_bins))
     for _ in range(n_trees):
         if len(waiting) < looked:
@@ -56,8 +56,8 @@ def counted_trees(seed: int, n_bins: Sequence[int], n_trees: int, depth: int) ->
             for level, f in enumerate(np.resize(features, depth_of(depth)).tolist())
         ]
         taken = np.resize(features, depth_of(depth))[None, :].astype(np.int64)
-        found.append(_deeper(Trees(taken, np.concatenate(splits)[None, :]), depth))
-    return Trees.stack(found)
+        trees.append(_deeper(Trees(taken, np.concatenate(splits)[None, :]), depth))
+    return Trees.stack(trees)
 
 
 def read_counts(counts: Floats, variance: float, overall: Floats) -> tuple[Floats, Floats]:
@@ -115,8 +115,8 @@ def gains_of(sums: Floats, weights: Floats, variance: float) -> Floats:
     size = 1
     while size <= n_leaves:
         here = slice(size - 1, 2 * size - 1)
-        known = np.maximum(weights[:, here], 0.0)
-        gains[:, here] = _posterior(nodes[:, here], known, variance * n_leaves / size + known)
+        sizes = np.maximum(weights[:, here], 0.0)
+        gains[:, here] = _posterior(nodes[:, here], sizes, variance * n_leaves / size + sizes)
         size *= 2
     return np.asarray(gains * min(_TOGETHER / n_trees, 1.0))
 

@@ -247,9 +247,9 @@ class TreeFeaturizer(Labelled):
 
     def _collect(self, table: InputTable, label: Any) -> dict[str, Ints]:
         model = self._model()
-        known, labels = self._target().encode(label)
+        usable, labels = self._target().encode(label)
         codes = encode(model.features, table)
-        return model.collect(codes[:, known], labels[known])
+        return model.collect(codes[:, usable], labels[usable])
 
     def _release(self, exact: Units, previous: ReleasedState | None) -> Release:
         before = None
@@ -264,10 +264,10 @@ class TreeFeaturizer(Labelled):
 
     def _completed(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Return a stored spec as this version would write it; the default method was "auto", of the same tables."""
-        known = super()._completed(spec)
-        if self.method == "adaptive" and known["params"].get("method") == "auto":
-            return {**known, "params": {**known["params"], "method": "adaptive"}}
-        return known
+        completed = super()._completed(spec)
+        if self.method == "adaptive" and completed["params"].get("method") == "auto":
+            return {**completed, "params": {**completed["params"], "method": "adaptive"}}
+        return completed
 
     def _check_state(self, state: ReleasedState) -> None:
         super()._check_state(state)

@@ -101,10 +101,10 @@ def read(leaves: Leaves, totals: Mapping[str, Floats], variance: Mapping[str, fl
         )
         return {name: numbers[:, :, i] for i, name in enumerate(columns_of(target))}
     assert target.bounds is not None
-    found = _means(totals["counts"], totals["sums"] / UNITS, variance["counts"], variance["sums"] / UNITS**2)
+    means = _means(totals["counts"], totals["sums"] / UNITS, variance["counts"], variance["sums"] / UNITS**2)
     sums = np.stack([node_sums(sums) for sums in totals["sums"]]) * (target.bounds.half_width / UNITS)
     counts = np.stack([node_sums(counts) for counts in totals["counts"]])
-    return {"count": counts, "sum": sums, "mean": target.numbers(found)}
+    return {"count": counts, "sum": sums, "mean": target.numbers(means)}
 
 
 def _class_shares(counts: Floats, variance: float) -> Floats:
@@ -153,11 +153,11 @@ def _means(counts: Floats, sums: Floats, count_variance: float, sum_variance: fl
         np.zeros(1),
         _MOST,
     )[0]
-    found = [
+    means = [
         node_means(s[:, None], n[:, None], sum_variance, count_variance, _SPREAD, overall, _MOST)[:, 0]
         for n, s in zip(counts, sums, strict=True)
     ]
-    return np.clip(np.stack(found), -1.0, 1.0)
+    return np.clip(np.stack(means), -1.0, 1.0)
 
 
 def totals_in(leaves: Leaves, columns: Mapping[str, Floats]) -> dict[str, Floats]:

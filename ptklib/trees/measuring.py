@@ -130,7 +130,7 @@ class Rows:
         """
         settings, plan = self._settings, self._plan
         depth = counted.depth_of(settings.depth)
-        found = [
+        sums = [
             self._noise.release(COUNTS, leaf_sums(reached >> (settings.depth - depth), units, 2**depth))
             for reached in leaves
         ]
@@ -138,7 +138,7 @@ class Rows:
         plan.add_noise(POOL, np.zeros(rest, dtype=np.int64))
         for _ in range(settings.n_rounds):
             plan.select(CHOICE, np.zeros(settings.n_candidates, dtype=np.int64))
-        return np.stack(found) / UNITS
+        return np.stack(sums) / UNITS
 
     def _values(self, gains: Floats) -> Ints:
         """Return what all nodes add to scores, in units."""

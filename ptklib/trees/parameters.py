@@ -132,20 +132,20 @@ def features(names: Any, bounds: Any, domains: Any, thresholds: Any, n_bins: Any
     if not set(cuts) <= set(within):
         raise InvalidParameterError("thresholds are for columns with bounds only")
     bins = whole_number(n_bins, "n_bins", 2, BINS_MAX)
-    found = []
+    binned = []
     for name in columns:
         if name in listed:
             domain = Domain.of(name, listed[name])
             if len(domain) > BINS_MAX:
                 raise InvalidDomainError(f"the domain of {name!r} holds more than {BINS_MAX} values")
-            found.append(Feature.of_domain(name, domain))
+            binned.append(Feature.of_domain(name, domain))
             continue
         limits = Bounds.of(within[name], name).within(SUMS_MOST, name)
         if name in cuts:
-            found.append(Feature.cut_at(name, limits, _cuts(cuts[name], limits, name)))
+            binned.append(Feature.cut_at(name, limits, _cuts(cuts[name], limits, name)))
         else:
-            found.append(Feature.between(name, limits, bins))
-    return tuple(found)
+            binned.append(Feature.between(name, limits, bins))
+    return tuple(binned)
 
 
 def _cuts(values: Any, limits: Bounds, name: str) -> Any:

@@ -70,17 +70,17 @@ def trees_of(table: Any, features: Sequence[Feature], n_trees: int) -> Trees:
     names = np.asarray(table.column(FEATURE).to_pylist(), dtype=object).reshape(n_trees, -1)
     thresholds = table.column(_THRESHOLD).to_numpy().reshape(n_trees, -1)
     inner, at = names[:, :n_inner], thresholds[:, :n_inner]
-    found, splits = np.full(inner.shape, -1, dtype=np.int64), np.ones(inner.shape, dtype=np.int64)
+    looked, splits = np.full(inner.shape, -1, dtype=np.int64), np.ones(inner.shape, dtype=np.int64)
     for place, feature in enumerate(features):
         here = inner == feature.name
         split = np.clip(np.searchsorted(feature.thresholds, at[here]), 0, feature.n_bins - 1)
-        found[here] = np.where(feature.thresholds[split] == at[here], place, -1)
+        looked[here] = np.where(feature.thresholds[split] == at[here], place, -1)
         splits[here] = split + 1
     depth = (n_inner + 1).bit_length() - 1
-    trees = Trees(found[:, 2 ** np.arange(depth) - 1], splits)
-    if (found < 0).any() or (names[:, n_inner:] != "").any() or thresholds[:, n_inner:].any():
+    trees = Trees(looked[:, 2 ** np.arange(depth) - 1], splits)
+    if (looked < 0).any() or (names[:, n_inner:] != "").any() or thresholds[:, n_inner:].any():
         raise CorruptStateError("the trees split where no public threshold is")
-    if (trees.node_features() != found).any():
+    if (trees.node_features() != looked).any():
         raise CorruptStateError("nodes of one level split by different features")
     return trees
 

@@ -62,10 +62,10 @@ class Target:
             return codes != OUTSIDE, codes
         assert self.bounds is not None
         values = as_numbers(label, self.column)
-        known = ~np.isnan(values)
-        clamped = np.clip(np.where(known, values, self.bounds.low), self.bounds.low, self.bounds.high)
+        usable = ~np.isnan(values)
+        clamped = np.clip(np.where(usable, values, self.bounds.low), self.bounds.low, self.bounds.high)
         share = (clamped - self.bounds.midpoint) / self.bounds.half_width
-        return known, np.rint(np.clip(share, -1.0, 1.0) * UNITS).astype(np.int64)
+        return usable, np.rint(np.clip(share, -1.0, 1.0) * UNITS).astype(np.int64)
 
     def numbers(self, shares: Floats) -> Floats:
         """Return the labels some distances from the midpoint, in half widths, stand for; within the bounds."""

@@ -194,8 +194,8 @@ def _runs(shares: Floats) -> list[list[float]]:
     ordered = np.sort(shares)[::-1]
     low = ordered[0] * _RANGE
     places = np.log(np.maximum(ordered, low) / low) / -math.log(_RANGE) * (CLASSES - 1)
-    found = []
+    runs = []
     for place in np.unique(np.round(places))[::-1]:
         members = ordered[np.round(places) == place]
-        found.append([len(members), float(f"{members.mean():.9g}")])
-    return found
+        runs.append([len(members), float(f"{members.mean():.9g}")])
+    return runs

@@ -48,8 +48,8 @@ class TreesRisk(RowRisk):
             return np.asarray(((label - guess) / width) ** 2)
         assert self._classes is not None
         codes = self._classes.encode(read.column(self._label))
-        found = fitted.predict_proba(table)
+        chances = fitted.predict_proba(table)
         loss = np.zeros(len(codes))
         for code in range(len(self._classes)):
-            loss += (found[:, code] - (codes == code)) ** 2
+            loss += (chances[:, code] - (codes == code)) ** 2
         return np.asarray(loss / 2)
