@@ -64,7 +64,7 @@ class Block:
     """Rows are shrunk to this Euclidean norm of their standardised values."""
 
     @property
-    def unit(self) -> float:
+    def step(self) -> float:
         """Worth of one unit of the grid, in standardised values."""
         return 1 / self.width if self.norm is None else self.norm / self._reach
 

@@ -142,13 +142,13 @@ class MomentSums(NoisySums):
 
     @once
     def _steps(self) -> dict[str, float]:
-        units = [block.unit for block in self._blocks()]
+        steps_of = [block.step for block in self._blocks()]
         steps = {COUNT: 1.0}
-        for i, unit in enumerate(units):
-            steps |= {f"sums_{i}": unit, f"products_{i}": unit * unit}
+        for i, step in enumerate(steps_of):
+            steps |= {f"sums_{i}": step, f"products_{i}": step * step}
             if len(self._blocks()[i].names) > 1:
-                steps[beside(f"products_{i}")] = unit * unit
-            steps |= {f"products_{j}_{i}": other * unit for j, other in enumerate(units[:i])}
+                steps[beside(f"products_{i}")] = step * step
+            steps |= {f"products_{j}_{i}": other * step for j, other in enumerate(steps_of[:i])}
         return steps
 
     @once

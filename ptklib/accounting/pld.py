@@ -74,7 +74,7 @@ def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
     mechanisms are kept apart, whatever their counts; time grows with that and not with the number of losses.
     """
     delta = min(delta, math.nextafter(DELTA_LIMIT, 0.0))
-    distinct = _counted([_composable(loss) for loss in losses])
+    distinct = _merged([_composable(loss) for loss in losses])
     plain = epsilon_of(distinct, delta)
     if not 0 < plain <= _EPSILON_MAX or delta == 0:
         return plain
@@ -99,7 +99,7 @@ def pld_advantage(loss: PrivacyLoss) -> float:
     float
         Rounded up, at most 1.
     """
-    distinct = _counted([_composable(loss)])
+    distinct = _merged([_composable(loss)])
     parts, composed = _together(distinct, 1e-9)
     if not parts.leaves:
         return min(parts.delta, 1.0)
@@ -121,7 +121,7 @@ def _composable(loss: PrivacyLoss) -> PrivacyLoss:
     return loss
 
 
-def _counted(losses: Sequence[PrivacyLoss]) -> list[PrivacyLoss]:
+def _merged(losses: Sequence[PrivacyLoss]) -> list[PrivacyLoss]:
     """Equal losses as one with a count."""
     return [
         PrivacyLoss(

@@ -30,7 +30,7 @@ KNOTS_MAX = 400
 """A profile with fewer kinks than this is written down at its kinks alone."""
 
 
-class Profile(ABC):
+class PrivacyProfile(ABC):
     """What is known of one mechanism, whether a unit is removed or added."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Profile(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class _Limited(Profile):
+class _Limited(PrivacyProfile):
     """A mechanism whose privacy loss is never beyond epsilon, whichever way a unit moves."""
 
     epsilon: float
@@ -77,7 +77,7 @@ class Pure(_Limited):
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace(Profile):
+class Laplace(PrivacyProfile):
     """Discrete Laplace noise of `scale` on an integer vector that a unit moves by L1 norm `distance` at most."""
 
     distance: int
@@ -119,7 +119,7 @@ class BoundedRange(_Limited):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(Profile):
+class Gaussian(PrivacyProfile):
     """Continuous Gaussian noise of `multiplier` sensitivities on a Poisson sample, or on all rows at rate 1."""
 
     multiplier: float

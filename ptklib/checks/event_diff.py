@@ -15,7 +15,7 @@ Expected = Counter[tuple[str, str]]
 
 def drawn(draws: Iterable[Draw]) -> Counter[tuple[str, str]]:
     """Return how many values each mechanism noised at each scale."""
-    return _counted((draw.mechanism, draw.scale, draw.size) for draw in draws)
+    return _tally((draw.mechanism, draw.scale, draw.size) for draw in draws)
 
 
 def differences(event: Event | Mapping[str, Any], draws: Iterable[Draw]) -> list[str]:
@@ -50,7 +50,7 @@ def _differences(event: Event, made: Counter[tuple[str, str]]) -> list[str]:
     for part, count in event.leaves():
         match part:
             case AboveThreshold():
-                promised.update(_counted([("DiscreteLaplace", part.threshold_scale, count)]))
+                promised.update(_tally([("DiscreteLaplace", part.threshold_scale, count)]))
                 free.add(("DiscreteLaplace", _digits(part.value_scale)))
             case Noise(shape=tuple()) | Selection(shape=tuple()):
                 promised.update(_promised(part, count))
@@ -70,12 +70,12 @@ def _promised(event: Noise | Selection, count: int) -> Counter[tuple[str, str]]:
     name, size = type(event).__name__, prod(event.shape or ())
     beside = event.scale_beside_diagonal if isinstance(event, DiscreteGaussian) else None
     if beside is None:
-        return _counted([(name, event.scale, size * count)])
+        return _tally([(name, event.scale, size * count)])
     n = int((2 * size) ** 0.5)  # n (n + 1) / 2 entries
-    return _counted([(name, event.scale, n * count), (name, beside, (size - n) * count)])
+    return _tally([(name, event.scale, n * count), (name, beside, (size - n) * count)])
 
 
-def _counted(draws: Iterable[tuple[str, float, int]]) -> Counter[tuple[str, str]]:
+def _tally(draws: Iterable[tuple[str, float, int]]) -> Counter[tuple[str, str]]:
     total: Counter[tuple[str, str]] = Counter()
     for name, scale, size in draws:
         total[name, _digits(scale)] += size

@@ -86,7 +86,7 @@ class CountedRelease:
         if self.previous is None:
             clusters = zoom.narrow_clusters(positions, regions, self.narrow)
         else:
-            now = [region.counted(finest, dimension) for region in regions]
+            now = [region.recounted(finest, dimension) for region in regions]
             earlier = zoom.positions_of(self.box.shares(self.previous.centres))
             latest = zoom.narrow_clusters(positions, now, self.narrow)
             clusters = zoom.continued(latest, earlier, self.previous.weights)

@@ -63,7 +63,7 @@ class Region:
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return Region(low, high, self.rows + other.rows, max(self.evidence, other.evidence))
 
-    def counted(self, finest: Noisy, dimension: int) -> "Region":
+    def recounted(self, finest: Noisy, dimension: int) -> "Region":
         """Return the region with its rows in some other counts, 0 where they do not stand out of the noise."""
         inside = as_table(finest.values, dimension)[box_of(self.low, self.high)]
         rows = float(inside.sum())

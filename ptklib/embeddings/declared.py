@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ptklib.base import DPEstimator
 from ptklib.domains import Domain
 from ptklib.embeddings.layout import COUNT, ITEMS, USERS, factor_names, schema_of, user_names
-from ptklib.embeddings.plan import Guarantee, Plan, Shape, plan_rounds
+from ptklib.embeddings.plan import FitPlan, Guarantee, Shape, plan_rounds
 from ptklib.exceptions import InvalidDomainError, InvalidParameterError, UnboundedSensitivityError
 from ptklib.names import check_name, refuse_duplicates
 from ptklib.privacy import Bounds, PrivacyLoss, PrivacyUnit
@@ -123,7 +123,7 @@ class Declared(DPEstimator):
             )
         return limits.high
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> FitPlan:
         n_items, k, guarantee = len(self._items()), self._factors(), self._guarantee()
         if k >= n_items:
             raise InvalidParameterError("n_factors must be smaller than the number of items")

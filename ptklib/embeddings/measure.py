@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ptklib.arrays import Floats, Ints
-from ptklib.embeddings.plan import CANDIDATES, UNIT, Measurement, Plan
+from ptklib.embeddings.plan import CANDIDATES, UNIT, FitPlan, Measurement
 from ptklib.embeddings.poisson import Items, local_step, predicted
 from ptklib.embeddings.recommend import batches, cutoff_of, recall
 from ptklib.embeddings.spectrum import GRID, ITEMS_SEEN, common_taste
@@ -67,7 +67,7 @@ class Measurements:
         that there is such a user.
     """
 
-    def __init__(self, users: Users, n_items: int, plan: Plan) -> None:
+    def __init__(self, users: Users, n_items: int, plan: FitPlan) -> None:
         self._all = users
         apart = tossed(len(users), HELD_OUT)
         self._train = users.take(np.flatnonzero(~apart))
@@ -108,7 +108,7 @@ class Measurements:
     @np.errstate(all="ignore")
     def usual_counts(self, longest: float) -> Counts:
         """Return the sum of weights of each item from all users, each cut to a usual length."""
-        return self._counted(self._plan.usual, self._all, longest)
+        return self._noisy_counts(self._plan.usual, self._all, longest)
 
     @np.errstate(all="ignore")
     def more_counts(self, longest: float, sampled: bool) -> Counts:
@@ -119,9 +119,9 @@ class Measurements:
         In a round all but a sample of users are missing: sums are scaled up to all of them. Everybody takes part,
         after `no_comparison`.
         """
-        return self._counted(*self._takers(sampled), longest)
+        return self._noisy_counts(*self._takers(sampled), longest)
 
-    def _counted(self, plan: Measurement, users: Users, longest: float) -> Counts:
+    def _noisy_counts(self, plan: Measurement, users: Users, longest: float) -> Counts:
         units = _clipped(users.weights[:, None], users.owners, len(users), longest)[0][:, 0]
         total = np.zeros(plan.size)
         total[: self._n_items] = np.bincount(users.items, weights=units, minlength=self._n_items)

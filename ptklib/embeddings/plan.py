@@ -64,7 +64,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FitPlan:
     """The measurements of one fit, and their loss."""
 
     counts: Measurement
@@ -92,7 +92,7 @@ class Shape:
     guarantee: Guarantee
 
 
-def plan_rounds(shape: Shape, epsilon: object, delta: object) -> Plan:
+def plan_rounds(shape: Shape, epsilon: object, delta: object) -> FitPlan:
     """Divide (epsilon, delta) over the measurements.
 
     Raises
@@ -126,7 +126,7 @@ def plan_rounds(shape: Shape, epsilon: object, delta: object) -> Plan:
 
 
 @lru_cache(maxsize=32)
-def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
+def _planned(shape: Shape, epsilon: float, delta: float) -> FitPlan:
     whole = gaussian_sigma(epsilon, delta, 1.0)
     record = shape.guarantee == "record"
     sensitivity, matrix = UNIT * (2 if record else 1), shape.n_items * shape.k + shape.k
@@ -167,7 +167,7 @@ def _planned(shape: Shape, epsilon: float, delta: float) -> Plan:
         low, high = (low, middle) if fits(middle) else (middle, high)
     rounds = sampled(high)
     loss = PrivacyLoss(epsilon, delta, event(rounds))
-    return Plan(counts, usual, spectrum, directions, rounds, gain, vectors, loss)
+    return FitPlan(counts, usual, spectrum, directions, rounds, gain, vectors, loss)
 
 
 def _orders(whole: float, delta: float) -> tuple[float, ...]:

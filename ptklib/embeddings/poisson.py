@@ -46,8 +46,8 @@ class Items:
         no row at all is recommended what is popular.
         """
         k = mean.shape[1]
-        profile = np.ones(k) if share is None else mixture(mean, share[None, :])[0] * k
-        return cls(mean, mean, FACTOR_SHAPE * np.maximum(profile, 1e-3))
+        mixed = np.ones(k) if share is None else mixture(mean, share[None, :])[0] * k
+        return cls(mean, mean, FACTOR_SHAPE * np.maximum(mixed, 1e-3))
 
 
 @dataclass(frozen=True, eq=False)

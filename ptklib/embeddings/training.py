@@ -8,7 +8,7 @@ import numpy as np
 from ptklib.arrays import Floats
 from ptklib.embeddings import factors
 from ptklib.embeddings.measure import Counts, Measurements
-from ptklib.embeddings.plan import CANDIDATES, DIRECTIONS, UNIT, Plan
+from ptklib.embeddings.plan import CANDIDATES, DIRECTIONS, UNIT, FitPlan
 from ptklib.embeddings.poisson import ACTIVITY_MEAN, ACTIVITY_SHAPE, FACTOR_SHAPE, Items
 from ptklib.embeddings.spectrum import hidden_below, largest_of_noise
 from ptklib.embeddings.users import Users
@@ -39,7 +39,7 @@ class Trained:
 
 
 def train(
-    users: Users, n_items: int, k: int, plan: Plan, heaviest: float, max_rows: int, previous: Floats | None
+    users: Users, n_items: int, k: int, plan: FitPlan, heaviest: float, max_rows: int, previous: Floats | None
 ) -> Trained:
     """Return released item factors.
 
@@ -90,7 +90,7 @@ def _blend(items: Items, share: Floats, weight: float) -> Items:
 class _Fit:
     """The rounds of one fit, and what they add up to."""
 
-    def __init__(self, measured: Measurements, plan: Plan, k: int, heaviest: float, max_rows: int) -> None:
+    def __init__(self, measured: Measurements, plan: FitPlan, k: int, heaviest: float, max_rows: int) -> None:
         self._full = heaviest * sqrt(max_rows)
         counts = measured.counts(self._full)
         self._measured, self._plan, self._k = measured, plan, k

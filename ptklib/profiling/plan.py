@@ -57,7 +57,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ProfilePlan:
     """A profile before any data."""
 
     settings: Settings
@@ -139,7 +139,7 @@ class Plan:
         return PrivacyLoss(float_above(epsilon), float_above(delta), Parallel(events=tuple(parts)))
 
 
-def make_plan(settings: Settings) -> Plan:
+def make_plan(settings: Settings) -> ProfilePlan:
     """Return the samples and comparisons of a profile.
 
     Raises
@@ -165,7 +165,7 @@ def make_plan(settings: Settings) -> Plan:
         validation = expected_size(n_losses, s.failure * _SIZE / n_comparisons)
     else:
         validation = n_losses * s.batch
-    return Plan(s, upper, _lower_tests(s, left), n_losses, validation)
+    return ProfilePlan(s, upper, _lower_tests(s, left), n_losses, validation)
 
 
 def _lower_tests(s: Settings, epsilon: Fraction) -> tuple[HighTest | None, ...]:

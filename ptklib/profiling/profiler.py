@@ -15,7 +15,7 @@ from ptklib.profiling.answers import Answer, Found, NeedsMore, Unreachable
 from ptklib.profiling.comparison import HighTest
 from ptklib.profiling.evaluation import Validation, examples_of, validation_of
 from ptklib.profiling.fingerprint import fingerprint_of
-from ptklib.profiling.plan import ROUNDS_MAX, Plan, Settings, make_plan
+from ptklib.profiling.plan import ROUNDS_MAX, ProfilePlan, Settings, make_plan
 from ptklib.profiling.profile import Method, Profile, check_window
 from ptklib.profiling.risks import ExactRisk
 from ptklib.profiling.samples import Examples, HashRange, ProfileSet
@@ -174,7 +174,7 @@ class Profiler:
         bounds = Bounds.of(self.loss_bounds, "loss_bounds")
         return bounds.low, bounds.high
 
-    def _prepare(self) -> tuple[Subject, Plan]:
+    def _prepare(self) -> tuple[Subject, ProfilePlan]:
         subject = subject_of(self.ptk, self.evaluation)
         low, high = self._bounds()
         target = (finite_number(self.target, "target") - low) / (high - low)
@@ -229,7 +229,9 @@ class Profiler:
 class _Rounds:
     """One run: the private part."""
 
-    def __init__(self, subject: Subject, plan: Plan, profile_set: ProfileSet, validation: Validation) -> None:
+    def __init__(
+        self, subject: Subject, plan: ProfilePlan, profile_set: ProfileSet, validation: Validation
+    ) -> None:
         self._subject, self._plan = subject, plan
         self._set, self._validation = profile_set, validation
         self._answers: dict[float, Answer] = {}
@@ -282,7 +284,7 @@ class _Rounds:
         return lower.is_total_above(min(max(total, 0.0), most) if total == total else 0.0, examples.n_units)
 
 
-def _loss(subject: Subject, plan: Plan) -> PrivacyLoss:
+def _loss(subject: Subject, plan: ProfilePlan) -> PrivacyLoss:
     return plan.loss([subject.training_loss(epsilon) for epsilon in plan.settings.epsilons])
 
 

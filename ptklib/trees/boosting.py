@@ -10,8 +10,8 @@ from ptklib.trees import counted
 from ptklib.trees.binning import Codes
 from ptklib.trees.candidates import Grids
 from ptklib.trees.forest import random_trees
-from ptklib.trees.losses import Loss
 from ptklib.trees.measuring import Rows, leaf_sums
+from ptklib.trees.objectives import Objective
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import Settings
 from ptklib.trees.structure import Trees
@@ -23,13 +23,18 @@ class Boosted:
 
     trees: Trees
     values: Ints
-    """What a row in the node adds to its scores: whole units of the loss. Shape (n_trees, n_nodes, n_scores)."""
+    """What a row in the node adds to its scores: whole units of the objective. Shape (n_trees, n_nodes, n_scores)."""
     weights: Floats
     """Shape (n_trees, n_nodes, n_scores)."""
 
 
 def boost(
-    codes: Codes, label: Ints, n_bins: Sequence[int], loss: Loss, settings: Settings, plan: RoundsPlan
+    codes: Codes,
+    label: Ints,
+    n_bins: Sequence[int],
+    objective: Objective,
+    settings: Settings,
+    plan: RoundsPlan,
 ) -> Boosted:
     """Return trees and values after all rounds of `plan`.
 
@@ -40,7 +45,7 @@ def boost(
     n_bins : sequence of int
         Of each feature.
     """
-    rows = Rows(codes, label, loss, plan, settings)
+    rows = Rows(codes, label, objective, plan, settings)
     start = rows.start()
     if rows.n_counted:
         return _count(rows, codes, n_bins, start, settings)
@@ -79,7 +84,7 @@ def boost_again(
     label: Ints,
     n_bins: Sequence[int],
     before: Boosted,
-    loss: Loss,
+    objective: Objective,
     settings: Settings,
     plan: RoundsPlan,
 ) -> Boosted:
@@ -87,7 +92,7 @@ def boost_again(
 
     Parameters
     ----------
-    codes, label, n_bins, loss, settings, plan
+    codes, label, n_bins, objective, settings, plan
         As for `boost`.
 
     Notes
@@ -95,7 +100,7 @@ def boost_again(
     The scores of rows start from all trees. Each round selects one of them, privately, and moves its values by a step
     on these rows. Where these rows say nothing, the posterior mean of a step is 0, so values stay.
     """
-    rows = Rows(codes, label, loss, plan, settings)
+    rows = Rows(codes, label, objective, plan, settings)
     values, weights = before.values.copy(), before.weights.copy()
     n_trees, n_leaves = settings.n_rounds, 2**settings.depth
     for tree in range(n_trees):

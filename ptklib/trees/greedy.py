@@ -9,7 +9,7 @@ from ptklib.arrays import Ints
 from ptklib.mechanisms.grid import sum_by
 from ptklib.trees.binning import Codes
 from ptklib.trees.forest import Leaves
-from ptklib.trees.losses import Loss
+from ptklib.trees.objectives import Objective
 from ptklib.trees.plans import Choice, Measure, RoundsPlan, plan_rounds
 from ptklib.trees.structure import Trees
 from ptklib.trees.targets import UNITS
@@ -30,7 +30,7 @@ class Growth:
 
 
 def greedy_plan(
-    leaves: Leaves, loss: Loss, growth: Growth, epsilon: object, delta: object, factor: int = 1
+    leaves: Leaves, objective: Objective, growth: Growth, epsilon: object, delta: object, factor: int = 1
 ) -> RoundsPlan:
     """Return all selections and counts, before any data are read.
 
@@ -41,8 +41,8 @@ def greedy_plan(
     """
     n, units = growth.n_trees, {"counts": 1, "sums": UNITS}
     parts: list[Measure | Choice] = [
-        Measure(_START, loss.n_starts, loss.start_l1, loss.start_l1, _SHARES[_START]),
-        Choice(_SPLIT, growth.n_candidates, loss.step_l1, _SHARES[_SPLIT], n * growth.depth),
+        Measure(_START, objective.n_starts, objective.start_l1, objective.start_l1, _SHARES[_START]),
+        Choice(_SPLIT, growth.n_candidates, objective.step_l1, _SHARES[_SPLIT], n * growth.depth),
     ]
     parts += [
         Measure(name, size, units[name], units[name], _SHARES[name], n)
@@ -52,13 +52,13 @@ def greedy_plan(
 
 
 def grown_trees(
-    codes: Codes, label: Ints, n_bins: list[int], loss: Loss, growth: Growth, plan: RoundsPlan
+    codes: Codes, label: Ints, n_bins: list[int], objective: Objective, growth: Growth, plan: RoundsPlan
 ) -> Trees:
     """Return trees; all nodes of a level split alike, by the candidate that separates labels most.
 
     Parameters
     ----------
-    codes, label, n_bins, loss, plan
+    codes, label, n_bins, objective, plan
         As for `boosting.boost`.
 
     Notes
@@ -67,9 +67,9 @@ def grown_trees(
         from a released mean; one row moves it by the L1 norm of its own distance at most. One selection per level: the
         larger sums of a whole level stand further out of the noise than those of single nodes.
     """
-    start = plan.add_noise(_START, loss.starts(label)).astype(np.float64)
-    scores = loss.start_score(start, plan.noise_variance(_START) ** 0.5)
-    steps, _ = loss.pull(np.repeat(scores[:, None], len(label), axis=1), label, UNITS)
+    start = plan.add_noise(_START, objective.starts(label)).astype(np.float64)
+    scores = objective.start_score(start, plan.noise_variance(_START) ** 0.5)
+    steps, _ = objective.pull(np.repeat(scores[:, None], len(label), axis=1), label, UNITS)
     grown = []
     for tree in range(growth.n_trees):
         random = np.random.default_rng([growth.seed, tree])

@@ -8,8 +8,8 @@ from ptklib.arrays import Floats, Ints
 from ptklib.mechanisms.grid import sum_by
 from ptklib.trees import counted
 from ptklib.trees.binning import Codes
-from ptklib.trees.losses import Loss
 from ptklib.trees.noise import Noise
+from ptklib.trees.objectives import Objective
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import (
     CHOICE,
@@ -33,9 +33,9 @@ _MOST = 4.0
 """Nodes deviate from their parent by at most this variance: 2 in log-odds is much for one tree."""
 
 
-def weight_variance(loss: Loss, settings: Settings, plan: RoundsPlan) -> float:
+def weight_variance(objective: Objective, settings: Settings, plan: RoundsPlan) -> float:
     """Return the variance of the noise of a boosted leaf's weight; a counted leaf's is smaller."""
-    return Noise(loss, settings, plan).variance(WEIGHTS) / loss.weight_unit**2
+    return Noise(objective, settings, plan).variance(WEIGHTS) / objective.weight_unit**2
 
 
 def leaf_sums(leaves: Ints, units: Ints, n_leaves: int) -> Ints:
@@ -48,14 +48,16 @@ class Rows:
 
     Parameters
     ----------
-    codes, label, loss, plan, settings
+    codes, label, objective, plan, settings
         As for `boosting.boost`.
     """
 
-    def __init__(self, codes: Codes, label: Ints, loss: Loss, plan: RoundsPlan, settings: Settings) -> None:
-        self._codes, self._label, self._loss, self._plan = codes, label, loss, plan
-        self._settings, self._noise = settings, Noise(loss, settings, plan)
-        self._scores = np.zeros((loss.n_scores, codes.shape[1]), dtype=np.int64)
+    def __init__(
+        self, codes: Codes, label: Ints, objective: Objective, plan: RoundsPlan, settings: Settings
+    ) -> None:
+        self._codes, self._label, self._objective, self._plan = codes, label, objective, plan
+        self._settings, self._noise = settings, Noise(objective, settings, plan)
+        self._scores = np.zeros((objective.n_scores, codes.shape[1]), dtype=np.int64)
         self._radius, self._size = UNITS, 1.0
 
     @property
@@ -65,11 +67,11 @@ class Rows:
 
     def start(self, moved: bool = True) -> Ints:
         """Release what all rows have in common, and let the scores of all rows start there."""
-        exact = self._loss.starts(self._label)
+        exact = self._objective.starts(self._label)
         noisy = self._plan.add_noise(START, exact).astype(np.float64)
         std = self._plan.noise_variance(START) ** 0.5
         self._size = max(float(noisy[0]), std) / UNITS  # rows, where losses adapt
-        start = self._loss.start_score(noisy, std)
+        start = self._objective.start_score(noisy, std)
         if self._noise.pooled:
             self._count_few(float(noisy.sum()))
         if moved:
@@ -89,13 +91,13 @@ class Rows:
         -------
         values, weights : ndarray of shape (n_trees, n_nodes, n_scores)
         """
-        loss, n_classes = self._loss, self._loss.n_starts
+        objective, n_classes = self._objective, self._objective.n_starts
         ones = np.zeros((n_classes, len(self._label)), dtype=np.int64)
         ones[self._label, np.arange(len(self._label))] = UNITS
         counts = self._noisy_counts(leaves, ones)
         variance = self._noise.variance(COUNTS) / UNITS**2
-        gains, weights = counted.read_counts(counts, variance, loss.chances(start))
-        scores = slice(n_classes - loss.n_scores, None)  # of two classes, the score is the second's
+        gains, weights = counted.read_counts(counts, variance, objective.chances(start))
+        scores = slice(n_classes - objective.n_scores, None)  # of two classes, the score is the second's
         weights = counted.weights_below(weights[:, :, scores], self._settings.depth)
         return self._values(gains[:, :, scores]), weights
 
@@ -112,10 +114,13 @@ class Rows:
         :Sensitivity: half of the steps of several classes has an L1 norm of at most 1, like a count, and so has the one
             step of two classes.
         """
-        loss = self._loss
-        steps, _ = loss.pull(self._scores, self._label, self._radius)
-        units = np.zeros((loss.n_starts, len(self._label)), dtype=np.int64)
-        worth, scores = (1 if loss.n_scores == 1 else 2), slice(loss.n_starts - loss.n_scores, None)
+        objective = self._objective
+        steps, _ = objective.pull(self._scores, self._label, self._radius)
+        units = np.zeros((objective.n_starts, len(self._label)), dtype=np.int64)
+        worth, scores = (
+            (1 if objective.n_scores == 1 else 2),
+            slice(objective.n_starts - objective.n_scores, None),
+        )
         units[scores] = np.sign(steps) * (np.abs(steps) // worth)
         sums = self._noisy_counts(leaves, units)[:, :, scores] * worth
         gains = counted.gains_of(sums, before, self._noise.variance(COUNTS) / UNITS**2 * worth**2)
@@ -134,7 +139,7 @@ class Rows:
             self._noise.release(COUNTS, leaf_sums(reached >> (settings.depth - depth), units, 2**depth))
             for reached in leaves
         ]
-        rest = plan.size(POOL) - len(leaves) * counted_cells(self._loss, settings)
+        rest = plan.size(POOL) - len(leaves) * counted_cells(self._objective, settings)
         plan.add_noise(POOL, np.zeros(rest, dtype=np.int64))
         for _ in range(settings.n_rounds):
             plan.select(CHOICE, np.zeros(settings.n_candidates, dtype=np.int64))
@@ -142,21 +147,21 @@ class Rows:
 
     def _values(self, gains: Floats) -> Ints:
         """Return what all nodes add to scores, in units."""
-        loss = self._loss
-        most = loss.limit / loss.unit
+        objective = self._objective
+        most = objective.limit / objective.score_unit
         below = counted.values_below(np.clip(gains, -most, most), self._settings.depth)
-        return np.rint(below * loss.unit).astype(np.int64)
+        return np.rint(below * objective.score_unit).astype(np.int64)
 
     def add(self, values: Ints, leaves: Ints) -> None:
         """Move the scores of rows by the values of their leaves."""
         self._scores += values[leaves].T
-        np.clip(self._scores, -self._loss.limit, self._loss.limit, out=self._scores)
+        np.clip(self._scores, -self._objective.limit, self._objective.limit, out=self._scores)
 
     def pull(self) -> None:
         """Look where rows want their scores to go, each within a radius."""
-        if self._loss.adaptive:
+        if self._objective.adaptive:
             self._shrink()
-        self.steps, self._weights = self._loss.pull(self._scores, self._label, self._radius)
+        self.steps, self._weights = self._objective.pull(self._scores, self._label, self._radius)
 
     def choose(self, sums: Ints, n_candidates: int | None = None) -> int:
         """Return a tree in whose leaves steps add up instead of cancelling; fewer candidates are repeated.
@@ -176,24 +181,24 @@ class Rows:
 
     def measure(self, leaves: Ints) -> tuple[Ints, Floats]:
         """Release what the leaves of a tree want, move the scores of all rows; return values and weights."""
-        loss, settings, n_leaves = self._loss, self._settings, 2**self._settings.depth
+        objective, settings, n_leaves = self._objective, self._settings, 2**self._settings.depth
         steps = leaf_sums(leaves, self.steps, n_leaves)
         weights = leaf_sums(leaves, self._weights, n_leaves)
         noisy, noisy_weights = self._noise.release(STEPS, steps), self._noise.release(WEIGHTS, weights)
-        worth = self._radius / loss.step_unit / UNITS if loss.adaptive else 1 / loss.step_unit
-        sizes = noisy_weights / loss.weight_unit
+        worth = self._radius / objective.step_unit / UNITS if objective.adaptive else 1 / objective.step_unit
+        sizes = noisy_weights / objective.weight_unit
         means = node_means(
             np.asarray(noisy * worth, dtype=np.float64),
             sizes,
             self._noise.variance(STEPS) * worth**2,
-            self._noise.variance(WEIGHTS) / loss.weight_unit**2,
-            np.full(loss.n_scores, loss.spread * (self._radius / UNITS) ** 2),
-            np.zeros(loss.n_scores),
+            self._noise.variance(WEIGHTS) / objective.weight_unit**2,
+            np.full(objective.n_scores, objective.spread * (self._radius / UNITS) ** 2),
+            np.zeros(objective.n_scores),
             _MOST,
         )
-        most = loss.limit / loss.unit
+        most = objective.limit / objective.score_unit
         moved = np.clip(settings.learning_rate * means, -most, most)
-        values = np.rint(moved * loss.unit).astype(np.int64)
+        values = np.rint(moved * objective.score_unit).astype(np.int64)
         self.add(values[n_leaves - 1 :], leaves)
         return values, node_sums(sizes)
 

@@ -12,8 +12,8 @@ from ptklib.exceptions import CorruptStateError
 from ptklib.release import Component, ReleasePlan, plan_release
 from ptklib.trees import boosting, counted, forest, greedy, measuring, rounds, tables
 from ptklib.trees.binning import Codes
-from ptklib.trees.losses import Loss
 from ptklib.trees.models import Chosen, Model, Previous, RowsModel
+from ptklib.trees.objectives import Objective
 from ptklib.trees.parameters import Method, Shape, check_cells
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
@@ -40,7 +40,7 @@ class BoostedModel(RowsModel):
     @property
     def outputs(self) -> list[str]:
         """Values: one, or one per class."""
-        if self._loss.n_scores == 1:
+        if self._objective.n_scores == 1:
             return ["value"]
         return [f"value_{name}" for name in self.target.names]
 
@@ -52,7 +52,7 @@ class BoostedModel(RowsModel):
     @property
     def sizes(self) -> list[str]:
         """Weights."""
-        return self.columns[: self._loss.n_scores]
+        return self.columns[: self._objective.n_scores]
 
     @property
     def noises(self) -> tuple[str, ...]:
@@ -77,33 +77,36 @@ class BoostedModel(RowsModel):
         return 0
 
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
-        return rounds.boosting_plan(self._loss, self._settings, epsilon, delta, rows_per_unit)
+        return rounds.boosting_plan(self._objective, self._settings, epsilon, delta, rows_per_unit)
 
     def _drawn(self, plan: RoundsPlan, exact: Units, previous: Previous | None) -> Release:
         """Choose and measure one tree after the other, or move the values of the previous ones."""
-        loss, settings = self._loss, self._settings
+        objective, settings = self._objective, self._settings
         codes, label = self._rows(exact)
-        variance = measuring.weight_variance(loss, settings, plan)
+        variance = measuring.weight_variance(objective, settings, plan)
         if previous is None:
-            boosted = boosting.boost(codes, label, self.n_bins, loss, settings, plan)
+            boosted = boosting.boost(codes, label, self.n_bins, objective, settings, plan)
         else:
-            before = self._boosted(previous.table, loss)
-            boosted = boosting.boost_again(codes, label, self.n_bins, before, loss, settings, plan)
+            before = self._boosted(previous.table, objective)
+            boosted = boosting.boost_again(codes, label, self.n_bins, before, objective, settings, plan)
             variance += previous.variance["weights"]
-        unit = self._unit(loss)
+        unit = self._worth(objective)
         numbers = np.concatenate([boosted.weights, boosted.values * unit], axis=2)
         columns = {name: numbers[:, :, i] for i, name in enumerate(self.columns)}
         std = dict.fromkeys(self.sizes, variance**0.5)
         table = tables.to_table(boosted.trees, self.features, columns)
         return Release({tables.TREES: table}, {tables.TREES: std}, {"weights": variance})
 
-    def _unit(self, loss: Loss) -> float:
+    def _worth(self, objective: Objective) -> float:
         """Return what a unit of score is worth: log-odds, or the unit of the label."""
-        return (1.0 if self.target.bounds is None else self.target.bounds.half_width) / loss.unit
+        return (1.0 if self.target.bounds is None else self.target.bounds.half_width) / objective.score_unit
 
-    def _boosted(self, table: Any, loss: Loss) -> boosting.Boosted:
+    def _boosted(self, table: Any, objective: Objective) -> boosting.Boosted:
         numbers = np.stack([tables.column(table, name, self.shape.n_trees) for name in self.columns], axis=2)
-        weights, values = numbers[:, :, : loss.n_scores], numbers[:, :, loss.n_scores :] / self._unit(loss)
+        weights, values = (
+            numbers[:, :, : objective.n_scores],
+            numbers[:, :, objective.n_scores :] / self._worth(objective),
+        )
         limited = np.clip(np.rint(values), -(2**40), 2**40).astype(np.int64)
         return boosting.Boosted(self.trees(table), limited, weights)
 
@@ -267,14 +270,14 @@ class GreedyModel(RowsModel, _ForestModel):
         return greedy.Growth(shape.n_trees, shape.depth, shape.n_candidates, shape.seed)
 
     def _plan(self, epsilon: object, delta: object, rows_per_unit: int) -> RoundsPlan:
-        return greedy.greedy_plan(self._leaves, self._loss, self._growth, epsilon, delta, rows_per_unit)
+        return greedy.greedy_plan(self._leaves, self._objective, self._growth, epsilon, delta, rows_per_unit)
 
     def _drawn(self, plan: RoundsPlan, exact: Units, previous: Previous | None) -> Release:
         """Grow trees, or take the previous ones, and count their leaves."""
         leaves = self._leaves
         codes, label = self._rows(exact)
         if previous is None:
-            trees = greedy.grown_trees(codes, label, self.n_bins, self._loss, self._growth, plan)
+            trees = greedy.grown_trees(codes, label, self.n_bins, self._objective, self._growth, plan)
         else:
             trees = self.trees(previous.table)
         exact_leaves = [

@@ -13,7 +13,7 @@ from ptklib.privacy import PrivacyLoss
 from ptklib.release import ReleasePlan
 from ptklib.trees import tables
 from ptklib.trees.binning import Codes, Feature, pack, unpack
-from ptklib.trees.losses import Loss, loss_of
+from ptklib.trees.objectives import Objective, objective_of
 from ptklib.trees.parameters import Shape
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.structure import Trees
@@ -117,7 +117,7 @@ class Model(ABC):
 
     @abstractmethod
     def true_error(self, table: Any, exact: Units) -> float:
-        """Return the loss of released trees on exact vectors, in [0, 1]."""
+        """Return the error of released trees on exact vectors, in [0, 1]."""
 
     def chosen(self, table: Any) -> Chosen:
         """Return what trees a released table has."""
@@ -179,8 +179,8 @@ class RowsModel(Model):
     """Trees that are made from binned rows, which training reads again and again."""
 
     @property
-    def _loss(self) -> Loss:
-        return loss_of(self.target)
+    def _objective(self) -> Objective:
+        return objective_of(self.target)
 
     def collect(self, codes: Codes, label: Ints) -> dict[str, Ints]:
         """Return binned rows with their label."""

@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 
 from ptklib.arrays import Floats, Ints
-from ptklib.trees.losses import Loss
+from ptklib.trees.objectives import Objective
 from ptklib.trees.plans import RoundsPlan
 from ptklib.trees.rounds import COUNTS, POOL, STEPS, WEIGHTS, Settings, row_limit, step_part
 from ptklib.trees.targets import UNITS
@@ -24,8 +24,8 @@ class Noise:
         How many trees are counted; 0 where trees are boosted. Set by whoever decides it from released values.
     """
 
-    def __init__(self, loss: Loss, settings: Settings, plan: RoundsPlan) -> None:
-        self._loss, self._settings, self._plan = loss, settings, plan
+    def __init__(self, objective: Objective, settings: Settings, plan: RoundsPlan) -> None:
+        self._objective, self._settings, self._plan = objective, settings, plan
         self.pooled, self.n_counted = bool(settings.n_counted), 0
 
     def variance(self, name: str) -> float:
@@ -52,11 +52,11 @@ class Noise:
         which. So a row adds `row_limit` at most in either case: in L1 norm below Laplace noise, where parts add up, and
         in L2 norm below Gaussian noise, where their squares do.
         """
-        loss, settings = self._loss, self._settings
+        objective, settings = self._objective, self._settings
         l1, l2, part = {
             COUNTS: (UNITS, UNITS, 1 / max(self.n_counted, 1)),
-            STEPS: (loss.step_l1, loss.step_l2, step_part() / settings.n_rounds),
-            WEIGHTS: (loss.weight_l1, loss.weight_l2, (1 - step_part()) / settings.n_rounds),
+            STEPS: (objective.step_l1, objective.step_l2, step_part() / settings.n_rounds),
+            WEIGHTS: (objective.weight_l1, objective.weight_l2, (1 - step_part()) / settings.n_rounds),
         }[name]
         most = row_limit(settings)
         return int(most * sqrt(part) / l2) if self._plan.gaussian else int(most * part / l1)

@@ -5,7 +5,7 @@ from math import gcd, sqrt
 
 from ptklib.privacy import check_epsilon
 from ptklib.trees import counted
-from ptklib.trees.losses import Loss
+from ptklib.trees.objectives import Objective
 from ptklib.trees.plans import Choice, Measure, RoundsPlan, plan_rounds
 from ptklib.trees.targets import UNITS
 
@@ -34,7 +34,7 @@ class Settings:
 
 
 def boosting_plan(
-    loss: Loss, settings: Settings, epsilon: object, delta: object, factor: int = 1
+    objective: Objective, settings: Settings, epsilon: object, delta: object, factor: int = 1
 ) -> RoundsPlan:
     """Return all rounds, before any data are read.
 
@@ -45,19 +45,19 @@ def boosting_plan(
     """
     leaves, rounds = 2**settings.depth, settings.n_rounds
     shared = {**_SHARES, START: _start_share(check_epsilon(epsilon))}
-    cells = leaves * loss.n_scores
+    cells = leaves * objective.n_scores
     parts: list[Measure | Choice] = [
-        Measure(START, loss.n_starts, loss.start_l1, loss.start_l1, shared[START]),
-        Choice(CHOICE, settings.n_candidates, loss.step_l1, shared[CHOICE], rounds),
+        Measure(START, objective.n_starts, objective.start_l1, objective.start_l1, shared[START]),
+        Choice(CHOICE, settings.n_candidates, objective.step_l1, shared[CHOICE], rounds),
     ]
     if settings.n_counted:
         parts.append(_pool(2 * cells * rounds, settings, shared[STEPS] + shared[WEIGHTS], bool(delta)))
         return plan_rounds(tuple(parts), epsilon, delta, factor)
     parts += [
-        Measure(STEPS, cells, loss.step_l1, loss.step_l2, shared[STEPS], rounds),
-        Measure(WEIGHTS, cells, loss.weight_l1, loss.weight_l2, shared[WEIGHTS], rounds),
+        Measure(STEPS, cells, objective.step_l1, objective.step_l2, shared[STEPS], rounds),
+        Measure(WEIGHTS, cells, objective.weight_l1, objective.weight_l2, shared[WEIGHTS], rounds),
     ]
-    if loss.adaptive:
+    if objective.adaptive:
         parts.append(Measure(SQUARES, 1, UNITS, UNITS, shared[SQUARES], rounds))
     return plan_rounds(tuple(parts), epsilon, delta, factor)
 
@@ -83,9 +83,9 @@ def row_limit(settings: Settings) -> int:
     return UNITS * _FINENESS * settings.n_rounds
 
 
-def counted_cells(loss: Loss, settings: Settings) -> int:
+def counted_cells(objective: Objective, settings: Settings) -> int:
     """Return how many counts the leaves of one counted tree have."""
-    return int(2 ** counted.depth_of(settings.depth) * loss.n_starts)
+    return int(2 ** counted.depth_of(settings.depth) * objective.n_starts)
 
 
 def _start_share(epsilon: float) -> float:

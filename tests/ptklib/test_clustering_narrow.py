@@ -143,7 +143,7 @@ def test_rows_of_a_region_that_do_not_stand_out_are_none() -> None:
     region = Region(np.array([10]), np.array([12]), 500.0, 100.0)
     for rows, expected in ((8.0, 0.0), (12.0, 12.0)):  # four and six deviations of two cells of variance 2
         counts, _ = table((10, rows))
-        assert region.counted(counts, 1).rows == expected
+        assert region.recounted(counts, 1).rows == expected
 
 
 def test_a_row_adds_to_one_mean() -> None:

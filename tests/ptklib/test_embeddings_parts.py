@@ -12,7 +12,7 @@ from scipy.special import psi
 from ptklib.arrays import Floats, Ints
 from ptklib.embeddings import factors, measure, training
 from ptklib.embeddings.measure import Measurements
-from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, Measurement, Plan, Shape, plan_rounds
+from ptklib.embeddings.plan import CANDIDATES, LOADING, UNIT, WEIGHT, FitPlan, Measurement, Shape, plan_rounds
 from ptklib.embeddings.poisson import ACTIVITY_SHAPE, FACTOR_SHAPE, Items, local_step
 from ptklib.embeddings.spectrum import GRID, common_taste, hidden_below, largest_of_noise, rounding
 from ptklib.embeddings.users import Users, tossed
@@ -432,7 +432,7 @@ def test_a_fit_takes_the_measurements_of_its_plan(monkeypatch: pytest.MonkeyPatc
             assert sizes == _planned(PLAN)
 
 
-def _planned(plan: Plan) -> list[tuple[float, int]]:
+def _planned(plan: FitPlan) -> list[tuple[float, int]]:
     parts: list[Any] = [
         plan.counts,
         plan.usual,

@@ -198,7 +198,7 @@ def test_huge_finite_rows_keep_their_direction() -> None:
     plain = exact_gram(RowTable(np.array([[3.0, 4.0]]), block.names), [block])
     assert huge[0] == 1
     assert huge[1].tolist() == plain[1].tolist()
-    assert plain[1] * block.unit == pytest.approx([0.6, 0.8], rel=1e-3)
+    assert plain[1] * block.step == pytest.approx([0.6, 0.8], rel=1e-3)
 
 
 def test_columns_are_found_by_name_in_any_order_and_container() -> None:
@@ -211,7 +211,7 @@ def test_columns_are_found_by_name_in_any_order_and_container() -> None:
     integers = np.arange(12).reshape(4, 3)
     block = block_of(("x2", "x0"), None, 20.0)
     _, sums, _ = exact_gram(RowTable(integers, ("x2", "x0")), [block])
-    assert sums * block.unit == pytest.approx([26.0, 18.0], rel=1e-3)
+    assert sums * block.step == pytest.approx([26.0, 18.0], rel=1e-3)
 
 
 def test_a_label_of_another_length_is_refused() -> None:

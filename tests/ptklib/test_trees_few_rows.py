@@ -16,7 +16,7 @@ from ptklib.checks.event_diff import differences
 from ptklib.exceptions import InvalidParameterError
 from ptklib.mechanisms.recording import recorded_draws
 from ptklib.trees import boosting
-from ptklib.trees.losses import loss_of
+from ptklib.trees.objectives import objective_of
 from ptklib.trees.plans import Measure, RoundsPlan
 from ptklib.trees.rounds import Settings, boosting_plan
 from ptklib.trees.targets import Target
@@ -145,7 +145,7 @@ def test_one_row_adds_no_more_to_the_whole_pool_than_declared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over all draws together, and most of it is used. With outputs fixed, both runs decide alike."""
-    loss, fixed = loss_of(target), Fixed(monkeypatch, rows)
+    loss, fixed = objective_of(target), Fixed(monkeypatch, rows)
     plan = boosting_plan(loss, settings, epsilon=0.01, delta=delta)
     part = next(part for part in plan.parts if part.name == "pool")
     assert isinstance(part, Measure)

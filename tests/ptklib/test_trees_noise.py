@@ -14,7 +14,7 @@ from ptklib.privacy import Bounds
 from ptklib.trees import boosting, forest, greedy, structure
 from ptklib.trees.binning import Feature, encode, pack, unpack
 from ptklib.trees.candidates import Grids
-from ptklib.trees.losses import Logistic, Loss, Softmax, Squared, loss_of
+from ptklib.trees.objectives import Logistic, Objective, Softmax, Squared, objective_of
 from ptklib.trees.plans import Choice, Measure, RoundsPlan
 from ptklib.trees.rounds import Settings, boosting_plan
 from ptklib.trees.structure import Partition, grid_tree
@@ -59,7 +59,7 @@ def released(
     target: Target, codes: Any, label: Any, method: str, recorder: Recorder, plan: RoundsPlan
 ) -> list[tuple[str, npt.NDArray[Any]]]:
     recorder.seen = []
-    loss = loss_of(target)
+    loss = objective_of(target)
     if method == "greedy":
         greedy.grown_trees(codes, label, BINS, loss, greedy.Growth(3, 2, 6, 0), plan)
     else:
@@ -78,7 +78,7 @@ def test_one_row_moves_no_draw_by_more_than_its_declared_sensitivity(
     target: Target, method: str, delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With outputs fixed, both runs choose the same trees and start from the same scores."""
-    recorder, loss = Recorder(monkeypatch), loss_of(target)
+    recorder, loss = Recorder(monkeypatch), objective_of(target)
     if method == "greedy":
         plan = greedy.greedy_plan(
             forest.Leaves(target, 2), loss, greedy.Growth(3, 2, 6, 0), epsilon=1.0, delta=delta
@@ -108,7 +108,7 @@ def test_one_row_moves_no_draw_by_more_than_its_declared_sensitivity(
 @every_target
 def test_draws_are_as_many_and_as_long_as_declared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    plan = boosting_plan(loss_of(target), Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=0)
+    plan = boosting_plan(objective_of(target), Settings(3, 3, 0.5, 7, 0), epsilon=1.0, delta=0)
     seen = released(target, *sample(target, 40, 0), "boosting", recorder, plan)
     for part in plan.parts:
         sizes = [exact.size for name, exact in seen if name == part.name]
@@ -120,9 +120,11 @@ def test_draws_are_as_many_and_as_long_as_declared(target: Target, monkeypatch: 
 def test_all_draws_together_cost_the_declared_epsilon(target: Target, method: str) -> None:
     def plan(delta: float) -> RoundsPlan:
         if method == "boosting":
-            return boosting_plan(loss_of(target), Settings(20, 5, 0.5, 50, 0), 0.7, delta, factor=3)
+            return boosting_plan(objective_of(target), Settings(20, 5, 0.5, 50, 0), 0.7, delta, factor=3)
         growth = greedy.Growth(20, 5, 50, 0)
-        return greedy.greedy_plan(forest.Leaves(target, 5), loss_of(target), growth, 0.7, delta, factor=3)
+        return greedy.greedy_plan(
+            forest.Leaves(target, 5), objective_of(target), growth, 0.7, delta, factor=3
+        )
 
     pure = plan(0).loss
     assert 0.699 < epsilon_of([pure], 0.0) <= 0.7 * (1 + 1e-9)
@@ -139,7 +141,7 @@ def test_all_draws_together_cost_the_declared_epsilon(target: Target, method: st
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3), Softmax(16), Squared()])
-def test_no_row_pulls_harder_than_declared(loss: Loss) -> None:
+def test_no_row_pulls_harder_than_declared(loss: Objective) -> None:
     random = np.random.default_rng(0)
     n = 4000
     scores = random.choice([-loss.limit, loss.limit, 0, 7, -301], (loss.n_scores, n))
@@ -169,10 +171,10 @@ def test_steps_are_gradients_of_the_log_loss() -> None:
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(5), Squared()])
-def test_noise_alone_starts_scores_in_the_middle(loss: Loss) -> None:
+def test_noise_alone_starts_scores_in_the_middle(loss: Objective) -> None:
     random, std = np.random.default_rng(4), 1e6
     noise = random.laplace(0, std / 2**0.5, (4000, loss.n_starts))
-    starts = np.stack([loss.start_score(noisy, std) for noisy in noise]) / loss.unit
+    starts = np.stack([loss.start_score(noisy, std) for noisy in noise]) / loss.score_unit
     assert np.mean((starts != 0).any(axis=1)) < 0.03
     assert np.mean(starts**2) < 0.01
 
@@ -182,8 +184,8 @@ def test_sums_start_scores_where_rows_are_as_far_as_they_stand_out_of_the_noise(
     """With three deviations of noise in all, scores start in the middle; with a thousand, where rows are."""
     counts = np.asarray([0.2, 0.5, 0.3]) * rows
     exact = np.log([0.2, 0.5, 0.3])
-    three = Softmax(3).start_score(counts, 1.0) / Softmax.unit
-    two = Logistic().start_score(counts[:2], 1.0) / Logistic.unit
+    three = Softmax(3).start_score(counts, 1.0) / Softmax.score_unit
+    two = Logistic().start_score(counts[:2], 1.0) / Logistic.score_unit
     mean = Squared().start_score(np.asarray([rows, -0.4 * rows]), 1.0) / UNITS
     if rows < 10:
         assert not three.any()

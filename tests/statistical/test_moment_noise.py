@@ -33,14 +33,14 @@ def test_released_products_and_sums_carry_the_declared_noise() -> None:
     events = {tuple(event["shape"]): event for event in estimator.declared_loss().event.to_json()["events"]}
     block = estimator._blocks()[0]
     table = estimator.tables_["covariance"]
-    product = table["product"].to_numpy() / block.unit**2
+    product = table["product"].to_numpy() / block.step**2
     diagonal = np.equal(table["row"].to_pylist(), table["column"].to_pylist())
     event = events[(60 * 61 // 2,)]
     assert event["l2_sensitivity"] == RADIUS**2
     for noise, scale in (
         (product[~diagonal], event["scale_beside_diagonal"]),
         (product[diagonal], event["scale"]),
-        (estimator.tables_["components"]["sum"].to_numpy() / block.unit, events[(60,)]["scale"]),
+        (estimator.tables_["components"]["sum"].to_numpy() / block.step, events[(60,)]["scale"]),
     ):
         assert normal_pvalue(noise, scale) > FALSE_ALARM
     assert normal_pvalue(product[~diagonal], event["scale_beside_diagonal"] * 2) < FALSE_ALARM

@@ -65,19 +65,19 @@ def mean_error(estimator: CovarianceMatrix, trace: float, rows: float, releases:
     """Return the expected error of the mean of standardised rows, of the sum of so many releases of like noise."""
     block = standard_block(estimator)
     count, sums, _ = scales(estimator)
-    noise = len(block.names) * (sums * block.unit) ** 2 + (block.limit * count) ** 2
+    noise = len(block.names) * (sums * block.step) ** 2 + (block.limit * count) ** 2
     return math.sqrt(trace / rows + releases * noise / (rows * rows))
 
 
 def _squares(estimator: CovarianceMatrix, trace: float, mean: float) -> tuple[float, float]:
     """Return the squared errors of sampling, times rows, and of noise, times their square."""
     block = standard_block(estimator)
-    size, reach, square = len(block.names), block.limit, block.unit**2
+    size, reach, square = len(block.names), block.limit, block.step**2
     count, sums, products = scales(estimator)
     noise = (
         size * (products * square) ** 2
         + size * (size - 1) * (_beside(estimator) * square) ** 2
-        + 2 * (size + 1) * mean**2 * (sums * block.unit) ** 2
+        + 2 * (size + 1) * mean**2 * (sums * block.step) ** 2
         + reach**4 * count**2
     )
     return (reach + mean) ** 2 * trace, noise

@@ -1,4 +1,4 @@
-"""Losses that boosting descends: gradients of rows as integers, exactly and row by row."""
+"""Objectives that boosting descends: gradients of rows as integers, exactly and row by row."""
 
 from abc import ABC, abstractmethod
 from functools import cache
@@ -17,7 +17,7 @@ _LIMIT = 8 * _STEPS
 """Scores are kept within log-odds of 8."""
 
 
-class Loss(ABC):
+class Objective(ABC):
     """What a row adds to a leaf: a step it wants in each score, and how much it weighs.
 
     Notes
@@ -29,7 +29,7 @@ class Loss(ABC):
     n_scores: int
     """Outputs of a tree: 1, or one per class."""
 
-    unit: float
+    score_unit: float
     """What a score of 1 counts in score units."""
 
     limit: int
@@ -74,18 +74,18 @@ class Loss(ABC):
         raise NotImplementedError("a number has no classes")
 
 
-def loss_of(target: Target) -> Loss:
-    """Return the loss for a kind of label."""
+def objective_of(target: Target) -> Objective:
+    """Return the objective for a kind of label."""
     if target.n_classes == 0:
         return Squared()
     return Logistic() if target.n_classes == 2 else Softmax(target.n_classes)
 
 
-class Logistic(Loss):
+class Logistic(Objective):
     """Log-loss of two classes; the score is the log-odds of the second."""
 
     n_scores = 1
-    unit, limit = float(_STEPS), _LIMIT
+    score_unit, limit = float(_STEPS), _LIMIT
     step_l1 = step_l2 = UNITS
     weight_l1 = weight_l2 = UNITS // 4
     step_unit = weight_unit = UNITS
@@ -112,10 +112,10 @@ class Logistic(Loss):
         return (label * UNITS - chance[place])[None, :], weight[place][None, :]
 
 
-class Softmax(Loss):
+class Softmax(Objective):
     """Log-loss of several classes, one score each."""
 
-    unit, limit = float(_STEPS), _LIMIT
+    score_unit, limit = float(_STEPS), _LIMIT
     step_l1, step_l2 = 2 * UNITS, isqrt(2 * UNITS * UNITS) + 1
     weight_l1, weight_l2 = UNITS, isqrt(4 * UNITS * UNITS // 27) + 1
     step_unit = weight_unit = UNITS
@@ -153,11 +153,11 @@ class Softmax(Loss):
         return steps, chance * (UNITS - chance) // UNITS
 
 
-class Squared(Loss):
+class Squared(Objective):
     """Squared error of a number in half widths of its bounds."""
 
     n_scores = 1
-    unit, limit = float(UNITS), UNITS
+    score_unit, limit = float(UNITS), UNITS
     step_l1 = step_l2 = UNITS
     weight_l1 = weight_l2 = weight_unit = 1
     step_unit = UNITS
