@@ -69,7 +69,7 @@ class Measurements:
 
     def __init__(self, users: Users, n_items: int, plan: FitPlan) -> None:
         self._all = users
-        apart = tossed(len(users), HELD_OUT)
+        apart = users.coins(HELD_OUT)
         self._train = users.take(np.flatnonzero(~apart))
         self._apart = users.take(np.flatnonzero(apart))
         self._n_items, self._plan = n_items, plan
@@ -243,7 +243,7 @@ class Measurements:
         plan = self._plan.rounds if sampled else self._plan.directions
         if plan.sampling_rate == 1:
             return plan, self._train
-        return plan, self._train.take(np.flatnonzero(tossed(len(self._train), plan.sampling_rate)))
+        return plan, self._train.take(np.flatnonzero(self._train.coins(plan.sampling_rate)))
 
     def _added(self, users: Users, units: Floats) -> Floats:
         ones = csr_array(

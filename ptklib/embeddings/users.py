@@ -90,6 +90,10 @@ class Users:
                 self.weights[first:last],
             )
 
+    def coins(self, rate: float) -> Bools:
+        """Toss a fresh coin for each user: True with probability `rate`, rounded down to 64 bits."""
+        return tossed(len(self), rate)
+
 
 def tossed(n: int, rate: float) -> Bools:
     """Return `n` independent coins from a cryptographic stream, True with probability `rate`, rounded down."""
