@@ -123,10 +123,6 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Draw all noise `declared_loss` stands for; `previous` was checked."""
 
     @abstractmethod
-    def _transform_columns(self) -> tuple[str, ...]:
-        """Return the columns that `transform` reads."""
-
-    @abstractmethod
     def _transform(self, table: InputTable) -> Floats:
         """Return the features of some rows."""
 
@@ -135,6 +131,10 @@ class DPEstimator(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Return the error of the released tables from exact integer vectors, in [0, 1]."""
 
     # What a family may define.
+
+    def _transform_columns(self) -> tuple[str, ...]:
+        """Return the columns that `transform` reads."""
+        return self.required_columns()
 
     _joined: ClassVar[tuple[str, ...]] = ()
     """Vectors that shards join end to end instead of adding up: the quantised rows of iterative families.

@@ -215,9 +215,6 @@ class CovarianceMatrix(MomentSums):
         peak = leading[np.arange(count), np.abs(leading).argmax(axis=1)]
         return np.asarray(leading * np.sign(peak)[:, np.newaxis])
 
-    def _transform_columns(self) -> tuple[str, ...]:
-        return self.required_columns()
-
     def _transform(self, table: InputTable) -> Floats:
         (block,) = self._blocks()
         rows = np.column_stack([table.numbers(name) for name in block.names])

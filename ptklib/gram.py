@@ -90,7 +90,9 @@ class Block:
         return np.where(np.isfinite(rows), np.clip(standard, -reach, reach), 0.0)
 
     def scale(self, rows: Floats, work: Floats, lengths: Floats, out: Floats) -> Bools | None:
-        """Write clipped rows in units, not yet rounded, into `out`; a row that is not finite becomes zero.
+        """Write clipped rows in units, not yet rounded, into `out`; return which were kept, or None for all.
+
+        A row that is not finite becomes zero.
 
         Parameters
         ----------
@@ -98,11 +100,6 @@ class Block:
             `work` is scratch space, contiguous.
         lengths : ndarray of shape (n_rows,)
             Scratch space.
-
-        Returns
-        -------
-        ndarray of bool, or None
-            Which rows were kept; None means all.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             if not self.boxed:

@@ -23,6 +23,12 @@ class Labelled(DPEstimator):
         label = self._label_column()
         return self._feature_names() if label is None else (*self._feature_names(), label)
 
+    def _resolved_columns(self) -> dict[str, list[str]]:
+        return {"features": list(self._feature_names())}
+
+    def _transform_columns(self) -> tuple[str, ...]:
+        return self._feature_names()
+
     def _label_column(self) -> str | None:
         return None if self.label is None else check_name(self.label, "label")
 

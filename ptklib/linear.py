@@ -138,9 +138,6 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
         """Return the predicted label of each row; a missing feature counts as its mean."""
         return np.asarray(self.transform(X)).reshape(-1)
 
-    def _resolved_columns(self) -> dict[str, list[str]]:
-        return {"features": list(self._feature_names())}
-
     @once
     def _feature_names(self) -> tuple[str, ...]:
         return columns_or_bounds(self.features, self.bounds, "features")
@@ -198,9 +195,6 @@ class AdaSSPRegressor(RegressorMixin, Labelled, MomentSums):  # type: ignore[mis
             MODEL: {"value": np.array([intercept, ridge])},
         }
         return self._reading(moments, covariance, numbers)
-
-    def _transform_columns(self) -> tuple[str, ...]:
-        return self._feature_names()
 
     def _transform(self, table: InputTable) -> Floats:
         block, label = self._blocks()

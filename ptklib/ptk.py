@@ -36,7 +36,7 @@ class EstimatorPtk:
         previous_model_state: ReleasedState | None = None,
         previous_config: Mapping[str, Any] | None = None,
     ) -> ReleasedState:
-        """Train on an iterator of tables with one noise draw at the end.
+        """Train on an iterator of tables with one noise draw at the end; the ``loss`` of the state says what was spent.
 
         Parameters
         ----------
@@ -48,11 +48,6 @@ class EstimatorPtk:
             The state to continue.
         previous_config : mapping, optional
             The spec to train; the PTK's own by default.
-
-        Returns
-        -------
-        ReleasedState
-            DP output; its ``loss`` says what was spent.
         """
         estimator = estimator_from_spec(self.config if previous_config is None else previous_config)
         estimator.set_params(epsilon=epsilon)

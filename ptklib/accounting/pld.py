@@ -54,7 +54,7 @@ Leaves = tuple[tuple[Leaf, int], ...]
 
 
 def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
-    """Return an epsilon of all `losses` together at `delta`, never above that of `epsilon_of`.
+    """Return an epsilon of all `losses` together at `delta`, never above that of `epsilon_of`, or infinity; rounded up.
 
     Parameters
     ----------
@@ -62,11 +62,6 @@ def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
         A loss whose event is unknown counts as any mechanism of its epsilon and delta.
     delta : float
         At 0 the figure is that of `epsilon_of`; above `DELTA_LIMIT` the limit is taken.
-
-    Returns
-    -------
-    float
-        Rounded up; infinity when no epsilon is proven at `delta`.
 
     Notes
     -----
@@ -92,12 +87,7 @@ def pld_epsilon(losses: Sequence[PrivacyLoss], delta: float) -> float:
 def pld_advantage(loss: PrivacyLoss) -> float:
     """Return the delta of a loss at epsilon 0: how much better than blindly anybody can guess whether a unit was in.
 
-    A fair coin decides whether it is; ``(1 + advantage) / 2`` of all guesses are right at most.
-
-    Returns
-    -------
-    float
-        Rounded up, at most 1.
+    A fair coin decides whether it is; ``(1 + advantage) / 2`` of all guesses are right at most. Rounded up.
     """
     distinct = _merged([_composable(loss)])
     parts, composed = _together(distinct, 1e-9)

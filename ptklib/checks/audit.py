@@ -44,7 +44,6 @@ class Audit:
         Declared.
     lower_bound : float
         With probability `confidence`, the mechanism loses at least this at `delta`.
-    confidence : float
     verdict : "consistent" or "contradicted"
         Contradicted when outputs exceed what is declared twice, on trainings of their own: an honest trainer is
         contradicted with the chosen probability of a false alarm at most.
@@ -201,7 +200,6 @@ class Examination:
 
     Parameters
     ----------
-    audit : Audit
     twin : Audit or None
         None where the audit itself found a contradiction, and where no estimator may have half the noise.
     """

@@ -28,11 +28,9 @@ class CheckResult:
 
     Parameters
     ----------
-    name : str
     status : "passed", "failed", "skipped" or "xfail"
     reason : str
         Why it failed, was skipped, or was expected to fail.
-    exception : Exception, optional
     """
 
     name: str
@@ -168,10 +166,6 @@ def check_ptk_estimator(
         As for `ptk_checks`.
     on_fail : "raise" or None
         Whether the first failure is raised; with None all checks are run, and the answer tells.
-
-    Returns
-    -------
-    list of CheckResult
 
     Raises
     ------

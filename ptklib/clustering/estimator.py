@@ -212,12 +212,9 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
         """Merge parts of this configuration, also those of versions before this one."""
         if self._method() == "lloyd" or isinstance(parts, PartialStatistics):
             return super().merge(parts)
-        return self._checked(super().merge(map(self._of_this_version, parts)))
-
-    def _checked(self, merged: PartialStatistics) -> PartialStatistics:
-        """Refuse positions outside of the box."""
+        merged = super().merge(map(self._of_this_version, parts))
         positions = merged.arrays.get(_ROWS, np.zeros(0, dtype=np.int64))
-        if len(positions) % len(self._bounds()) or (positions >> zoom.BITS).any():
+        if len(positions) % len(self._bounds()) or (positions >> zoom.BITS).any():  # outside of the box
             raise StateMismatchError("partial statistics hold rows that this estimator did not write")
         return merged
 
@@ -336,9 +333,6 @@ class Clustering(ClusterMixin, DPEstimator):  # type: ignore[misc]
             size = sum(c.size for c in grid.components(len(self._bounds())))
             keys[CELLS] = {_CELL: pa.array(np.arange(size, dtype=np.int64))}
         return keys
-
-    def _transform_columns(self) -> tuple[str, ...]:
-        return self.required_columns()
 
     def _transform(self, table: InputTable) -> Floats:
         box = self._box()

@@ -149,9 +149,6 @@ class CountFeaturizer(Labelled, NoisySums):
             distinct |= feature.pack(*feature.unpack(merged.arrays, n_classes))
         return replace(merged, arrays={**merged.arrays, **distinct})
 
-    def _resolved_columns(self) -> dict[str, list[str]]:
-        return {"features": list(self._feature_names())}
-
     @once
     def _feature_names(self) -> tuple[str, ...]:
         return feature_names(self, self._label_column())
@@ -288,9 +285,6 @@ class CountFeaturizer(Labelled, NoisySums):
             return len(table) > 0
         counts = np.concatenate([table.column(name).to_numpy() for name in columns])
         return stand_out(counts, self.noise_std_[feature.column][columns[0]])
-
-    def _transform_columns(self) -> tuple[str, ...]:
-        return self._feature_names()
 
     def _transform(self, table: InputTable) -> Floats:
         all_features, columns = self._features(), self._layout().columns

@@ -68,10 +68,7 @@ def low_line(cut: float, risk: float, failure: float) -> Line:
 def high_line(risk: float, size: float, failure: float) -> Line | None:
     """Return the line that losses of mean `risk` or less exceed with probability `failure`, tightest at `size`.
 
-    Returns
-    -------
-    Line or None
-        None when so few losses could not exceed any line, were they all 1.
+    None when so few losses could not exceed any line, were they all 1.
     """
     needed = math.log(1 / failure) / size
     if needed >= math.log(1 / risk):

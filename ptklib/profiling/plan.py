@@ -174,8 +174,6 @@ def _lower_tests(s: Settings, epsilon: Fraction) -> tuple[HighTest | None, ...]:
     failure, tests = s.failure * _LOWER / len(s.sizes), []
     for size in s.rounds:
         line = high_line(s.target / s.loss_max, size, failure)
-        test = None
-        if line is not None:
-            test = HighTest(line, epsilon, failure, loss_max=s.loss_max, exact=True)
+        test = None if line is None else HighTest(line, epsilon, failure, loss_max=s.loss_max, exact=True)
         tests.append(test if test is not None and test.can_answer(size) else None)
     return tuple(tests)

@@ -54,7 +54,6 @@ class Profile:
         In the unit of the loss.
     loss_bounds : tuple of float
         Public range of the loss.
-    method : Method
     evaluation : str
         What the loss is: ``"eval"``, the PTK's own evaluation, or ``"rows"``, its loss of single rows.
     confidence : float
@@ -63,7 +62,6 @@ class Profile:
         Index of the window whose rows it comes from.
     points : tuple of (epsilon, Answer)
         Ascending.
-    privacy_spent : PrivacyLoss
     """
 
     fingerprint: str

@@ -57,7 +57,7 @@ class NoisyBins:
         n_bins = self.bins.n_bins
         noise = float(self.bins.bin_variance(self.node_variance).mean())
         sums = self.counts - (self.totals / n_bins)[:, None]
-        ratios, overall = self._shrunken(sums, noise, shape, reach=1.0)
+        ratios, overall = self._shrunken(sums, noise, shape)
         return _simplex(ratios + 1 / n_bins), _simplex(overall + 1 / n_bins)
 
     def quantiles(self, orders: tuple[float, ...], shape: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -66,27 +66,16 @@ class NoisyBins:
         even = np.arange(1, n_bins) / n_bins
         sums = np.cumsum(self.counts, axis=1)[:, :-1] - even * self.totals[:, None]
         noise = self.bins.prefix_variance * self.node_variance
-        ratios, overall = self._shrunken(sums, noise, shape, reach=1.0)
+        ratios, overall = self._shrunken(sums, noise, shape)
         below = _rising(np.vstack([ratios, overall]) + even)
         shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
         values = inverted(shares, self.bins.edges, orders)
         return values[:-1], values[-1]
 
-    def _shrunken(
-        self, sums: Floats, noise: float, shape: tuple[int, ...], reach: float
-    ) -> tuple[Floats, Floats]:
-        n_groups = math.prod(shape)
-        return shrunken_ratios(
-            NoisyRatios(
-                sums,
-                self.totals,
-                np.full(n_groups, noise),
-                self.total_variance,
-                reach,
-                np.zeros_like(sums),
-            ),
-            shape,
-        )
+    def _shrunken(self, sums: Floats, noise: float, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+        variance, covariance = np.full(math.prod(shape), noise), np.zeros_like(sums)
+        ratios = NoisyRatios(sums, self.totals, variance, self.total_variance, 1.0, covariance)
+        return shrunken_ratios(ratios, shape)
 
 
 def inverted(shares: Floats, edges: Floats, orders: tuple[float, ...]) -> Floats:

@@ -197,9 +197,6 @@ class TreeFeaturizer(Labelled):
         names = self._target().names
         return [f"p_{name}" for name in names] if names else ["mean"]
 
-    def _resolved_columns(self) -> dict[str, list[str]]:
-        return {"features": list(self._feature_names())}
-
     @once
     def _features(self) -> tuple[Feature, ...]:
         return parameters.features(self.features, self.bounds, self.domains, self.thresholds, self.n_bins)
@@ -290,14 +287,8 @@ class TreeFeaturizer(Labelled):
 
     def _predictions(self, X: Any) -> Floats:
         check_is_fitted(self)
-        model = self._model()
-        return model.predict(self.tables_[tables.TREES], encode(model.features, self._input(X)))
-
-    def _input(self, X: Any) -> InputTable:
-        return InputTable(X, self._transform_columns())
-
-    def _transform_columns(self) -> tuple[str, ...]:
-        return self._feature_names()
+        model, table = self._model(), InputTable(X, self._transform_columns())
+        return model.predict(self.tables_[tables.TREES], encode(model.features, table))
 
     def _transform(self, table: InputTable) -> Floats:
         model, released = self._model(), self.tables_[tables.TREES]

@@ -107,14 +107,12 @@ class Partition:
 
     @classmethod
     def random(cls, random: Random, feature: int, n_bins: int, depth: int, warp: float = 1.0) -> "Partition":
-        """Cut at random places; with a `warp` above 1, intervals near the low end are finer.
+        """Cut at random places.
 
         Parameters
         ----------
-        random : Random
-        feature : int
-        n_bins, depth : int
         warp : float
+            Above 1, intervals near the low end are finer.
         """
         places = random.uniform(*_MIDDLE, size=2**depth - 1).tolist()
         ends, levels = [(0, n_bins + 1)], []

@@ -29,6 +29,8 @@ def formula_profile(
 ) -> Profile:
     """Return the rows needed at each epsilon for an expected `error_from_true_value` of `target` or less.
 
+    It costs nothing. It never says that a target is out of reach: the error falls to 0.
+
     Parameters
     ----------
     estimator : DPEstimator
@@ -38,11 +40,6 @@ def formula_profile(
     epsilons : sequence of float
     rows : int
         How many there are at most; public, or released and paid for. What needs more is answered so.
-
-    Returns
-    -------
-    Profile
-        It costs nothing. It never says that a target is out of reach: the error falls to 0.
     """
     if not 0 < target < 1:
         raise InvalidParameterError(
