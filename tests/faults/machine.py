@@ -17,7 +17,6 @@ import redis
 from ptkstore.adapters.processes import Command, RedisServer, Supervisor
 from ptkstore.adapters.processes.supervisor import Waits
 from ptkstore.adapters.sandbox.processes.fork_server import RUN_NAME
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.identity import Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, job_id
@@ -30,6 +29,7 @@ from tests.faults.checker import Evidence, Subscriber, check
 from tests.faults.listeners import EventListener
 from tests.faults.strikes import FAULTS, Armed
 from tests.support.local import local
+from tests.support.receiver import WebhookReceiver
 from tests.support.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,7 +19,6 @@ from ptkstore.adapters.sandbox.child.evaluate import evaluate
 from ptkstore.adapters.sandbox.child.prepare import prepare
 from ptkstore.adapters.sandbox.child.profile import has_drifted, profile
 from ptkstore.adapters.sandbox.child.train import collect, train
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.evaluations import RiskMass
 from ptkstore.domain.jobs import JobState
 from ptkstore.domain.ptks.profiles import Point as Answer
@@ -42,6 +41,7 @@ from tests.faults import scenario
 from tests.faults.checker import Evidence, Fault, Subscriber, check
 from tests.faults.steps import Point, kind_of
 from tests.support.local import local
+from tests.support.receiver import WebhookReceiver
 
 LEASE = timedelta(seconds=2)
 LONGEST_RUN = 10_000  # jobs; a chain that needs more goes round in circles

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.service.machine import environment
 from ptkstore.domain.jobs import JobKind
 from tests.faults.machine import ROOT
 from tests.support.plugins.measurements import Measured
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.long]

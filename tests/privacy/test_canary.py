@@ -16,7 +16,6 @@ import pytest
 
 from ptklib import CountFeaturizer, HistoricalStatistics
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.service.machine import running
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.streams.blocks import HASH_RANGE, rows_behind, train_blocks
@@ -29,6 +28,7 @@ from tests.faults.scenario import DAY, ORIGIN
 from tests.privacy.canary import FRACTION, TEXT, WHOLE, find, numbers_in, search, values
 from tests.privacy.service import process_texts, redis_values
 from tests.support.local import local
+from tests.support.receiver import WebhookReceiver
 
 pytestmark = [pytest.mark.real, pytest.mark.long]
 

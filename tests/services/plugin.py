@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from ptkstore.adapters.processes import RedisServer
-from ptkstore.adapters.webhooks import WebhookReceiver
 from tests.services.ceph import Ceph, missing, running_ceph
 from tests.services.postgres import Postgres, running_postgres
 from tests.support.plugins.lacking import without
+from tests.support.receiver import WebhookReceiver
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,10 @@
-"""A local webhook receiver for demos and tests: verifies, logs, answers."""
+"""A local webhook receiver for demos: verifies, logs, answers."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -36,14 +35,6 @@ class Received:
     message: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
-    """What is done instead of answering 204; `status` None cuts the connection."""
-
-    status: int | None
-    wait_seconds: float = 0.0
-
-
 class WebhookReceiver:
     """Listens on 127.0.0.1 only; a call is on disk in the log before it is answered.
 
@@ -55,16 +46,13 @@ class WebhookReceiver:
         self.log = log
         self._port = port
         self._signers: list[Webhook] = []
-        self._faults: deque[_Fault] = deque()
         self._received: list[Received] = []
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
+        self._receiving = threading.Lock()
         self._server: ThreadingHTTPServer | None = None
         self._log_fd = CLOSED
 
     def start(self) -> Self:
         """Listen; back when calls are answered."""
-        self._stopping.clear()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._log_fd = os.open(self.log, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         size = os.fstat(self._log_fd).st_size
@@ -80,11 +68,10 @@ class WebhookReceiver:
         """Stop listening. The same receiver may be started again, on the same port."""
         if self._server is None:
             return
-        self._stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._server = None
-        with self._changed:
+        with self._receiving:
             os.close(self._log_fd)
             self._log_fd = CLOSED
 
@@ -101,59 +88,35 @@ class WebhookReceiver:
         """Verify messages with this secret too; it is not written anywhere."""
         self._signers.append(signer(secret))
 
-    def answer_next(self, n_calls: int, status: int) -> None:
-        """Answer the next calls with this status."""
-        self._faults.extend(_Fault(status) for _ in range(n_calls))
-
-    def cut_next(self, n_calls: int) -> None:
-        """Cut the connection of the next calls instead of answering."""
-        self._faults.extend(_Fault(None) for _ in range(n_calls))
-
-    def delay_next(self, n_calls: int, seconds: float) -> None:
-        """Accept the next calls, but answer late."""
-        self._faults.extend(_Fault(ACCEPTED, seconds) for _ in range(n_calls))
-
     @property
     def calls(self) -> Sequence[Received]:
         """Every call since the start of this object, in the order of arrival."""
-        with self._changed:
+        with self._receiving:
             return tuple(self._received)
 
-    @property
-    def accepted(self) -> Sequence[Received]:
-        """Verified calls that were answered with success, in the order of arrival."""
-        return tuple(one for one in self.calls if one.verified and one.status == ACCEPTED)
-
-    def wait_for(self, n_accepted: int, timeout_seconds: float) -> Sequence[Received]:
-        """Wait for so many accepted calls, or until the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self.accepted) >= n_accepted, timeout_seconds)
-            return self.accepted
-
-    def receive(self, path: str, headers: Mapping[str, str], body: bytes) -> _Fault:
-        """Verify and log one call, and say what to do with it."""
-        with self._changed:
+    def receive(self, path: str, headers: Mapping[str, str], body: bytes) -> int | None:
+        """Verify and log one call, and return the status to answer with; None to cut the connection."""
+        with self._receiving:
             if self._log_fd == CLOSED:  # stopped meanwhile: what is not in the log is not answered
-                return _Fault(None)
+                return None
             verified = self._verifies(headers, body)
-            fault = self._faults.popleft() if self._faults else _Fault(ACCEPTED)
-            if not verified and fault.status == ACCEPTED:
-                fault = _Fault(NOT_VERIFIED, fault.wait_seconds)
             received = Received(
                 received_at=datetime.now(UTC).isoformat(),
                 path=path,
                 webhook_id=headers.get("webhook-id", ""),
                 verified=verified,
-                status=fault.status,
+                status=self.status_for(verified=verified),
                 message=json.loads(body) if verified else None,
             )
             line = json.dumps(asdict(received), sort_keys=True) + "\n"
             os.write(self._log_fd, line.encode())
             os.fsync(self._log_fd)
             self._received.append(received)
-            self._changed.notify_all()
-        self._stopping.wait(fault.wait_seconds)
-        return fault
+        return received.status
+
+    def status_for(self, *, verified: bool) -> int | None:
+        """Choose the status of a call."""
+        return ACCEPTED if verified else NOT_VERIFIED
 
     def __enter__(self) -> Self:
         return self.start()
@@ -169,17 +132,6 @@ class WebhookReceiver:
                 continue
             return True
         return False
-
-
-def read_log(log: Path) -> Sequence[Received]:
-    """Read what receivers wrote to a log, in order; a line torn by a kill was never answered and is left out."""
-    received = []
-    for line in log.read_text(encoding="utf-8").splitlines():
-        try:
-            received.append(Received(**json.loads(line)))
-        except json.JSONDecodeError:
-            continue
-    return tuple(received)
 
 
 class _Server(ThreadingHTTPServer):
@@ -203,11 +155,11 @@ def _handler(receiver: WebhookReceiver) -> type[BaseHTTPRequestHandler]:
             if len(body) < int(length):  # its sender died: this is no message, and nobody waits for an answer
                 self.close_connection = True
                 return
-            fault = receiver.receive(self.path, headers, body)
-            if fault.status is None:
+            status = receiver.receive(self.path, headers, body)
+            if status is None:
                 self.close_connection = True
                 return
-            self.send_response(fault.status)
+            self.send_response(status)
             self.send_header("content-length", "0")
             self.end_headers()
 

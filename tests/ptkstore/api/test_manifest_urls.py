@@ -8,11 +8,12 @@ import json
 import httpx
 import pytest
 
-from ptkstore.adapters.webhooks import ApiManifests, WebhookReceiver
+from ptkstore.adapters.webhooks import ApiManifests
 from ptkstore.domain.identity import Role
 from ptkstore.errors import InvalidRequest
 from ptkstore.settings import load_settings
 from tests.support.api_server import Api, problem
+from tests.support.receiver import WebhookReceiver
 
 PTK = "taxi.speed"
 

@@ -11,13 +11,13 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import STREAM_ROLES, Role
 from ptkstore.domain.jobs import JobKind
 from ptkstore.domain.notices import Notice
 from ptkstore.domain.streams.streams import Assurance, Closing
 from ptkstore.ports.row_processes import TrainFailed
 from tests.support.api_server import Api, all_items, problem
+from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import Inspector, bundle_with, described
 from tests.support.world import DAY, NOW, ORIGIN, World, trips
 

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from ptkstore.adapters.sql.subscriptions import SqlSubscriptions
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.limits import Limits
 from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.identity import EVERY, Action, Role
@@ -22,6 +21,7 @@ from ptkstore.ports.features import Answers
 from ptkstore.sdk import Store, connect
 from ptkstore.wire.base import LIST_MAX, NAME
 from tests.support.api_server import Api, all_items, problem
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import DAY, ORIGIN, STREAM, speed
 
 STREAM_BODY = {

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.api.app import create_app
 from ptkstore.console.charts import budget_chart
 from ptkstore.console.glossary import GLOSSARY, meaning
@@ -23,6 +22,7 @@ from ptkstore.domain.notices import Notice
 from ptkstore.ports.row_processes import TrainFailed
 from tests.support.api_server import Api
 from tests.support.console_pages import HOSTILE, PAGES, api, enter, seen, signed_in
+from tests.support.receiver import WebhookReceiver
 from tests.support.team_code import GOOD, Inspector, bundle_with, described
 from tests.support.world import DAY, NOW, ORIGIN, trips
 

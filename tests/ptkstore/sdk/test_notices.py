@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from ptkstore import connect
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import Role
 from ptkstore.domain.notices import Notice
 from ptkstore.errors import InvalidRequest, NotAllowed, UnknownName
@@ -15,6 +14,7 @@ from ptkstore.ports.row_processes import TrainFailed
 from ptkstore.sdk import Store
 from ptkstore.sdk.remote import transport
 from tests.support.api_server import Api
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import NOW, World
 
 PTK = "taxi.speed"

@@ -16,12 +16,12 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ptkstore.adapters.tracing.allowed import fits, is_step, span_name
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import STREAM_ROLES
 from ptkstore.domain.jobs import JobKind
 from tests.privacy import canary
 from tests.services.collector import Collector, attributes
 from tests.support.api_server import Api, arrow, ingest
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import DAY, NOW, ORIGIN, STREAM, trips
 
 TICK = timedelta(seconds=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger, WebhookReceiver, courier, new_secret
+from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger, courier, new_secret
 from ptkstore.ports.messages import (
     LEASE_UNSURE,
     WITHDRAWN,
@@ -31,6 +31,7 @@ from tests.support.raw_endpoints import (
     says,
     says_nothing,
 )
+from tests.support.receiver import WebhookReceiver
 from tests.support.slow_hosts import PATIENCE_SECONDS, slow_host
 from tests.support.waiting import until
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver, new_secret
+from ptkstore.adapters.webhooks import HttpMessenger, new_secret
 from ptkstore.adapters.webhooks.attempts import wait_of
 from ptkstore.ports.messages import Delivered, Messenger, NotDelivered
 from tests.support.destinations import BAD_FORM, PUBLIC, answering
@@ -34,6 +34,7 @@ from tests.support.raw_endpoints import (
     says,
     says_nothing,
 )
+from tests.support.receiver import WebhookReceiver
 
 LOOPBACK = ("127.0.0.1/32",)
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

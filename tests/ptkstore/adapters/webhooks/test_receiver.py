@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver, new_secret
-from ptkstore.adapters.webhooks.receiver import read_log
+from ptkstore.adapters.webhooks import new_secret
 from ptkstore.adapters.webhooks.signing import signed_headers
+from tests.support.receiver import WebhookReceiver, read_log
 
 BODY = b'{"version": 1}'
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ptkstore.adapters.streams import RedisStreams, appending
-from ptkstore.adapters.webhooks import HttpMessenger, WebhookReceiver
+from ptkstore.adapters.webhooks import HttpMessenger
 from ptkstore.application.delivery.deliver_due import DueDeliveries
 from ptkstore.application.delivery.deliveries import Outgoing, outgoing, settle
 from ptkstore.domain.jobs import JobKind, JobState
@@ -24,6 +24,7 @@ from ptkstore.errors import Unavailable
 from ptkstore.ports.messages import LEASE_UNSURE, Delivered, NotDelivered, NotTried
 from ptkstore.wiring import subscribing
 from tests.support.raw_endpoints import raw, says
+from tests.support.receiver import WebhookReceiver
 from tests.support.slow_hosts import slow_host
 from tests.support.waiting import until
 from tests.support.world import World

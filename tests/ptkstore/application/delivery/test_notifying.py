@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState
 from ptkstore.domain.subscriptions import GIVE_UP_AFTER_ATTEMPTS, JITTER, LONGEST_RETRY, retry_wait
 from ptkstore.errors import InvalidRequest, UnknownName
 from ptkstore.wiring.identity import Identity
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -12,7 +12,6 @@ import redis
 
 from ptkstore.adapters.processes import RedisServer
 from ptkstore.adapters.streams import RedisStreams
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.application.delivery.deliveries import NO_SECRET
 from ptkstore.domain.audit import LOCAL, SERVICE
 from ptkstore.domain.identity import Grant, Role
@@ -20,6 +19,7 @@ from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import DISABLE_AFTER, GIVE_UP_AFTER_ATTEMPTS, Subscription
 from ptkstore.errors import Conflict, InvalidRequest, Refused, Unavailable, UnknownName
 from ptkstore.wiring.identity import Identity
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.ptks.wanted import WantedPtk
 from ptkstore.errors import NameTaken, PtkRejected, PtkStoreError
+from tests.support.receiver import WebhookReceiver
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.world import STREAM, World, speed
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.versions.provenance import Provenance
 from ptkstore.errors import UnknownName
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
 
 PTK = "taxi.speed"

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.application.versions.rollback_ptk import rollback_ptk
 from ptkstore.domain.jobs import JobKind, JobState
 from ptkstore.domain.versions.versions import event_time_of, window_end_of
 from ptkstore.errors import Conflict, InvalidRequest, UnknownName
 from ptkstore.ports.catalog import UnitOfWork
 from tests.journeys.backups import copy_database
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World, speed
 
 PTK = "taxi.speed"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.domain.subscriptions import DeadLetter
 from tests.support.cases import case
 from tests.support.command_line import Line
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
 
 PTK = "taxi.speed"

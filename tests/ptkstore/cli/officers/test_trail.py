@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ptkstore.adapters.webhooks import WebhookReceiver
 from ptkstore.cli.commands import COMMANDS
 from ptkstore.cli.lazily import load
 from ptkstore.domain.audit import LOCAL, AuditEntry
@@ -21,6 +20,7 @@ from ptkstore.wiring import LocalService, Service
 from ptkstore.wiring.identity import Identity
 from tests.support.command_line import CREATE, Line, repository
 from tests.support.older_catalogs import write_schema_3
+from tests.support.receiver import WebhookReceiver
 from tests.support.world import World, trips
 
 CHANGING = {
