@@ -81,7 +81,7 @@ class Messenger(Protocol):
             All lookups are in use.
         """
 
-    def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Outcome:
+    def send(self, message: Message) -> Outcome:
         """Make one attempt, signed with each secret as Standard Webhooks describe."""
 
 

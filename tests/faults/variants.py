@@ -25,6 +25,7 @@ from ptkstore.domain.ledger.filters import Filters
 from ptkstore.domain.ledger.journal import BudgetRequest, Entry, EntryKind
 from ptkstore.domain.ledger.rules import Denied, Granted
 from ptkstore.domain.subscriptions import event_of, message_id
+from ptkstore.ports.messages import Message
 from ptkstore.wiring import Service
 from tests.faults.ledger_tables import SQLITE
 
@@ -129,4 +130,6 @@ def _tell(service: Service, ptk_id: str, number: int) -> None:
     body = canonical_json(event_of(version, url, version.elected_at)).encode()
     for one in subscriptions:
         secrets = service.keys.secrets_of(one.id, service.clock.now())
-        service.messenger.send(one.endpoint, message_id(one.id, number), body, *secrets)
+        service.messenger.send(
+            Message(one.id, one.endpoint, message_id(one.id, number), body, tuple(secrets))
+        )

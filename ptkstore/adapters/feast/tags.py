@@ -15,5 +15,7 @@ FILLS_TAG = "ptk.fills"
 
 def assured_by_tags(tags: Mapping[str, str] | None) -> Assured:
     """Read a view's assurance from its tags; views of early releases have none, so theirs is unknown."""
-    known = {name.removeprefix("dp."): value for name, value in (tags or {}).items() if value != UNKNOWN_TAG}
-    return assured_of(known)
+    document = {
+        name.removeprefix("dp."): value for name, value in (tags or {}).items() if value != UNKNOWN_TAG
+    }
+    return assured_of(document)

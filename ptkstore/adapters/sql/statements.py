@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Executable, Insert, Row, Table
+from sqlalchemy import ColumnElement, Connection, Executable, Insert, Row, Select, Table
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.errors import UnknownName
@@ -26,6 +26,13 @@ class CatalogPart:
         if row is None:
             raise UnknownName(kind, name)
         return row
+
+    def _rows_with(
+        self, query: Select[Any], column: ColumnElement[Any], ids: Iterable[Id]
+    ) -> Iterator[Row[Any]]:
+        """Read the rows whose column has one of these values, however many there are."""
+        for some in parts(ids):
+            yield from self._connection.execute(query.where(column.in_(some)))
 
 
 def row_of(table: Table, record: object, **other: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, bindparam, delete, func, insert, select, update
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of
+from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 
@@ -30,11 +30,8 @@ class SqlSubscriptions(CatalogPart):
 
     def many(self, subscription_ids: Iterable[str]) -> Mapping[str, Subscription]:
         """Read those of these that exist."""
-        by_id: dict[str, Subscription] = {}
-        for ids in parts(subscription_ids):
-            query = select(t.subscriptions).where(t.subscriptions.c.id.in_(ids))
-            by_id.update((row.id, _subscription(row)) for row in self._connection.execute(query))
-        return by_id
+        rows = self._rows_with(select(t.subscriptions), t.subscriptions.c.id, subscription_ids)
+        return {row.id: _subscription(row) for row in rows}
 
     def of(
         self,
@@ -82,23 +79,17 @@ class SqlSubscriptions(CatalogPart):
 
     def dead_letters_of(self, subscription_ids: Iterable[str]) -> Mapping[str, tuple[DeadLetter, ...]]:
         """Return the dead letters of each of these that has any."""
-        letters: list[DeadLetter] = []
-        for ids in parts(subscription_ids):
-            query = (
-                select(t.dead_letters)
-                .where(t.dead_letters.c.subscription_id.in_(ids))
-                .order_by(t.dead_letters.c.subscription_id, t.dead_letters.c.number)
-            )
-            letters += map(_dead_letter, self._connection.execute(query))
+        owner = t.dead_letters.c.subscription_id
+        query = select(t.dead_letters).order_by(owner, t.dead_letters.c.number)
+        letters = map(_dead_letter, self._rows_with(query, owner, subscription_ids))
         return {name: tuple(some) for name, some in groupby(letters, lambda one: one.subscription_id)}
 
     def missed(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """Count the dead letters of each of these that has any."""
-        owner, counts = t.dead_letters.c.subscription_id, dict[str, int]()
-        for ids in parts(subscription_ids):
-            query = select(owner, func.count()).where(owner.in_(ids)).group_by(owner)
-            counts.update((name, int(count)) for name, count in self._connection.execute(query))
-        return counts
+        owner = t.dead_letters.c.subscription_id
+        query = select(owner, func.count().label("missed")).group_by(owner)
+        rows = self._rows_with(query, owner, subscription_ids)
+        return {row.subscription_id: int(row.missed) for row in rows}
 
     def mark_reported(self, subscription_id: str, numbers: Sequence[int]) -> None:
         """Note that a message has told the subscriber of these."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -12,8 +11,9 @@ from ssrfguard.errors import SSRFGuardError, TooManyRedirectsError
 from ssrfguard.httpx import AsyncClient
 
 from ptkstore.adapters.webhooks.destinations import EndpointRefused
+from ptkstore.adapters.webhooks.signing import signed_headers
 from ptkstore.domain.subscriptions import GONE
-from ptkstore.ports.messages import Delivered, NotDelivered
+from ptkstore.ports.messages import Delivered, Message, NotDelivered
 
 LARGEST_ANSWER_BYTES = 64 * 1024  # read so that the endpoint can finish, then dropped
 CONNECTION_FAILED = "connection-failed"
@@ -26,12 +26,11 @@ _OURS = {
 }
 
 
-async def post(
-    client: AsyncClient, endpoint: str, headers: Mapping[str, str], body: bytes
-) -> Delivered | NotDelivered:
-    """Classify the endpoint's status; read and drop the beginning of its body."""
+async def post(client: AsyncClient, message: Message) -> Delivered | NotDelivered:
+    """Sign and send a message, and classify the endpoint's status; read and drop the beginning of its body."""
+    headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
     client.cookies.clear()  # set by whoever was called before over this connection, which may be another's endpoint
-    request = client.stream("POST", endpoint, content=body, headers={**headers, **_OURS})
+    request = client.stream("POST", message.endpoint, content=message.body, headers={**headers, **_OURS})
     async with request as response:
         n_read = 0
         async for chunk in response.aiter_raw():

@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -23,7 +22,6 @@ from ssrfguard.httpx import AsyncClient
 from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
 from ptkstore.adapters.webhooks.destinations import Answer, Destination, unreachable
 from ptkstore.adapters.webhooks.messenger import HttpMessenger
-from ptkstore.adapters.webhooks.signing import signed_headers
 from ptkstore.application.operations.essential_thread import EssentialThread
 from ptkstore.ports.messages import (
     FAILED,
@@ -202,10 +200,9 @@ class HttpCourier:
         if time.monotonic() >= sending.until:
             return NotTried(LEASE_UNSURE)
         sending.begun = True
-        headers = signed_headers(message.secrets, message.id, datetime.now(UTC), message.body)
         client = line.idle.pop() if line.idle else self._messenger.client(line.destination, _ONE_CONNECTION)
         try:
-            outcome = await post(client, message.endpoint, headers, message.body)
+            outcome = await post(client, message)
             host.answered_at = time.monotonic()
             return outcome
         finally:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection
 from functools import cached_property
 
 import httpx
@@ -15,8 +14,7 @@ from ssrfguard.httpx import AsyncClient
 
 from ptkstore.adapters.webhooks.attempts import FAILURES, failure_of, post
 from ptkstore.adapters.webhooks.destinations import Destination, Destinations
-from ptkstore.adapters.webhooks.signing import signed_headers
-from ptkstore.ports.messages import Delivered, NotDelivered
+from ptkstore.ports.messages import Delivered, Message, NotDelivered
 
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
@@ -61,13 +59,12 @@ class HttpMessenger:
         """Look the endpoint's host up, and check its form, scheme and present addresses; see the port."""
         self.destinations.destination(endpoint, self.timeout_seconds, asked_by=team)
 
-    def send(self, endpoint: str, message_id: str, body: bytes, *secrets: str) -> Delivered | NotDelivered:
+    def send(self, message: Message) -> Delivered | NotDelivered:
         """Make one attempt. Not to be called from inside a running event loop."""
-        headers = signed_headers(secrets, message_id, datetime.now(UTC), body)
         until = time.monotonic() + self.timeout_seconds
         try:
-            destination = self.destinations.destination(endpoint, self.timeout_seconds)
-            return asyncio.run(self._post(destination, endpoint, headers, body, until - time.monotonic()))
+            destination = self.destinations.destination(message.endpoint, self.timeout_seconds)
+            return asyncio.run(self._post(destination, message, until - time.monotonic()))
         except FAILURES as failed:
             return failure_of(failed)
 
@@ -84,18 +81,10 @@ class HttpMessenger:
         )
 
     async def _post(
-        self,
-        destination: Destination,
-        endpoint: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        within_seconds: float,
+        self, destination: Destination, message: Message, within_seconds: float
     ) -> Delivered | NotDelivered:
-        async with (
-            asyncio.timeout(within_seconds),
-            self.client(destination, _ONE_CONNECTION) as client,
-        ):
-            return await post(client, endpoint, headers, body)
+        async with asyncio.timeout(within_seconds), self.client(destination, _ONE_CONNECTION) as client:
+            return await post(client, message)
 
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext:

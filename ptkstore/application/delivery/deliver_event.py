@@ -34,7 +34,7 @@ def deliver_event(
         if one.outcome is not None:
             tried = one.outcome
         elif isinstance(written := write(one, keys, streams, clock), Message):
-            tried = messenger.send(written.endpoint, written.id, written.body, *written.secrets)
+            tried = messenger.send(written)
             steps.reached("sent", job.id)
         else:
             tried = written

@@ -28,7 +28,6 @@ ANY = "m"
 
 _NUMBERS = {"d": "d", "f": "f", "q": "q", "i": "i", "?": "?", "t": "q"}
 _LISTS: dict[str, np.dtype[Any]] = {"D": np.dtype("<f8"), "F": np.dtype("<f4"), "Q": np.dtype("<i8")}
-_MICROSECONDS = struct.Struct("<q")
 
 
 class Layout:

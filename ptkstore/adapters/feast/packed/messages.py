@@ -33,11 +33,6 @@ PLAIN_KINDS = frozenset("dfqi?sbDFQ")
 _CONVERTED = frozenset(declared for declared in ValueType if "UUID" in declared.name)
 
 
-def declared_kind(declared: ValueType) -> str:
-    """Return the kind of a feature of which no value is known yet."""
-    return _DECLARED.get(declared, ANY)
-
-
 def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueType]) -> Layout:
     """Choose one layout for rows: the kind their values have, or messages where they differ."""
     kinds: dict[str, str | None] = dict.fromkeys(declared)
@@ -49,9 +44,10 @@ def layout_of(rows: Iterable[Mapping[str, Value]], declared: Mapping[str, ValueT
                 continue
             kind = KIND_OF.get(field, ANY)
             kinds[name] = kind if kinds.get(name) in (None, kind) else ANY
-    fields = [
-        (name, kind or declared_kind(declared.get(name, ValueType.UNKNOWN))) for name, kind in kinds.items()
-    ]
+    fields = (
+        (name, kind or _DECLARED.get(declared.get(name, ValueType.UNKNOWN), ANY))
+        for name, kind in kinds.items()
+    )
     return Layout(sorted(fields))
 
 

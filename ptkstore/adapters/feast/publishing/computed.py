@@ -47,7 +47,7 @@ def _on_demand(base: str, state: PublishedState) -> OnDemandFeatureView:
 
     kinds = {"double": Float64, "int64": Int64, "string": String}
     sent = dict(column for part in state.computed for column in part.columns)
-    asked = [Field(name=name, dtype=kinds[kind]) for name, kind in sent.items()]
+    inputs = [Field(name=name, dtype=kinds[kind]) for name, kind in sent.items()]
     fields = [
         Field(name=name, dtype=Float64 if part.form == "project" else Int64)
         for part in state.computed
@@ -55,7 +55,7 @@ def _on_demand(base: str, state: PublishedState) -> OnDemandFeatureView:
     ]
     return OnDemandFeatureView(
         name=computed_name(base),
-        sources=[RequestSource(name=f"{computed_name(base)}__request", schema=asked)],
+        sources=[RequestSource(name=f"{computed_name(base)}__request", schema=inputs)],
         schema=[*fields, Field(name=COMPUTED_VERSION, dtype=Int64)],
         mode="pandas",
         feature_transformation=TextTransformation.of(source_text(state), FUNCTION),

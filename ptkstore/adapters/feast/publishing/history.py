@@ -145,7 +145,7 @@ class History:
         with suppress(CorruptObject):
             return [self.read_version(view, version)]
         fields: dict[str, pa.Field] = {}
-        known: dict[pa.Schema, tuple[tuple[str, ...], pa.Table]] = {}
+        rows_by_kind: dict[pa.Schema, tuple[tuple[str, ...], pa.Table]] = {}
         for other in sorted(self.versions(view), key=lambda one: (one < version, abs(one - version))):
             with suppress(CorruptObject):
                 table = self.columns(view, other)
@@ -153,14 +153,14 @@ class History:
                     fields.setdefault(field.name, field)
                 keys = list(table.keys)
                 kind = table.rows.select(keys).schema.remove_metadata()
-                if kind not in known:
+                if kind not in rows_by_kind:
                     rows = read_rows(self._newest(view, other), keys)
-                    known[kind] = table.keys, rows.group_by(keys).aggregate([])
-        if not known:
+                    rows_by_kind[kind] = table.keys, rows.group_by(keys).aggregate([])
+        if not rows_by_kind:
             return [ViewTable(view, (), pa.schema([(VERSION_FEATURE, pa.int64())]).empty_table())]
         return [
             ViewTable(view, keys, _widened(rows, _keys_first(rows.schema, fields)))
-            for keys, rows in known.values()
+            for keys, rows in rows_by_kind.values()
         ]
 
     def delete(self, view: str, version: int) -> None:

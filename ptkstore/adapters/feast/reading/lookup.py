@@ -141,9 +141,9 @@ def resolved(session: Session, name: str, version: int | None, features: Sequenc
         view = versions.pinned_view(session, name, version)
     if view is None:
         raise UnknownName("feature view", asked_as(name, version))
-    known = {feature.name for feature in view.features}
+    names = {feature.name for feature in view.features}
     for feature in features:
-        if feature not in known:
+        if feature not in names:
             raise UnknownName("feature", f"{name}:{feature}")
     return view
 

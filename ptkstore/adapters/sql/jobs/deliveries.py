@@ -71,19 +71,15 @@ class SqlDeliveries(CatalogPart):
         claims = {(job.id, job.fence) for job in jobs}
         names = {name for name, _ in claims}
         others = {job_id(kind, name) for name in beside for kind in DELIVERIES}
-        locked: list[Job] = []
-        for ids in parts(names | others):
-            query = select(t.jobs).where(t.jobs.c.id.in_(ids)).order_by(t.jobs.c.id).with_for_update()
-            locked += map(job_of, self._connection.execute(query))
+        query = select(t.jobs).order_by(t.jobs.c.id).with_for_update()
+        locked = list(map(job_of, self._rows_with(query, t.jobs.c.id, names | others)))
         return tuple(job for job in locked if (job.id, job.fence) in claims and job.state in LIVE)
 
     def positions(self, subscription_ids: Iterable[str]) -> Mapping[str, int]:
         """Return the last version that each of these has done with."""
-        places: dict[str, int] = {}
-        for ids in parts(job_id(JobKind.NOTIFY, name) for name in subscription_ids):
-            query = select(t.jobs.c.subscription_id, t.jobs.c.position).where(t.jobs.c.id.in_(ids))
-            places.update((row.subscription_id, row.position) for row in self._connection.execute(query))
-        return places
+        ids = (job_id(JobKind.NOTIFY, name) for name in subscription_ids)
+        query = select(t.jobs.c.subscription_id, t.jobs.c.position)
+        return {row.subscription_id: row.position for row in self._rows_with(query, t.jobs.c.id, ids)}
 
     def save(self, jobs: Iterable[Job]) -> None:
         """Write what became of held jobs."""

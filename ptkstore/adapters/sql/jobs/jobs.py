@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, func,
 from ptkstore.adapters.sql import tables as t
 from ptkstore.adapters.sql.jobs.claimable import CLAIMABLE, IS_CLAIMABLE, at, is_unfinished, leased
 from ptkstore.adapters.sql.jobs.shares import SqlShares
-from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of, try_insert
+from ptkstore.adapters.sql.statements import CatalogPart, given, row_of, try_insert
 from ptkstore.domain.jobs import DELIVERIES, Job, JobKind, JobState, Outcome
 from ptkstore.domain.streams.windows import WindowId, WindowState
 from ptkstore.errors import LeaseLost
@@ -38,9 +38,8 @@ class SqlJobs(CatalogPart):
 
     def add(self, *jobs: Job) -> None:
         """Create jobs; one that exists is left as it is."""
-        stored: set[str] = set()
-        for ids in parts(job.id for job in jobs):
-            stored.update(self._connection.execute(select(t.jobs.c.id).where(t.jobs.c.id.in_(ids))).scalars())
+        ids = (job.id for job in jobs)
+        stored = {row.id for row in self._rows_with(select(t.jobs.c.id), t.jobs.c.id, ids)}
         new = [job for job in jobs if job.id not in stored]
         if not new:
             return
@@ -54,9 +53,8 @@ class SqlJobs(CatalogPart):
 
     def kinds(self, job_ids: Iterable[str]) -> Mapping[str, JobKind]:
         """Return the kind of each of these that exists."""
-        query = select(t.jobs.c.id, t.jobs.c.kind)
-        pages = (self._connection.execute(query.where(t.jobs.c.id.in_(ids))) for ids in parts(job_ids))
-        return {row.id: JobKind(row.kind) for rows in pages for row in rows}
+        rows = self._rows_with(select(t.jobs.c.id, t.jobs.c.kind), t.jobs.c.id, job_ids)
+        return {row.id: JobKind(row.kind) for row in rows}
 
     def lock(self, job_id: str) -> Job:
         """Read a job and hold its row until the transaction ends."""

@@ -10,7 +10,7 @@ from sqlalchemy import Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
-from ptkstore.adapters.sql.statements import CatalogPart, parts, row_of
+from ptkstore.adapters.sql.statements import CatalogPart, row_of
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.ptks.profiles import Paid, Point, ProfileRecord, ProfileState, Verdict
@@ -37,10 +37,9 @@ class SqlProfiles(CatalogPart):
     def of(self, keys: Iterable[str]) -> dict[str, tuple[ProfileRecord, ...]]:
         """Return all profiles under each key, by number."""
         by_key: dict[str, list[ProfileRecord]] = {key: [] for key in keys}
-        for some in parts(by_key):
-            query = select(t.profiles).where(t.profiles.c.key.in_(some))
-            for row in self._connection.execute(query.order_by(t.profiles.c.number)):
-                by_key[row.key].append(_record(row))
+        query = select(t.profiles).order_by(t.profiles.c.number)
+        for row in self._rows_with(query, t.profiles.c.key, by_key):
+            by_key[row.key].append(_record(row))
         return {key: tuple(records) for key, records in by_key.items()}
 
     def of_job(self, job_id: str) -> ProfileRecord | None:

@@ -15,7 +15,7 @@ from ptkstore.adapters.sql.content import ptk_of, ptk_text
 from ptkstore.adapters.sql.notices import SqlNotices
 from ptkstore.adapters.sql.ptks.lineage import lineage_since
 from ptkstore.adapters.sql.ptks.profiles import SqlProfiles
-from ptkstore.adapters.sql.statements import CatalogPart, given, parts, row_of
+from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.ptks.bundles import TEAM_CODE
 from ptkstore.domain.ptks.profiles import usable
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -177,12 +177,9 @@ class SqlVersions(CatalogPart):
 
     def of_jobs(self, job_ids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
         """Return number and time of election, without the manifests."""
-        versions: dict[str, tuple[int, datetime]] = {}
-        for ids in parts(job_ids):
-            query = select(t.versions.c.job_id, t.versions.c.number, t.versions.c.elected_at)
-            rows = self._connection.execute(query.where(t.versions.c.job_id.in_(ids)))
-            versions.update((row.job_id, (row.number, row.elected_at)) for row in rows)
-        return versions
+        query = select(t.versions.c.job_id, t.versions.c.number, t.versions.c.elected_at)
+        rows = self._rows_with(query, t.versions.c.job_id, job_ids)
+        return {row.job_id: (row.number, row.elected_at) for row in rows}
 
     def lineage(self, ptk_id: str, since: WindowId) -> tuple[Lineage, ...]:
         """Read where versions come from; one whose manifest cannot be read is among them."""

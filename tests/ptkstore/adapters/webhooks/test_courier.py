@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger, courier, new_secret
+from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger, attempts, courier, new_secret
 from ptkstore.ports.messages import (
     LEASE_UNSURE,
     WITHDRAWN,
@@ -356,7 +356,7 @@ def test_an_unexpected_error_is_an_outcome_too(monkeypatch: pytest.MonkeyPatch) 
     def breaks(*_: object) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(courier, "signed_headers", breaks)
+    monkeypatch.setattr(attempts, "signed_headers", breaks)
     with running(HttpMessenger(LOOPBACK)) as one:
         one.hand_over([message("a", "http://127.0.0.1:9/")])
         assert collected(one, 1) == {"a": NotDelivered("failed")}

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from ptkstore.adapters.webhooks import HttpMessenger, new_secret
 from ptkstore.adapters.webhooks.attempts import wait_of
-from ptkstore.ports.messages import Delivered, Messenger, NotDelivered
+from ptkstore.ports.messages import Delivered, Message, Messenger, NotDelivered
 from tests.support.destinations import BAD_FORM, PUBLIC, answering
 from tests.support.raw_endpoints import (
     EMPTY_200,
@@ -42,6 +42,10 @@ REFUSED = NotDelivered("connection-failed", cause="refused-address")
 BODY = json.dumps({"type": "ptk.state.published", "data": {"ptk_id": "taxi.speed", "version": 7}}).encode()
 
 
+def message(endpoint: str, secret: str, message_id: str = "msg_1") -> Message:
+    return Message("key", endpoint, message_id, BODY, (secret,))
+
+
 @pytest.fixture
 def messenger() -> Messenger:
     return HttpMessenger(LOOPBACK, timeout_seconds=5.0)
@@ -53,7 +57,7 @@ def test_a_message_arrives_signed_with_the_three_headers(
     secret = new_secret()
     webhook_receiver.trust(secret)
     messenger.check_endpoint(webhook_receiver.endpoint())
-    assert messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, secret) == Delivered()
+    assert messenger.send(message(webhook_receiver.endpoint(), secret, "msg_s_1")) == Delivered()
     (call,) = webhook_receiver.calls
     assert (call.webhook_id, call.verified, call.message) == ("msg_s_1", True, json.loads(BODY))
 
@@ -65,7 +69,7 @@ def test_the_id_stays_the_same_over_retries_and_the_receiver_verifies_every_one(
     webhook_receiver.trust(secret)
     webhook_receiver.answer_next(2, status=500)
     webhook_receiver.cut_next(1)
-    outcomes = [messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, secret) for _ in range(4)]
+    outcomes = [messenger.send(message(webhook_receiver.endpoint(), secret, "msg_s_1")) for _ in range(4)]
     assert outcomes == [
         NotDelivered("status-5xx"),
         NotDelivered("status-5xx"),
@@ -80,7 +84,7 @@ def test_a_message_of_another_secret_is_refused_by_the_receiver(
     messenger: Messenger, webhook_receiver: WebhookReceiver
 ) -> None:
     webhook_receiver.trust(new_secret())
-    outcome = messenger.send(webhook_receiver.endpoint(), "msg_s_1", BODY, new_secret())
+    outcome = messenger.send(message(webhook_receiver.endpoint(), new_secret(), "msg_s_1"))
     assert outcome == NotDelivered("status-4xx")
 
 
@@ -106,7 +110,7 @@ def test_every_status_has_its_outcome(
     messenger: Messenger, status: int, outcome: Delivered | NotDelivered
 ) -> None:
     with raw(says(f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode())) as server:
-        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == outcome
+        assert messenger.send(message(server.url, new_secret())) == outcome
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_the_wait_that_an_endpoint_asks_for_comes_with_the_outcome(
     with raw(
         says(f"HTTP/1.1 {status} X\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n".encode())
     ) as server:
-        outcome = messenger.send(server.url, "msg_1", BODY, new_secret())
+        outcome = messenger.send(message(server.url, new_secret()))
     assert outcome == NotDelivered(f"status-{status // 100}xx", retry_after)
 
 
@@ -156,7 +160,7 @@ def test_a_redirect_is_not_followed(messenger: Messenger, status: int, place: st
         location = place.format(port=private.port)
         answer = f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"
         with raw(says(answer.encode())) as server:
-            assert messenger.send(server.url, "msg_1", BODY, new_secret()) == NotDelivered("redirect")
+            assert messenger.send(message(server.url, new_secret())) == NotDelivered("redirect")
             assert len(server.requests) == 1
         assert private.requests == []
 
@@ -164,14 +168,14 @@ def test_a_redirect_is_not_followed(messenger: Messenger, status: int, place: st
 @pytest.mark.parametrize("endpoint", BAD_FORM.values(), ids=BAD_FORM.keys())
 def test_a_bad_endpoint_is_an_outcome_of_sending(endpoint: str) -> None:
     messenger = HttpMessenger(resolver=answering("127.0.0.1"))
-    assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == NotDelivered("bad-endpoint")
+    assert messenger.send(message(endpoint, new_secret())) == NotDelivered("bad-endpoint")
 
 
 def test_a_receiver_outside_every_allowed_network_gets_nothing() -> None:
     with raw(says(EMPTY_200)) as server:
         elsewhere = HttpMessenger(("10.0.0.0/8",))
         for host in ("127.0.0.1", "localhost", "0x7f000001", "[::ffff:127.0.0.1]"):
-            outcome = elsewhere.send(f"http://{host}:{server.port}/", "msg_1", BODY, new_secret())
+            outcome = elsewhere.send(message(f"http://{host}:{server.port}/", new_secret()))
             assert outcome == REFUSED
         assert server.requests == []
 
@@ -182,7 +186,7 @@ def test_a_name_that_moves_to_a_private_address_after_the_check_is_refused() -> 
         messenger = HttpMessenger(allowed_ports=(server.port,), resolver=lambda *asked: next(answers)(*asked))
         endpoint = f"https://rebinds.example:{server.port}/"
         messenger.check_endpoint(endpoint)
-        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == REFUSED
+        assert messenger.send(message(endpoint, new_secret())) == REFUSED
         assert server.requests == []
 
 
@@ -196,7 +200,7 @@ def test_a_name_is_looked_up_once_and_the_checked_address_is_the_one_connected_t
     with raw(says(EMPTY_200)) as server:
         messenger = HttpMessenger(LOOPBACK, resolver=moves)
         endpoint = f"http://rebinds.example:{server.port}/"
-        assert messenger.send(endpoint, "msg_1", BODY, new_secret()) == Delivered()
+        assert messenger.send(message(endpoint, new_secret())) == Delivered()
         assert asked == ["rebinds.example"]
         assert f"host: rebinds.example:{server.port}" in server.requests[0].decode().lower()
 
@@ -209,7 +213,7 @@ def test_a_proxy_of_the_environment_is_not_used(
     with raw(says(EMPTY_200)) as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert messenger.send(webhook_receiver.endpoint(), "msg_1", BODY, secret) == Delivered()
+        assert messenger.send(message(webhook_receiver.endpoint(), secret)) == Delivered()
         assert proxy.requests == []
     assert len(webhook_receiver.accepted) == 1
 
@@ -221,7 +225,7 @@ def test_the_time_limit_holds_for_the_whole_attempt(
     stop = threading.Event()
     with raw(lambda connection: slow(connection, stop)) as server:
         messenger = HttpMessenger(LOOPBACK, timeout_seconds=0.3)
-        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == NotDelivered("timeout")
+        assert messenger.send(message(server.url, new_secret())) == NotDelivered("timeout")
         stop.set()
 
 
@@ -234,7 +238,7 @@ def test_a_lookup_that_hangs_counts_towards_the_time_limit() -> None:
 
     messenger = HttpMessenger(LOOPBACK, timeout_seconds=0.1, resolver=hangs)
     lost = NotDelivered("connection-failed", cause="timeout")
-    assert messenger.send("http://slow.example/", "msg_1", BODY, new_secret()) == lost
+    assert messenger.send(message("http://slow.example/", new_secret())) == lost
     let_go.set()
 
 
@@ -251,7 +255,7 @@ def test_of_a_huge_answer_only_the_beginning_is_read(messenger: Messenger) -> No
             cut_off.set()
 
     with raw(floods) as server:
-        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == Delivered()
+        assert messenger.send(message(server.url, new_secret())) == Delivered()
         assert cut_off.wait(20.0)
     assert sum(sent) < 64 * 1024 * 1024  # what the two socket buffers hold, not the 100 GB announced
 
@@ -259,7 +263,7 @@ def test_of_a_huge_answer_only_the_beginning_is_read(messenger: Messenger) -> No
 def test_a_compressed_answer_is_not_unpacked(messenger: Messenger) -> None:
     no_gzip = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nnope"
     with raw(says(no_gzip)) as server:
-        assert messenger.send(server.url, "msg_1", BODY, new_secret()) == Delivered()
+        assert messenger.send(message(server.url, new_secret())) == Delivered()
         assert b"accept-encoding: identity" in server.requests[0].lower()
 
 
@@ -268,14 +272,14 @@ def test_a_compressed_answer_is_not_unpacked(messenger: Messenger) -> None:
 )
 def test_what_is_no_http_answer_is_a_failed_connection(messenger: Messenger, garbage: bytes) -> None:
     with raw(says(garbage)) as server:
-        outcome = messenger.send(server.url, "msg_1", BODY, new_secret())
+        outcome = messenger.send(message(server.url, new_secret()))
     assert outcome == NotDelivered("connection-failed")
 
 
 def test_nobody_listening_is_a_failed_connection(messenger: Messenger) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    outcome = messenger.send(f"http://127.0.0.1:{port}/", "msg_1", BODY, new_secret())
+    outcome = messenger.send(message(f"http://127.0.0.1:{port}/", new_secret()))
     assert outcome == NotDelivered("connection-failed")
 
 
@@ -318,12 +322,12 @@ def test_https_verifies_the_certificate_against_the_name_and_not_the_address(tmp
         ports = (server.port,)
         trusts = HttpMessenger(LOOPBACK, ports, 5.0, resolver=lookup, ssl_context=trusting)
         endpoint = f"https://hooks.example:{server.port}/"
-        assert trusts.send(endpoint, "msg_1", BODY, new_secret()) == Delivered()
+        assert trusts.send(message(endpoint, new_secret())) == Delivered()
         failed = NotDelivered("connection-failed")
         wrong_name = f"https://other.example:{server.port}/"
-        assert trusts.send(wrong_name, "msg_1", BODY, new_secret()) == failed
+        assert trusts.send(message(wrong_name, new_secret())) == failed
         public_authorities = HttpMessenger(LOOPBACK, ports, 5.0, resolver=lookup)
-        assert public_authorities.send(endpoint, "msg_1", BODY, new_secret()) == failed
+        assert public_authorities.send(message(endpoint, new_secret())) == failed
         assert len(server.requests) == 1
 
 

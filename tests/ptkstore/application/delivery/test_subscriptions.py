@@ -18,6 +18,7 @@ from ptkstore.domain.identity import Grant, Role
 from ptkstore.domain.jobs import Job, JobKind, JobState, Outcome
 from ptkstore.domain.subscriptions import DISABLE_AFTER, GIVE_UP_AFTER_ATTEMPTS, Subscription
 from ptkstore.errors import Conflict, InvalidRequest, Refused, Unavailable, UnknownName
+from ptkstore.ports.messages import Message
 from ptkstore.wiring.identity import Identity
 from tests.support.receiver import WebhookReceiver
 from tests.support.world import World
@@ -83,10 +84,9 @@ def test_during_an_overlap_messages_verify_with_either_secret(
     assert told(webhook_receiver) == [(2, False)]  # it knows the old one only
     with WebhookReceiver(tmp_path / "new.jsonl") as renewed:
         renewed.trust(new)
-        message = published.service.messenger
         secrets = published.service.keys.secrets_of(name, published.clock.now())
         assert len(secrets) == 2
-        message.send(renewed.endpoint(), "msg_1", b"{}", *secrets)
+        published.service.messenger.send(Message("key", renewed.endpoint(), "msg_1", b"{}", secrets))
         assert [call.verified for call in renewed.calls] == [True]
 
 
