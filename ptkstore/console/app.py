@@ -39,7 +39,7 @@ _POLICY = (
 )
 _STYLE = (_HERE / "style.css").read_text()
 
-Page = Callable[[Principal], dict[str, Any]]
+Page = Callable[..., dict[str, Any]]  # of a principal, and of what the path names
 
 
 class Console:
@@ -61,7 +61,7 @@ class Console:
         admit: Callable[[Principal], None],
     ) -> None:
         self._identity, self._admit = identity, admit
-        self._pages = Pages(service, identity, health)
+        pages = Pages(service, identity, health)
         self._sessions, self._refused = Sessions(), RefusedCallers()
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
@@ -76,15 +76,15 @@ class Console:
         self._templates.filters["assured_sentence"] = lambda document: assured_of(document).sentence()
         self.app = Starlette(
             routes=[
-                Route("/", self._overview),
                 Route("/style.css", _style),
                 Route("/login", self._login),
                 Route("/login", self._enter, methods=["POST"]),
                 Route("/logout", self._leave, methods=["POST"]),
-                Route("/streams/{name}", self._stream),
-                Route("/ptks", self._ptks),
-                Route("/ptks/{ptk_id}", self._ptk),
-                Route("/deliveries", self._deliveries),
+                self._page("/", "overview.html", pages.overview, Action.STREAM_LIST),
+                self._page("/streams/{name}", "stream.html", pages.stream, Action.STREAM_READ, "stream"),
+                self._page("/ptks", "ptks.html", pages.ptks, Action.PTK_LIST),
+                self._page("/ptks/{name}", "ptk.html", pages.ptk, Action.PTK_READ, "ptk"),
+                self._page("/deliveries", "deliveries.html", pages.deliveries, Action.SUBSCRIPTION_LIST),
             ],
             exception_handlers={HTTPException: self._strange, PtkStoreError: self._failed},
         )
@@ -92,60 +92,33 @@ class Console:
 
     # pages
 
-    async def _overview(self, request: Request) -> Response:
-        return await self._page(request, "overview.html", self._pages.overview, Action.STREAM_LIST)
+    def _page(self, path: str, template: str, page: Page, action: Action, kind: str = "store") -> Route:
+        """A page for whoever is signed in, about the store or about what the path names."""
 
-    async def _stream(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        page = self._pages.stream
-        return await self._page(
-            request, "stream.html", lambda who: page(who, name), Action.STREAM_READ, ("stream", name)
-        )
+        def shown(request: Request, session: Session) -> Response:
+            try:
+                who = self._identity.principal(session.token_id)
+            except Unauthenticated:  # revoked or expired meanwhile
+                self._sessions.end(request.cookies.get(SESSION_COOKIE))
+                return RedirectResponse(f"{PREFIX}/login", 303)
+            request.state.team, request.state.token_id = who.team, who.token_id
+            self._admit(who)
+            names = tuple(request.path_params.values())
+            frame = {"who": who, "form_key": session.form_key, "path": request.url.path}
+            try:
+                return self._html(template, {**page(who, *names), **frame})
+            except NotAllowed as error:
+                subject = subject_of(kind, *(names or [None]))
+                self._identity.record(action, subject, request.state.request_id, who, error.code)
+                raise
 
-    async def _ptks(self, request: Request) -> Response:
-        return await self._page(request, "ptks.html", self._pages.ptks, Action.PTK_LIST)
+        async def answer(request: Request) -> Response:
+            session = self._sessions.of(request.cookies.get(SESSION_COOKIE))
+            if session is None:
+                return RedirectResponse(f"{PREFIX}/login", 303)
+            return await to_thread.run_sync(shown, request, session)
 
-    async def _ptk(self, request: Request) -> Response:
-        ptk_id = request.path_params["ptk_id"]
-        page = self._pages.ptk
-        return await self._page(
-            request, "ptk.html", lambda who: page(who, ptk_id), Action.PTK_READ, ("ptk", ptk_id)
-        )
-
-    async def _deliveries(self, request: Request) -> Response:
-        return await self._page(request, "deliveries.html", self._pages.deliveries, Action.SUBSCRIPTION_LIST)
-
-    async def _page(
-        self,
-        request: Request,
-        template: str,
-        page: Page,
-        action: Action,
-        about: tuple[str, str] = ("store", ""),
-    ) -> Response:
-        session = self._sessions.of(request.cookies.get(SESSION_COOKIE))
-        if session is None:
-            return RedirectResponse(f"{PREFIX}/login", 303)
-        return await to_thread.run_sync(
-            self._made, request, session, template, page, action, subject_of(*about)
-        )
-
-    def _made(
-        self, request: Request, session: Session, template: str, page: Page, action: Action, subject: str
-    ) -> Response:
-        try:
-            who = self._identity.principal(session.token_id)
-        except Unauthenticated:  # revoked or expired meanwhile
-            self._sessions.end(request.cookies.get(SESSION_COOKIE))
-            return RedirectResponse(f"{PREFIX}/login", 303)
-        request.state.team, request.state.token_id = who.team, who.token_id
-        self._admit(who)
-        shown = {"who": who, "form_key": session.form_key, "path": request.url.path}
-        try:
-            return self._html(template, {**page(who), **shown})
-        except NotAllowed as error:
-            self._identity.record(action, subject, request.state.request_id, who, error.code)
-            raise
+        return Route(path, answer)
 
     # signing in and out
 

@@ -176,8 +176,11 @@ def _show(repository: Repository, changes: Sequence[Change], *, as_json: bool) -
             console.print(f"    {_returning(change.returns)}", highlight=False, soft_wrap=True)
         if change.refused is not None:
             console.print(f"    [bold red]refused[/], {one_line(change.refused)}", highlight=False)
-        elif about := [text for text in (_whose(change), _checked(change)) if text]:
-            console.print(f"    {one_line(': '.join(about))}", highlight=False)
+        else:
+            about = [] if change.bundle is None else [f"team code, {change.assurance}"]
+            about += [] if change.checks is None else [f"checks {change.checks}"]
+            if about:
+                console.print(f"    {one_line(': '.join(about))}", highlight=False)
         if change.reason:
             console.print(f"    {escape(change.reason)}", highlight=False, soft_wrap=True)
     if not changes:
@@ -218,14 +221,6 @@ def _value(value: Any) -> str:
     """A value as JSON tells it, cut where it is long."""
     text = "none" if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _whose(change: Change) -> str:
-    return "" if change.bundle is None else f"team code, {change.assurance}"
-
-
-def _checked(change: Change) -> str:
-    return "" if change.checks is None else f"checks {change.checks}"
 
 
 def _reserved(change: Change) -> str:
