@@ -230,7 +230,7 @@ def columns_of(blocks: Sequence[Block]) -> list[slice]:
 def exact_gram(
     table: RowTable, blocks: Sequence[Block], label: Floats | None = None
 ) -> tuple[int, Ints, Ints]:
-    """Return number, sums and products of the quantised rows, exactly.
+    """Return number, sums (n_columns,) and products (n_columns, n_columns) of the quantised rows, exactly.
 
     Parameters
     ----------
@@ -238,12 +238,6 @@ def exact_gram(
         Each quantised by itself. A row that one of them drops is dropped altogether.
     label : ndarray, optional
         Values of the last block, when they are not a column of `table`.
-
-    Returns
-    -------
-    count : int
-    sums : int64 array of shape (n_columns,)
-    products : int64 array of shape (n_columns, n_columns)
     """
     if label is not None and len(label) != table.n_rows:
         raise SchemaError("X and y have different lengths")
@@ -251,14 +245,13 @@ def exact_gram(
     n_product = _rows_per_product(width)
     n_rows = n_product * max(1, min(_CHUNK // width, _CHUNK_ROWS) // n_product)
     sums, products = np.zeros(width, dtype=np.int64), np.zeros((width, width), dtype=np.int64)
-    exact_sums, exact, pending = np.zeros(width), np.zeros((width, width)), 0
+    exact_sums, exact, pending, count = np.zeros(width), np.zeros((width, width)), 0, 0
     buffer, product = np.empty((n_rows, width)), np.empty((width, width))
     ones, lengths = np.ones(n_rows), np.empty(n_rows)
     scratch = [np.empty((n_rows, len(block.names))) for block in blocks]
     places = columns_of(blocks)
     sources: list[Iterator[Floats]] = [table.chunks(block.names, n_rows) for block in blocks[:-1]]
     last = table.chunks(blocks[-1].names, n_rows) if label is None else _pieces(label, n_rows)
-    count = 0
     for chunks in zip(*sources, last, strict=True):
         size = len(chunks[0])
         rows = buffer[:size]

@@ -44,25 +44,8 @@ def plan_counts(
     if slack == 0:
         raise PrivacyParameterError("select needs delta > 0: it is what choosing the released values costs")
     plan = plan_release(components, epsilon, slack / 2, rows_per_unit)
-    pure = plan.epsilons
-    each = (slack / 2 if pure is None else slack) / len(selected) * (1 - 1e-12)  # sums round
-    selections = {}
-    for component in plan.components:
-        name = component.name
-        if name in selected and pure is None:
-            selections[name] = gaussian_selection(
-                sensitivity=component.sensitivity,
-                scale=plan.scales[name],
-                delta=each,
-                n_cells=component.size,
-            )
-        elif name in selected and pure is not None:
-            selections[name] = laplace_selection(
-                sensitivity=component.sensitivity,
-                epsilon=pure[name],
-                delta=each,
-                n_cells=component.size,
-            )
+    each = (slack / 2 if plan.epsilons is None else slack) / len(selected) * (1 - 1e-12)  # sums round
+    selections = {c.name: _selection(c, plan, each) for c in plan.components if c.name in selected}
     declared = plan.loss.event.parts() or (plan.loss.event,)
     events = [
         selections[c.name].event if c.name in selections else event
@@ -75,3 +58,10 @@ def plan_counts(
         plan.epsilons,
         selections,
     )
+
+
+def _selection(component: Component, plan: ReleasePlan, delta: float) -> PartitionSelection:
+    name, moved, size = component.name, component.sensitivity, component.size
+    if plan.epsilons is None:
+        return gaussian_selection(sensitivity=moved, scale=plan.scales[name], delta=delta, n_cells=size)
+    return laplace_selection(sensitivity=moved, epsilon=plan.epsilons[name], delta=delta, n_cells=size)
