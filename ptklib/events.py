@@ -324,8 +324,7 @@ def _truth(value: object, name: str) -> bool:
     return value
 
 
-def _string(value: object, name: str) -> str:
-    del name
+def _string(value: object, _: str) -> str:
     return str(value)
 
 
@@ -335,15 +334,13 @@ def _sizes(value: object, name: str) -> tuple[int, ...]:
     return tuple(_whole(size, name) for size in value)
 
 
-def _events(value: object, name: str) -> tuple[Event, ...]:
-    del name
+def _events(value: object, _: str) -> tuple[Event, ...]:
     if not isinstance(value, list | tuple):
         raise PrivacyParameterError("a composed event needs a list of events")
     return tuple(Event.of(one) for one in value)
 
 
-def _gaussian(value: object, name: str) -> DiscreteGaussian:
-    del name
+def _gaussian(value: object, _: str) -> DiscreteGaussian:
     noise = Event.of(value)
     if not isinstance(noise, DiscreteGaussian):
         raise PrivacyParameterError("a Poisson-sampled event needs an event of discrete Gaussian noise")

@@ -103,9 +103,9 @@ def likely_chances(seen: Floats, inside: Bools) -> Floats:
 
 def _fitted(seen: Floats, inside: Bools) -> tuple[float, float]:
     """Return offset and slope of the log-odds in units of the scores."""
-    centre, unit = float(np.median(seen)), max(float(np.std(seen)), 1e-12)
-    offset, slope = _logistic((seen - centre) / unit, inside)
-    return offset - slope * centre / unit, slope / unit
+    centre, spread = float(np.median(seen)), max(float(np.std(seen)), 1e-12)
+    offset, slope = _logistic((seen - centre) / spread, inside)
+    return offset - slope * centre / spread, slope / spread
 
 
 def _logistic(scores: Floats, inside: Bools) -> tuple[float, float]:

@@ -30,14 +30,14 @@ class Users:
     """Rows, or the sum of ratings, of the user and the item. Shape (n_entries,)."""
 
     @classmethod
-    def of(cls, rows: Ints, unit: float, n_items: int) -> "Users":
+    def of(cls, rows: Ints, unit_weight: float, n_items: int) -> "Users":
         """Group rows by user; rows of the same user and item become one entry.
 
         Parameters
         ----------
         rows : ndarray of shape (n_rows, 3)
             User code, item code, weight in units.
-        unit : float
+        unit_weight : float
             What one unit weighs.
         """
         pairs, where = np.unique(rows[:, 0] * n_items + rows[:, 1], return_inverse=True)
@@ -48,13 +48,13 @@ class Users:
             ids,
             np.append(starts, len(pairs)).astype(np.int64),
             pairs % n_items,
-            total.astype(np.float64) * unit,
+            total.astype(np.float64) * unit_weight,
         )
 
     @classmethod
-    def bounded(cls, rows: Ints, unit: float, n_items: int, max_rows: int) -> "Users":
+    def bounded(cls, rows: Ints, unit_weight: float, n_items: int, max_rows: int) -> "Users":
         """Group at most `max_rows` rows of each user, a uniform choice among its own."""
-        return cls.of(rows[bounded_rows(rows[:, 0], max_rows)], unit, n_items)
+        return cls.of(rows[bounded_rows(rows[:, 0], max_rows)], unit_weight, n_items)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -121,17 +121,17 @@ def _ratios(
     """Return the shrunken ratio of sums and counts of each group, and of groups without rows."""
     n_groups = len(count)
     # a power of two changes no digit, and squares stay within float64
-    unit = math.ldexp(1.0, math.frexp(reach)[1])
+    power = math.ldexp(1.0, math.frexp(reach)[1])
     given = NoisyRatios(
-        sums[:, None] / unit,
+        sums[:, None] / power,
         count,
-        np.broadcast_to(np.asarray(variance, dtype=np.float64) / unit / unit, n_groups),
+        np.broadcast_to(np.asarray(variance, dtype=np.float64) / power / power, n_groups),
         count_variance,
-        reach / unit,
-        np.broadcast_to(np.asarray(covariance, dtype=np.float64) / unit, n_groups)[:, None],
+        reach / power,
+        np.broadcast_to(np.asarray(covariance, dtype=np.float64) / power, n_groups)[:, None],
     )
     ratios, overall = shrunken_ratios(given, tuple(len(domain) for domain in layout.domains))
-    return ratios[:, 0] * unit, float(overall[0]) * unit
+    return ratios[:, 0] * power, float(overall[0]) * power
 
 
 def _read_bins(

@@ -168,5 +168,5 @@ def totals_in(leaves: Leaves, columns: Mapping[str, Floats]) -> dict[str, Floats
         stacked = np.stack([columns[name][:, n_inner:] for name in names], axis=2)
         return {"counts": stacked.reshape(len(stacked), -1)}
     assert target.bounds is not None
-    unit = target.bounds.half_width / UNITS
-    return {"counts": columns["count"][:, n_inner:], "sums": columns["sum"][:, n_inner:] / unit}
+    step = target.bounds.half_width / UNITS
+    return {"counts": columns["count"][:, n_inner:], "sums": columns["sum"][:, n_inner:] / step}
