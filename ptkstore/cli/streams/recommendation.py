@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,9 +12,6 @@ from ptkstore.cli.counting import spoken
 from ptkstore.cli.output import AsJson, console, counted, print_json, print_rows, reads
 from ptkstore.errors import InvalidRequest
 from ptkstore.sdk import Store
-
-if TYPE_CHECKING:
-    from ptkstore.application.planning.recommend_rows import StreamAdvice
 
 
 @reads
@@ -35,6 +32,8 @@ def recommend(
     how many rows a window's train partitions need together for so many PTKs (against ptks), or for all of them at
     another capacity (against budget); first_feasible_rows are those of the least number of partitions with a plan.
     """
+    from ptkstore.sdk.documents.recommendations import advice_document
+
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise InvalidRequest("--figure must end in .svg, .png or .pdf")
     advice = store.service.recommend_rows(name, partitions)
@@ -42,19 +41,17 @@ def recommend(
         from ptkstore.cli.streams.row_charts import save_rows
 
         save_rows(advice.lines, advice.policy.rows_per_window, figure)
-    points = _points(advice)
-    refusals = {line: str(one.refusal) for line, one in advice.lines.items() if one.refusal}
+    document = advice_document(advice)
+    lines = document.pop("lines")
+    points = [
+        {"line": line, "against": against, **{name: point[name] for name in point if name != "bound"}}
+        for line, one in lines.items()
+        for against in ("ptks", "budget")
+        for point in one[f"by_{against}"]
+    ]
+    refusals = {line: one["refusal"] for line, one in lines.items() if one["refusal"]}
     if as_json:
-        print_json(
-            {
-                "stream": name,
-                "rows": advice.n_rows,
-                "window_seconds": None if advice.window is None else advice.window.total_seconds(),
-                "rows_per_window": advice.policy.rows_per_window,
-                "refusals": refusals,
-                "points": points,
-            }
-        )
+        print_json({**document, "refusals": refusals, "points": points})
         return
     if figure is not None:
         console.print(f"{figure}: rows needed, drawn", markup=False)
@@ -68,23 +65,6 @@ def recommend(
             f"Recommended: {counted(advice.n_rows, 'row')} in all train partitions (N), so windows of at least "
             f"{least} (T), as the policy expects {counted(advice.policy.rows_per_window, 'row')} per {window}"
         )
-
-
-def _points(advice: StreamAdvice) -> list[dict[str, Any]]:
-    return [
-        {
-            "line": line,
-            "against": against,
-            "ptks": point.n_ptks,
-            "epsilon": point.capacity.epsilon,
-            "rows": point.n_rows,
-            "partitions": point.partitions,
-            "first_feasible_rows": point.first_feasible_rows,
-        }
-        for line, one in advice.lines.items()
-        for against, points in (("ptks", one.by_ptks), ("budget", one.by_budget))
-        for point in points
-    ]
 
 
 def _print_points(points: list[dict[str, Any]]) -> None:
