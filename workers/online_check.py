@@ -14,13 +14,13 @@ EVERY_SECONDS = 60.0
 
 def keep_checking(service: Service) -> None:
     """Check from a thread, as long as this process lives."""
-    EssentialThread(lambda: _check(service), "online-check").start()
 
+    def check() -> None:
+        while True:
+            time.sleep(EVERY_SECONDS)
+            check_once(service)
 
-def _check(service: Service) -> None:
-    while True:
-        time.sleep(EVERY_SECONDS)
-        check_once(service)
+    EssentialThread(check, "online-check").start()
 
 
 def check_once(service: Service) -> None:

@@ -89,11 +89,6 @@ class Definition:
     version: int | None
     message: Any
 
-    @property
-    def pinned(self) -> bool:
-        """Whether it is a snapshot."""
-        return self.version is not None
-
 
 class RegistryDatabase:
     """The database of the registry: its tables, its only write lock, the versions in it."""
@@ -182,7 +177,7 @@ class RegistryDatabase:
             for one in definitions:
                 name, proto = _columns(one.table)
                 statement = update(one.table).where(one.table.c.project_id == PROJECT, name == one.name)
-                if one.pinned:
+                if one.version is not None:
                     statement = statement.where(one.table.c.version_number == one.version)
                 connection.execute(statement.values({proto: one.message.SerializeToString()}))
 

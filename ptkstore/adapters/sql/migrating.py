@@ -120,11 +120,8 @@ def _state(connection: Connection) -> SchemaState:
 def _pending(current: str | None) -> Sequence[Script]:
     if not can_be_upgraded(current):
         return ()
-    return tuple(reversed(list(_scripts().iterate_revisions("head", current))))
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory(str(_REVISIONS))
+    scripts = ScriptDirectory(str(_REVISIONS))
+    return tuple(reversed(list(scripts.iterate_revisions("head", current))))
 
 
 def _apply(connection: Connection, revisions: Sequence[Script]) -> None:

@@ -14,6 +14,8 @@ from ptkstore.adapters.sql.statements import CatalogPart, given, row_of
 from ptkstore.domain.fields import fields_of
 from ptkstore.domain.subscriptions import DeadLetter, Health, Subscription
 
+_HEALTH = tuple(fields_of(Health()))
+
 
 class SqlSubscriptions(CatalogPart):
     """Subscriptions, how their endpoints answer, and what they missed."""
@@ -120,15 +122,9 @@ def _standing(subscription: Subscription) -> dict[str, Any]:
 
 
 def _subscription(row: Row[Any]) -> Subscription:
-    return Subscription(
-        row.id,
-        row.ptk_id,
-        row.endpoint,
-        row.team,
-        Health(row.failures, row.failing_since, row.last_success, row.last_code),
-        row.disabled_at,
-        row.disabled_code,
-    )
+    plain = dict(row._mapping)
+    health = Health(**{name: plain.pop(name) for name in _HEALTH})
+    return Subscription(**plain, health=health)
 
 
 def _dead_letter(row: Row[Any]) -> DeadLetter:

@@ -58,7 +58,7 @@ def _lacking(database: RegistryDatabase, ptk_ids: Collection[str]) -> list[_Lack
         tags = one.message.spec.tags
         if (ptk_id := tags.get(PTK_TAG)) in bases.values() and PTK_VERSION_TAG in tags:
             views[one.name] = str(ptk_id)
-            if not one.pinned:
+            if one.version is None:
                 newest[str(ptk_id)] = max(newest.get(str(ptk_id), 0), int(tags[PTK_VERSION_TAG]))
     together = {**bases, **{computed_name(base): ptk_id for base, ptk_id in bases.items()}}
     lacking = []

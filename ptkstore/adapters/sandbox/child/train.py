@@ -12,7 +12,7 @@ import pyarrow as pa
 from ptklib.partials import PartialStatistics
 from ptklib.spec import estimator_from_spec
 from ptklib.state import ReleasedState
-from ptkstore.adapters.sandbox.child.train_team_code import train_team_code
+from ptkstore.adapters.sandbox.child.train_team_code import stream_of, train_team_code
 from ptkstore.adapters.sandbox.confinement.bubblewrap import Bubblewrap
 from ptkstore.adapters.sandbox.processes.process import USUAL_LIMITS, Limits
 from ptkstore.domain.ptks.ptks import granted
@@ -82,10 +82,7 @@ def collect(request: CollectRequest, raw: RawZone, staging: Staging) -> TrainFai
     They are not compressed: how long sums are depends on the estimator alone.
     """
     table = _collected(_estimator(request), request, raw).to_table()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    written = _written(request, {PARTIAL_FILE: sink.getvalue().to_pybytes()}, staging)
+    written = _written(request, {PARTIAL_FILE: bytes(stream_of(table))}, staging)
     return None if written else TrainFailed(STAGING_FAILED)
 
 

@@ -44,7 +44,7 @@ def train_team_code(
         "estimator": dict(estimator),
         "previous": None if previous is None else {name: previous.meta[name] for name in _KEPT},
     }
-    parts: Parts = [("bundle", bundle), ("rows", _stream(rows)), *_previous(previous)]
+    parts: Parts = [("bundle", bundle), ("rows", stream_of(rows)), *_previous(previous)]
     try:
         ended = run_confined(bubblewrap, header, parts, limits)
     except NoSandbox as error:
@@ -60,10 +60,11 @@ def train_team_code(
 
 def _previous(previous: ReleasedState | None) -> Iterator[tuple[str, memoryview]]:
     for name, table in ({} if previous is None else previous.tables).items():
-        yield f"previous/{name}", _stream(table)
+        yield f"previous/{name}", stream_of(table)
 
 
-def _stream(table: pa.Table) -> memoryview:
+def stream_of(table: pa.Table) -> memoryview:
+    """Write a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert, select
+from typing import Any
+
+from sqlalchemy import Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ptkstore.adapters.sql import tables as t
@@ -29,15 +31,10 @@ class SqlEvaluations(CatalogPart):
     def of(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """Return all of a PTK, by version."""
         query = select(t.evaluations).where(t.evaluations.c.ptk_id == ptk_id).order_by(t.evaluations.c.number)
-        return tuple(
-            Evaluation(
-                ptk_id=row.ptk_id,
-                number=row.number,
-                job_id=row.job_id,
-                window_index=row.window_index,
-                epsilon=float(row.epsilon),
-                mass=RiskMass(row.lost, row.kept),
-                at=row.at,
-            )
-            for row in self._connection.execute(query)
-        )
+        return tuple(map(_evaluation, self._connection.execute(query)))
+
+
+def _evaluation(row: Row[Any]) -> Evaluation:
+    plain = dict(row._mapping)
+    mass = RiskMass(plain.pop("lost"), plain.pop("kept"))
+    return Evaluation(**{**plain, "epsilon": float(row.epsilon)}, mass=mass)

@@ -7,4 +7,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Nothing: catalogs of this schema exist."""
+    """Do nothing: catalogs of this schema exist."""
