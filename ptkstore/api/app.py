@@ -55,7 +55,7 @@ RESOURCES = (streams, ingest, ledger, bundles, ptks, versions, lookups, subscrip
 
 
 def create_app(service: Service, limits: Limits | None = None) -> FastAPI:
-    """The application; it does not own the service."""
+    """Return the application; it does not own the service."""
     limits = limits or Limits.of(service.settings)
     online = OnlineRows(service)
     numbers = Metrics(service, online)
@@ -142,7 +142,7 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def routes_of(app: FastAPI) -> list[APIRoute]:
-    """All routes that the application answers, those of its routers included."""
+    """Return all routes that the application answers, those of its routers included."""
     routes: list[APIRoute] = []
     waiting = list(app.routes)
     while waiting:

@@ -41,12 +41,12 @@ class TimeoutProtocol(H11Protocol):
         self._watch()
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than is written."""
+        """Give a client that reads too slowly a while to catch up."""
         super().pause_writing()
         self._taken = self.loop.call_later(TAKEN_WITHIN_SECONDS, self._cut)
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """Stop the clock: the client has read."""
         self._taken = _stopped(self._taken)
         super().resume_writing()
 

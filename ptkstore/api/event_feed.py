@@ -34,7 +34,7 @@ class EventFeed:
 
     @asynccontextmanager
     async def place(self, team: str, ptk_id: str) -> AsyncIterator[None]:
-        """One of the places for event streams; `Unavailable` if there is none left."""
+        """Hold one of the places for event streams; `Unavailable` if there is none left."""
         if self._teams.total() >= self._limits.event_streams or (
             self._teams[team] >= self._limits.event_streams_per_team
         ):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -28,7 +29,7 @@ _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def method_of(text: str) -> str:
-    """A method as it may be told: what is none of HTTP's is a caller's own text."""
+    """Return a method as it may be told: what is none of HTTP's is a caller's own text."""
     return text if text in _METHODS else "other"
 
 
@@ -99,129 +100,85 @@ class _Catalog(Collector):
 def _of_store(read: StoreNumbers) -> Iterator[Metric]:
     yield from _of_work(read.work, read.now)
     yield _gauge("ptk_streams", "Streams.", (), [((), len(read.streams))])
-    yield _gauge(
-        "ptk_policy_epsilon",
-        "What a block of a stream may lose.",
-        ("stream",),
-        [((stream.name,), stream.policy.capacity.epsilon) for stream in read.streams],
-    )
-    yield _gauge(
-        "ptk_blocks_active",
-        "Blocks that may still be charged.",
-        ("stream",),
-        [((name,), one.active_blocks) for name, one in read.by_stream.items()],
-    )
-    yield _gauge(
+    streams = {stream.name: stream.policy.capacity.epsilon for stream in read.streams}
+    yield _each(streams, "stream", "ptk_policy_epsilon", "What a block of a stream may lose.", float)
+    of_stream = partial(_each, read.by_stream, "stream")
+    yield of_stream("ptk_blocks_active", "Blocks that may still be charged.", lambda one: one.active_blocks)
+    yield of_stream(
         "ptk_budget_left_epsilon",
         "The least that any line of an active block may still lose.",
-        ("stream",),
-        [
-            ((name,), one.least_left_epsilon)
-            for name, one in read.by_stream.items()
-            if one.least_left_epsilon is not None
-        ],
+        lambda one: one.least_left_epsilon,
     )
-    yield _gauge(
+    yield of_stream(
         "ptk_close_late_seconds",
         "How long ago the next window should have closed; 0 while it is not due, or an operator closes it.",
-        ("stream",),
-        [((name,), one.close_late.total_seconds()) for name, one in read.by_stream.items()],
+        lambda one: one.close_late.total_seconds(),
     )
-    yield _gauge(
-        "ptk_training_epsilon",
-        "What one training of a PTK loses at most.",
-        ("ptk", "stream"),
-        [((spec.ptk_id, spec.stream), spec.loss.epsilon) for spec in read.ptks],
-    )
+    losses = [((spec.ptk_id, spec.stream), spec.loss.epsilon) for spec in read.ptks]
+    meaning = "What one training of a PTK loses at most."
+    yield _gauge("ptk_training_epsilon", meaning, ("ptk", "stream"), losses)
 
 
 def _of_work(work: Numbers, now: datetime) -> Iterator[Metric]:
-    jobs, outbox = work.jobs.items(), work.outbox.items()
-    yield _gauge(
-        "ptk_jobs_waiting",
-        "Jobs that could be worked on now, and are not.",
-        ("kind",),
-        [((kind,), one.waiting) for kind, one in jobs],
+    of_kind, of_ptk = partial(_each, work.jobs, "kind"), partial(_each, work.outbox, "ptk")
+    yield of_kind(
+        "ptk_jobs_waiting", "Jobs that could be worked on now, and are not.", lambda one: one.waiting
     )
-    yield _gauge(
-        "ptk_jobs_oldest_seconds",
-        "Since when the oldest of them waits.",
-        ("kind",),
-        [((kind,), _since(one.oldest, now)) for kind, one in jobs],
+    yield of_kind(
+        "ptk_jobs_oldest_seconds", "Since when the oldest of them waits.", lambda one: _since(one.oldest, now)
     )
-    yield _gauge(
-        "ptk_jobs_running",
-        "Jobs that a worker holds.",
-        ("kind",),
-        [((kind,), one.running) for kind, one in jobs],
-    )
-    yield _gauge(
-        "ptk_jobs_ended",
-        "Jobs by how they ended.",
-        ("kind", "outcome"),
-        [(names, n) for names, n in work.ended.items()],
-    )
-    yield _gauge(
-        "ptk_version",
-        "The newest version of a PTK, in the lake and online.",
-        ("ptk", "place"),
-        [(names, n) for names, n in work.versions.items()],
-    )
-    yield _gauge(
+    yield of_kind("ptk_jobs_running", "Jobs that a worker holds.", lambda one: one.running)
+    yield _gauge("ptk_jobs_ended", "Jobs by how they ended.", ("kind", "outcome"), work.ended.items())
+    online = "The newest version of a PTK, in the lake and online."
+    yield _gauge("ptk_version", online, ("ptk", "place"), work.versions.items())
+    yield of_ptk(
         "ptk_deliveries_behind",
         "Versions that are online and that subscribers are yet to hear of.",
-        ("ptk",),
-        [((ptk_id,), one.behind) for ptk_id, one in outbox],
+        lambda one: one.behind,
     )
-    yield _gauge(
+    yield of_ptk(
         "ptk_outbox_oldest_seconds",
         "How old the oldest of these versions is.",
-        ("ptk",),
-        [((ptk_id,), _since(one.oldest, now)) for ptk_id, one in outbox],
+        lambda one: _since(one.oldest, now),
     )
-    for name, meaning in (
-        ("dead_letters", "Versions that endpoints missed."),
-        ("failing", "Endpoints whose last delivery failed."),
-        ("disabled", "Endpoints that are sent nothing any more."),
-    ):
-        yield _gauge(
-            f"ptk_{'endpoints_' if name != 'dead_letters' else ''}{name}",
-            meaning,
-            ("ptk",),
-            [((ptk_id,), getattr(one, name)) for ptk_id, one in outbox],
-        )
+    yield of_ptk("ptk_dead_letters", "Versions that endpoints missed.", lambda one: one.dead_letters)
+    yield of_ptk("ptk_endpoints_failing", "Endpoints whose last delivery failed.", lambda one: one.failing)
+    yield of_ptk(
+        "ptk_endpoints_disabled", "Endpoints that are sent nothing any more.", lambda one: one.disabled
+    )
 
 
 def _of_liveness(liveness: Mapping[ProcessRole, Liveness], now: datetime) -> Iterator[Metric]:
-    yield _gauge(
-        "ptk_processes",
-        "Processes that said within a minute that they live.",
-        ("role",),
-        [((role.value,), one.alive) for role, one in liveness.items()],
+    of_role = partial(_each, {role.value: one for role, one in liveness.items()}, "role")
+    yield of_role(
+        "ptk_processes", "Processes that said within a minute that they live.", lambda one: one.alive
     )
-    yield _gauge(
+    yield of_role(
         "ptk_process_silent_seconds",
         "Since when nothing was heard of any process of a role.",
-        ("role",),
-        [((role.value,), _since(one.last, now)) for role, one in liveness.items() if one.last],
+        lambda one: _since(one.last, now) if one.last else None,
     )
 
 
 def _of_online(lost: Collection[str]) -> Metric:
-    return _gauge(
-        "ptk_online_rows_lost",
-        "1 for a PTK whose newest version has no rows online any more.",
-        ("ptk",),
-        [((ptk_id,), 1) for ptk_id in sorted(lost)],
-    )
+    meaning = "1 for a PTK whose newest version has no rows online any more."
+    return _each(dict.fromkeys(sorted(lost), 1), "ptk", "ptk_online_rows_lost", meaning, float)
 
 
 def _since(then: datetime | None, now: datetime) -> float:
     return 0.0 if then is None else max(0.0, (now - then).total_seconds())
 
 
+def _each(
+    items: Mapping[str, Any], label: str, name: str, meaning: str, value_of: Callable[[Any], float | None]
+) -> Metric:
+    """Return a gauge with one number of each item that has one."""
+    values = [((key,), value_of(item)) for key, item in items.items()]
+    return _gauge(name, meaning, (label,), [(names, value) for names, value in values if value is not None])
+
+
 def _gauge(
-    name: str, meaning: str, labels: tuple[str, ...], values: list[tuple[tuple[str, ...], float]]
+    name: str, meaning: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=labels)
     for names, value in values:

@@ -28,7 +28,7 @@ class OnlineRows:
         self._lost: frozenset[str] = frozenset()
 
     def lost(self) -> frozenset[str]:
-        """Those known by now; asks again if the last answer is old."""
+        """Return those known by now; ask again if the last answer is old."""
         with self._lock:
             if not self._asking and time.monotonic() - self._asked_at > EVERY_SECONDS:
                 self._asked_at, self._asking = time.monotonic(), True

@@ -70,12 +70,12 @@ class Interrupted(HTTPException):
 
 
 def status_of(error: e.PtkStoreError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def problem_of(error: e.PtkStoreError, request_id: str) -> Problem:
-    """An error as a problem; its message names public things only, by the rule of the taxonomy."""
+    """Return an error as a problem; its message names public things only, by the rule of the taxonomy."""
     status = status_of(error)
     unknown = error if isinstance(error, e.UnknownName) else None
     broken = isinstance(error, e.InvariantBroken)
@@ -94,7 +94,7 @@ def problem_of(error: e.PtkStoreError, request_id: str) -> Problem:
 def plain_problem(
     status: int, detail: str, request_id: str, *, code: str | None = None, faults: Sequence[Fault] = ()
 ) -> Problem:
-    """A problem that no error of ours stands for."""
+    """Return a problem that no error of ours stands for."""
     code = code or _CODES.get(status, "error")
     return Problem(
         type=TYPE_PREFIX + code,
@@ -108,7 +108,7 @@ def plain_problem(
 
 
 def answer(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer that carries a problem."""
+    """Return the answer that carries a problem."""
     more = dict(headers or {})
     if problem.status == 401:
         more["WWW-Authenticate"] = 'Bearer realm="ptkstore"'

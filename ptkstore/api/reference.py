@@ -23,13 +23,13 @@ OPEN = {"/metrics": "administrator, officer for all streams, or `PTK_METRICS_TOK
 
 
 def tables() -> str:
-    """Operations by tag, problems by code."""
+    """Return operations by tag, problems by code."""
     document = create_app(Service(Settings(home=Path("nowhere")))).openapi()
     return "\n".join((_operations(document), _problems(), _traced()))
 
 
 def page_with(text: str, page: str) -> str:
-    """A page whose part between the marks is `text`."""
+    """Put `text` between the marks of a page."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{text}\n{END}{after}"

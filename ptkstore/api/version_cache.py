@@ -32,7 +32,7 @@ class VersionCache:
         self._lock = threading.Lock()
 
     def get(self, ptk_id: str, number: int) -> CachedVersion:
-        """A published version; `UnknownName` if there is none, `CorruptObject` if the lake holds another."""
+        """Return a published version; `UnknownName` if there is none, `CorruptObject` if the lake has another."""
         key = (ptk_id, number)
         with self._lock:
             if key in self._known:

@@ -79,7 +79,7 @@ class Featurizer(AppliedStates):
         return self
 
     def append(self, table: Any) -> Any:
-        """The table with the features as further columns: pandas (with its index) or polars as given, else Arrow.
+        """Append the features as further columns; pandas (with its index) and polars come back as given, else Arrow.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Featurizer(AppliedStates):
         return arrow
 
     def update(self) -> bool:
-        """Load newer versions of PTKs that are not pinned; whether there were any."""
+        """Load newer versions of PTKs that are not pinned; return whether there were any."""
         changed = False
         for place, wanted in enumerate(self.ptks):
             if isinstance(wanted, str) and "@" not in wanted:

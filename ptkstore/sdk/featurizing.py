@@ -56,7 +56,7 @@ class Ptk:
         return DPEstimator.from_state(self.model_state)
 
     def trusting(self, family: type[DPEstimator]) -> Ptk:
-        """The same version of a team's own class, with that class: the caller imported it and trusts it.
+        """Return the same version of a team's own class, with that class: the caller imported it and trusts it.
 
         Nothing of it comes from the store; a class of another name than the one that made the state is refused.
         """
@@ -64,7 +64,7 @@ class Ptk:
 
 
 def ptk_of(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Ptk:
-    """A version from its verified manifest and files."""
+    """Return a version from its verified manifest and files."""
     from ptklib.state import ReleasedState
 
     tables = {name.rsplit("-", 1)[0]: data for name, data in files.items()}

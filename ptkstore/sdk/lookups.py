@@ -12,7 +12,7 @@ _ENTITIES = "entities is a list with one mapping per row, such as [{'hour': 8}]"
 
 
 def features_asked(features: Any) -> list[str]:
-    """References as a list, or `InvalidRequest`."""
+    """Return references as a list, or raise `InvalidRequest`."""
     if isinstance(features, str):
         raise InvalidRequest(f"{_FEATURES}; for one feature write [{features!r}]")
     names = _listed(features, _FEATURES)
@@ -22,7 +22,7 @@ def features_asked(features: Any) -> list[str]:
 
 
 def entities_asked(entities: Any) -> list[Mapping[str, Any]]:
-    """Rows of join keys as a list, or `InvalidRequest`; what it says holds no value of a key."""
+    """Return rows of join keys as a list, or raise `InvalidRequest`; what that says holds no value of a key."""
     if isinstance(entities, Mapping):
         raise InvalidRequest(f"{_ENTITIES}; put this one mapping into a list")
     if hasattr(entities, "to_dict"):

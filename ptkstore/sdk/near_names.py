@@ -16,7 +16,7 @@ _Client = TypeVar("_Client")
 
 
 def names_in(service: StoreService) -> Mapping[str, Names]:
-    """The names of a store by kind; behind HTTP those that the token may see."""
+    """Return the names of a store by kind; behind HTTP those that the token may see."""
     return {
         **names_of(lambda: [one.name for one in service.streams()], service.ptks, service.versions),
         "subscription": lambda _: [one.subscription.id for one in service.subscriptions()],

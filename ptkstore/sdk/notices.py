@@ -24,7 +24,7 @@ class NoticeMethods:
     _service: StoreService
 
     def notices(self, team: str | None = None, since: datetime | str | None = None) -> list[Document]:
-        """Word left for owners, oldest first: `at`, `team`, `subject` and a fixed `code`.
+        """List the notices to owners, oldest first: `at`, `team`, `subject` and a fixed `code`.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class NoticeMethods:
         return [notice_document(one) for one in notices]
 
     def trainings(self, ptk_id: str) -> list[Document]:
-        """What became of a PTK's trainings, by window: `outcome`, `version`, or the `code` that says why there is none.
+        """List what became of a PTK's trainings, by window: `outcome`, `version`, or the `code` that says why not.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class NoticeMethods:
 
 
 def notice_document(notice: Notice) -> Document:
-    """A notice, to the second."""
+    """Write a notice, to the second."""
     return {
         "at": _second(notice.at),
         "team": notice.team,
@@ -61,18 +61,18 @@ def notice_document(notice: Notice) -> Document:
 
 
 def wire_notice(notice: Notice) -> Document:
-    """A notice over HTTP, which names stream and PTK in fields of their own, too."""
+    """Write a notice over HTTP, which names stream and PTK in fields of their own, too."""
     return {**notice_document(notice), "stream": notice.stream, "ptk": notice.ptk_id}
 
 
 def notice_of(document: Mapping[str, Any]) -> Notice:
-    """The notice that `wire_notice` wrote; an earlier service did not name PTK and stream."""
+    """Read the notice that `wire_notice` wrote; an earlier service did not name PTK and stream."""
     at, stream, ptk_id = datetime.fromisoformat(document["at"]), document.get("stream"), document.get("ptk")
     return Notice(at, document["team"], document["code"], stream, ptk_id, text=document["subject"])
 
 
 def training_document(training: Training) -> Document:
-    """One training in a list; its end to the second."""
+    """Write one training in a list; its end to the second."""
     return {
         "ptk_id": training.ptk_id,
         "window": training.window,
@@ -85,7 +85,7 @@ def training_document(training: Training) -> Document:
 
 
 def training_of(document: Mapping[str, Any]) -> Training:
-    """The training that `training_document` wrote."""
+    """Read the training that `training_document` wrote."""
     outcome, ended_at = document["outcome"], document["ended_at"]
     return Training(
         document["ptk_id"],

@@ -20,7 +20,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def policy_of(arguments: Mapping[str, Any]) -> Policy:
-    """The policy that the arguments of `Store.create_stream` say; there may be more of them.
+    """Return the policy that the arguments of `Store.create_stream` say; there may be more of them.
 
     Raises
     ------
@@ -64,14 +64,14 @@ def _read(field: Declared, value: Any) -> Any:
 
 
 def share_of(value: float, what: str) -> Decimal:
-    """A share as an exact decimal, or `InvalidRequest` for anything that is no finite number."""
+    """Return a share as an exact decimal, or `InvalidRequest` for anything that is no finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         raise InvalidRequest(f"{what} is a number")
     return Decimal(str(value))
 
 
 def utc(value: datetime | str) -> datetime:
-    """A time in UTC; text is ISO 8601, and without an offset means UTC."""
+    """Read a time in UTC; text is ISO 8601, and without an offset means UTC."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -86,7 +86,7 @@ def utc(value: datetime | str) -> datetime:
 
 
 def choice(kind: type[_Choice], value: str, what: str) -> _Choice:
-    """The member of an enumeration, or `InvalidRequest` with all there are."""
+    """Return the member of an enumeration, or `InvalidRequest` with all there are."""
     try:
         return kind(value)
     except ValueError:

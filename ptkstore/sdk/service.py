@@ -55,19 +55,19 @@ class IdentityReads(Protocol):
     """Teams, tokens, grants and the audit trail, for reading; no secret is among them."""
 
     def teams(self) -> tuple[str, ...]:
-        """All teams, by name."""
+        """Return all teams, by name."""
         ...
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
-        """Tokens, by age."""
+        """Return tokens, by age."""
         ...
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
-        """Roles that teams were given on streams."""
+        """Return roles that teams were given on streams."""
         ...
 
     def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
-        """The next lines after the one of number `after`, oldest first."""
+        """Return the next lines after the one of number `after`, oldest first."""
         ...
 
 
@@ -84,7 +84,7 @@ class StoreService(Protocol):
         ...
 
     def unlisted_names(self) -> Mapping[str, Names]:
-        """Names by kind, of things that no list of the client tells; a server suggests those itself."""
+        """Return names by kind, of things that no list of the client tells; a server suggests those itself."""
         ...
 
     # streams
@@ -94,7 +94,7 @@ class StoreService(Protocol):
         ...
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
-        """The origin of a stream created without one: that which it has already, or the present window's start."""
+        """Return the origin of a stream created without one: that which it has, or the present window's start."""
         ...
 
     def evolve_stream(
@@ -118,23 +118,23 @@ class StoreService(Protocol):
         ...
 
     def streams(self) -> tuple[Stream, ...]:
-        """All that the caller may see, by name."""
+        """Return the streams that the caller may see, by name."""
         ...
 
     def stream(self, name: str) -> Stream:
-        """One stream; `UnknownName` if there is none."""
+        """Return one stream; `UnknownName` if there is none."""
         ...
 
     def windows(self, stream: str) -> tuple[Window, ...]:
-        """Those of a stream that ever closed."""
+        """Return the windows of a stream that ever closed."""
         ...
 
     def exposure(self, stream: str) -> Exposure:
-        """What is kept of a stream that is no DP output."""
+        """Return what is kept of a stream that is no DP output."""
         ...
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
-        """What the registered PTKs of a stream need."""
+        """Return what the registered PTKs of a stream need."""
         ...
 
     # PTKs
@@ -154,7 +154,7 @@ class StoreService(Protocol):
     def admit_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:
-        """What would be refused of a team's PTKs; nothing is changed."""
+        """Return what would be refused of a team's PTKs; nothing is changed."""
         ...
 
     def exchange_ptks(
@@ -172,37 +172,37 @@ class StoreService(Protocol):
         ...
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """The registered ones that the caller may see, by id."""
+        """Return the registered PTKs that the caller may see, by id."""
         ...
 
     def ptk(self, ptk_id: str) -> PtkSpec:
-        """One registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
+        """Return one registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
         ...
 
     def profile(self, ptk_id: str) -> ProfileView:
-        """What is known of how many rows it needs."""
+        """Return what is known of how many rows a PTK needs."""
         ...
 
     def trainings(self, ptk_id: str) -> tuple[Training, ...]:
-        """What became of them, by window."""
+        """Return what became of a PTK's trainings, by window."""
         ...
 
     # versions
 
     def versions(self, ptk_id: str) -> tuple[Published, ...]:
-        """The published ones of a PTK, oldest first."""
+        """Return the published versions of a PTK, oldest first."""
         ...
 
     def newest_versions(self) -> Mapping[str, int]:
-        """The newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
+        """Return the newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
         ...
 
     def newest_version(self, ptk_id: str) -> int:
-        """The newest version of one PTK that is in the lake, also of one that was deregistered; 0 where none is."""
+        """Return the newest version of one PTK in the lake, also of one that was deregistered; 0 where none is."""
         ...
 
     def version(self, ptk_id: str, number: int) -> Published:
-        """One version, with its manifest as it was elected; `UnknownName` if there is none."""
+        """Return one version, with its manifest as it was elected; `UnknownName` if there is none."""
         ...
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -222,15 +222,15 @@ class StoreService(Protocol):
         ...
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
-        """What differs between two of them."""
+        """Return what differs between two versions."""
         ...
 
     def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
-        """The published versions that a window's rows went into."""
+        """Return the published versions that a window's rows went into."""
         ...
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """Features of entities, from the online store."""
+        """Look features of entities up in the online store."""
         ...
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
@@ -244,7 +244,7 @@ class StoreService(Protocol):
     # subscriptions and notices
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
-        """A new subscription and its secret, which nobody shows again."""
+        """Subscribe an endpoint; return the subscription and its secret, which nobody shows again."""
         ...
 
     def unsubscribe(self, subscription_id: str) -> None:
@@ -252,7 +252,7 @@ class StoreService(Protocol):
         ...
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = ...) -> str:
-        """A new signing secret; the old one signs beside it for a while."""
+        """Make a new signing secret; the old one signs beside it for a while."""
         ...
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
@@ -274,41 +274,41 @@ class StoreService(Protocol):
         ...
 
     def subscriptions(self, ptk_id: str | None = None) -> tuple[DeliveryState, ...]:
-        """Those of one PTK, or all that the caller may see."""
+        """Return the subscriptions to one PTK, or all that the caller may see."""
         ...
 
     def deliveries(self, subscription_id: str) -> DeliveryState:
-        """One subscription with its dead letters."""
+        """Return one subscription with its dead letters."""
         ...
 
     def notices(self, team: str | None = None, *, since: datetime | None = None) -> Sequence[Notice]:
-        """Those to a team or to all, oldest first."""
+        """Return the notices to a team or to all, oldest first."""
         ...
 
     # the ledger
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
-        """The ledger of every block of a stream."""
+        """Return the ledger of every block of a stream."""
         ...
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
-        """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
+        """Return the least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
         ...
 
     def odometers(self, stream: str) -> Odometers:
-        """What was spent so far on a stream."""
+        """Return what was spent so far on a stream."""
         ...
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
-        """The journal of a stream, recomputed."""
+        """Recompute the journal of a stream."""
         ...
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> Export:
-        """A signed report on some windows."""
+        """Sign a report on some windows."""
         ...
 
     def report_key(self) -> str:
-        """The public key that reports are signed with, in hexadecimal."""
+        """Return the public key that reports are signed with, in hexadecimal."""
         ...

@@ -77,7 +77,7 @@ def connect(target: str | Path | None = None, *, token: str | None = None) -> St
 
 
 def open_home(home: str | Path | None) -> HomeStore:
-    """The store in a home; what is changed there is recorded as done in the home."""
+    """Open the store in a home; what is changed there is recorded as done in the home."""
     from ptkstore.settings import load_settings
     from ptkstore.wiring import LocalService
 
@@ -204,7 +204,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         audit: bool = True,
         tell: Tell = lambda _: None,
     ) -> tuple[Change, ...]:
-        """What `apply` would do and refuse, what each PTK would reserve per window, and how it does on synthetic rows.
+        """Say what `apply` would do and refuse, what each PTK would reserve, and how it does on synthetic rows.
 
         `tell` hears what is checked next.
         """
@@ -213,7 +213,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return planned(self._service, repository, prune=prune, audit=audit, tell=tell)
 
     def undeclared(self, repository: Repository) -> tuple[Change, ...]:
-        """The team's PTKs that are registered though the repository does not declare them."""
+        """Return the team's PTKs that are registered though the repository does not declare them."""
         from ptkstore.sdk.repository.changes import undeclared
 
         return undeclared(self._service, repository)
@@ -235,7 +235,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return applied(self._service, repository, prune=prune)
 
     def ptk(self, ptk_id: str, version: int | None = None) -> Ptk:
-        """A published PTK, newest by default, every byte verified.
+        """Load a published PTK, newest by default, every byte verified.
 
         Raises
         ------
@@ -253,7 +253,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return replace(ptk_of(*self._service.ptk_version(ptk_id, version)), evaluation=next(estimates, None))
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> list[dict[str, Any]]:
-        """The registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.
+        """List the registered PTKs, by id: what each is trained on, releases and loses, and its `newest_version`.
 
         That is 0 before the first version, and None over HTTP for a token that may not read the PTK's states.
         """
@@ -264,7 +264,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         ]
 
     def versions(self, ptk_id: str) -> list[dict[str, Any]]:
-        """The published versions of a PTK, oldest first: number, time, guarantee, newest window and manifest's hash.
+        """List a PTK's published versions, oldest first: number, time, guarantee, newest window, manifest's hash.
 
         Those of a PTK that was deregistered are among them; an id that was never used has none.
         """
@@ -272,11 +272,11 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return [version_document(version) for version in self._service.versions(ptk_id)]
 
     def evaluations(self, ptk_id: str) -> list[dict[str, Any]]:
-        """The paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
+        """List the paid estimates of the losses of a PTK's versions: `loss`, `standard_error` and what they cost."""
         return [evaluation_row(one) for one in self._service.evaluations(ptk_id)]
 
     def profile(self, ptk_id: str) -> dict[str, Any]:
-        """How many rows the PTK needs at which epsilon, as far as is known, what that cost and whether it drifted."""
+        """Say how many rows the PTK needs at which epsilon, if that is known, its cost, and whether it drifted."""
         split_ptk_id(ptk_id)
         return profile_document(self._service.profile(ptk_id))
 
@@ -307,17 +307,17 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return self._service.materialize_ptk(ptk_id)
 
     def diff(self, ptk_id: str, one: int, other: int) -> VersionDiff:
-        """What differs between two published versions: facts of their manifests, rows and columns of their tables."""
+        """Compare two published versions: facts of their manifests, rows and columns of their tables."""
         split_ptk_id(ptk_id)
         return self._service.diff_versions(ptk_id, one, other)
 
     def lineage(self, ptk_id: str, version: int | None = None) -> tuple[Ancestor, ...]:
-        """The versions whose states went into a version (the newest by default), itself first."""
+        """List the versions whose states went into a version (the newest by default), itself first."""
         newest = self.ptk(ptk_id, version).version
         return lineage_of(ptk_id, newest, lambda name, number: self._service.ptk_version(name, number)[0])
 
     def lineage_of_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
-        """The published versions that a window's rows went into, of all teams' PTKs, by PTK and number.
+        """List the published versions that a window's rows went into, of all teams' PTKs, by PTK and number.
 
         Those that were trained on the window, and those made from such; PTKs that were deregistered are among them.
 
@@ -351,7 +351,7 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
     # lookups
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """Online lookup through Feast, `view:feature` for the newest version and `view@vN:feature` for a pinned one.
+        """Look features up through Feast: `view:feature` of the newest version, `view@vN:feature` of a pinned one.
 
         Parameters
         ----------
@@ -379,26 +379,26 @@ class Store(StreamMethods, SubscriptionMethods, NoticeMethods):
         return self._service.work_until_idle(at_once)
 
     def budget(self, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
-        """Per block, and line of it where there are several: state, capacity, reserved and spent epsilon and delta.
+        """List state, capacity, reserved and spent epsilon and delta per block, and line of it if there are several.
 
         `tight` adds the tighter figure of the releases made so far, by which nothing is ever admitted.
         """
         return budget_rows(self._service, stream, tight=tight)
 
     def odometers(self, stream: str) -> Odometers:
-        """What has been spent so far per block, line, stream, PTK and team."""
+        """Read what has been spent so far per block, line, stream, PTK and team."""
         return self._service.odometers(stream)
 
     def export_ledger(
         self, stream: str, since: datetime | str | None = None, until: datetime | str | None = None
     ) -> Export:
-        """A signed report on the windows that meet [`since`, `until`), for the privacy officer; see `check_report`."""
+        """Sign a report on the windows that meet [`since`, `until`), for the privacy officer; see `check_report`."""
         return self._service.export_ledger(
             stream, None if since is None else utc(since), None if until is None else utc(until)
         )
 
     def report_key(self) -> str:
-        """The public key of this store's reports, in hexadecimal."""
+        """Return the public key of this store's reports, in hexadecimal."""
         return self._service.report_key()
 
     def close(self) -> None:

@@ -117,11 +117,11 @@ class StreamMethods:
         self._service.create_stream(Stream(name, team, Schema(columns, time_column), policy_of(arguments)))
 
     def streams(self) -> list[dict[str, Any]]:
-        """The streams, by name, each with its schema and its whole policy; over HTTP those that the token may see."""
+        """List the streams by name, each with its schema and whole policy; over HTTP those that the token may see."""
         return [stream_document(stream) for stream in self._service.streams()]
 
     def windows(self, stream: str) -> list[dict[str, Any]]:
-        """The windows of a stream that ever closed: `window`, `start`, `end` and `state`.
+        """List the windows of a stream that ever closed: `window`, `start`, `end` and `state`.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class StreamMethods:
         return [window_document(window) for window in self._service.windows(stream)]
 
     def exposure(self, stream: str) -> dict[str, Any]:
-        """What of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
+        """Say what of a stream is kept that is no DP output, since when and until when, and whether that `holds`."""
         checked_name("stream", stream)
         return exposure_document(self._service.exposure(stream))
 

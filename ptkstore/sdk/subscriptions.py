@@ -66,15 +66,15 @@ class SubscriptionMethods:
         return self._service.wait_for_version(ptk_id, after, timeout_seconds)
 
     def subscriptions(self, ptk_id: str | None = None) -> list[Document]:
-        """Subscriptions, of one PTK or all: how far each has heard, `status`, and how its endpoint answers."""
+        """List subscriptions, of one PTK or all: how far each has heard, `status`, and how its endpoint answers."""
         return [subscription_document(one) for one in self._service.subscriptions(ptk_id)]
 
     def deliveries(self, subscription_id: str) -> Document:
-        """One subscription, with the versions that it missed as `dead_letters`."""
+        """Show one subscription, with the versions that it missed as `dead_letters`."""
         return deliveries_document(self._service.deliveries(subscription_id))
 
     def rotate_subscription_secret(self, subscription_id: str, overlap_hours: float = 24.0) -> str:
-        """A new signing secret, returned this once; for `overlap_hours` messages carry both signatures.
+        """Make a new signing secret, returned this once; for `overlap_hours` messages carry both signatures.
 
         Raises
         ------
@@ -111,14 +111,14 @@ class SubscriptionMethods:
 
 
 def overlap_of(hours: float) -> timedelta:
-    """A number of hours, finite and not negative."""
+    """Read an overlap from a number of hours, finite and not negative."""
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours <= 24 * 366:
         raise InvalidRequest("an overlap is a number of hours, 0 or more")
     return timedelta(hours=hours)
 
 
 def subscription_document(followed: DeliveryState) -> Document:
-    """A subscription in a list."""
+    """Write a subscription in a list."""
     one, health = followed.subscription, followed.subscription.health
     return {
         "id": one.id,
@@ -139,7 +139,7 @@ def subscription_document(followed: DeliveryState) -> Document:
 
 
 def deliveries_document(followed: DeliveryState) -> Document:
-    """A subscription with its dead letters."""
+    """Write a subscription with its dead letters."""
     return {
         **subscription_document(followed),
         "dead_letters": [
@@ -156,7 +156,7 @@ def deliveries_document(followed: DeliveryState) -> Document:
 
 
 def followed_of(document: Mapping[str, Any]) -> DeliveryState:
-    """What a document says; in a list, dead letters are counted only."""
+    """Read what either document says; in a list, dead letters are counted only."""
     health = Health(
         document["failures"],
         _time(document["failing_since"]),

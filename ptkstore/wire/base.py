@@ -49,7 +49,7 @@ Amount = Annotated[
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """`value`, or ValueError unless it is JSON that every part of the service can store.
+    """Return `value`, or raise ValueError unless it is JSON that every part of the service can store.
 
     It is not nested too deeply, its numbers are finite and its integers have 64 bits; its texts hold no NUL, which
     PostgreSQL refuses, and no lone surrogate, which is no UTF-8.

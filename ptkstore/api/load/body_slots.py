@@ -97,7 +97,7 @@ class BodySlots:
             place.leave()
 
     def to_work(self, team: str) -> Sequence[tuple[Semaphore, Exception]]:
-        """What a team needs to have one more body worked on, and what it is told if that does not become free."""
+        """Return what a team needs for work on one more body, each with the refusal if it does not become free."""
         refusal = TooManyRequests(f"of such bodies {self._worked_on} at once are worked on here for a team")
         share = self._share("at work", team, self._worked_on)
         return (share, refusal), (self._working, Unavailable(self._busy))
@@ -108,7 +108,7 @@ class BodySlots:
 
 
 async def body_of(request: Request) -> bytes:
-    """All of a body, which the request keeps; `Interrupted` if its sender leaves before the end."""
+    """Read all of a body, which the request keeps; `Interrupted` if its sender leaves before the end."""
     try:
         return await request.body()
     except ClientDisconnect:

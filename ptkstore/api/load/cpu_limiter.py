@@ -26,7 +26,7 @@ class CpuLimiter:
         self._long_seconds = long_seconds
 
     async def run(self, work: Callable[[], _Made]) -> _Made:
-        """What `work` returns or raises, from a thread."""
+        """Run `work` in a thread, once few enough others compute."""
         await self._places.acquire()
         turn = _Permit(self._places, self._long_seconds)
         try:

@@ -50,7 +50,7 @@ class DecodedShares:
 
     @contextmanager
     def of(self, team: str) -> Iterator[DecodedBytes]:
-        """What a body of a team holds, given back at the end."""
+        """Account for what a body of a team holds, and give it back at the end."""
         decoded = DecodedBytes(self._shares, team)
         try:
             yield decoded

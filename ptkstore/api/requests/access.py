@@ -105,7 +105,7 @@ class AccessRule:
             self._check(caller)
 
     def check(self, request: Request) -> Principal:
-        """Who makes the request, or raise unless it may be made; nothing is recorded but a refusal."""
+        """Return who makes the request, or raise unless it may be made; nothing is recorded but a refusal."""
         return self._admitted(request).principal
 
     def refuse(self, request: Request, error: Exception) -> Never:
@@ -160,7 +160,7 @@ def refused_on_record(
 
 
 def token_text(request: Request) -> str | None:
-    """The bearer token that came with a request."""
+    """Return the bearer token that came with a request."""
     header = request.headers.get("authorization", "")
     match = _BEARER.fullmatch(header)
     return None if match is None else match[1]
@@ -200,7 +200,7 @@ class PendingRequest:
 
 
 def pending(rule: AccessRule) -> Any:
-    """The dependency of a route that admits in its own thread."""
+    """Return the dependency of a route that admits in its own thread."""
 
     async def unadmitted(request: Request) -> PendingRequest:
         return PendingRequest(rule, request)

@@ -21,7 +21,7 @@ class Pace:
         self._left, self._at, self._lock = float(at_once), time.monotonic(), threading.Lock()
 
     def allows(self) -> bool:
-        """Whether one more may be sought now."""
+        """Return whether one more may be sought now."""
         with self._lock:
             now = time.monotonic()
             self._left = min(self._at_once, self._left + (now - self._at) * self._per_second)
@@ -33,7 +33,7 @@ class Pace:
 
 
 def names_for(principal: Principal, service: Service, identity: Identity) -> Mapping[str, Names]:
-    """The names that a caller can list, by kind: those of streams on which it has no role are not among them."""
+    """Return the names that a caller can list, by kind: those of streams on which it has no role are not among them."""
 
     def specs() -> list[PtkSpec]:
         seen = identity.visible_streams(principal)

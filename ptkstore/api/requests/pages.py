@@ -29,31 +29,41 @@ def page_of(
     cursor: str | None,
     limit: int,
 ) -> dict[str, Any]:
-    """The items whose key comes after the cursor's, in order of their keys.
+    """Return a page of the items whose key comes after the cursor's, in order of their keys.
 
     Keys are unique and never change, so that nothing is left out or comes twice when items come and go.
     """
     after = "" if cursor is None else place_in(cursor)
     rest = sorted((item for item in items if key_of(item) > after), key=key_of)
-    shown = rest[:limit]
+    return page_up_to(rest, limit, document_of, key_of)
+
+
+def page_up_to(
+    items: Sequence[_T], limit: int, show: Callable[[_T], Any], place: Callable[[_T], str]
+) -> dict[str, Any]:
+    """Return a page of the first `limit` items, of which one more was read if there are more.
+
+    `place` is where the cursor of the next page goes on after the last item.
+    """
+    shown = items[:limit]
     return {
-        "items": [document_of(item) for item in shown],
-        "next_cursor": cursor_at(key_of(shown[-1])) if len(rest) > limit else None,
+        "items": [show(item) for item in shown],
+        "next_cursor": cursor_at(place(shown[-1])) if len(items) > limit else None,
     }
 
 
 def cursor_at(place: str) -> str:
-    """A cursor that goes on after `place`."""
+    """Return a cursor that goes on after `place`."""
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
 
 def number_in(cursor: str | None) -> int:
-    """The whole number in a cursor, 0 without one, or `InvalidRequest`."""
+    """Return the whole number in a cursor, 0 without one, or `InvalidRequest`."""
     return number_at("0" if cursor is None else place_in(cursor))
 
 
 def name_in(cursor: str | None) -> str:
-    """The name in a cursor, empty without one, or `InvalidRequest`."""
+    """Return the name in a cursor, empty without one, or `InvalidRequest`."""
     place = "" if cursor is None else place_in(cursor)
     if not place.isascii() or not place.isprintable():
         raise InvalidRequest("this cursor was not given by this service")
@@ -61,14 +71,14 @@ def name_in(cursor: str | None) -> str:
 
 
 def number_at(place: str) -> int:
-    """The whole number at a place, or `InvalidRequest`."""
+    """Return the whole number at a place, or `InvalidRequest`."""
     if not place.isascii() or not place.isdecimal() or len(place) > NUMBER_DIGITS:
         raise InvalidRequest("this cursor was not given by this service")
     return int(place)
 
 
 def place_in(cursor: str) -> str:
-    """The place in a cursor, or `InvalidRequest`."""
+    """Return the place in a cursor, or `InvalidRequest`."""
     try:
         return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -26,7 +26,7 @@ class UnparsedBody:
     body: bytes = field(repr=False)
 
     def document(self) -> Any:
-        """The body as JSON, or a 400.
+        """Read the body as JSON, or raise a 400.
 
         What json takes beyond JSON is refused, and what no part of the service could store.
         """
@@ -47,7 +47,7 @@ class LazyRoute(APIRoute):
     """A route that gives its endpoint the body unread; what is wrong is told to those who may send it."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, given a lazy request."""
+        """Return the handler, given a lazy request."""
         handle = super().get_route_handler()
         rule: AccessRule | None = getattr(self.endpoint, "rule", None)
         large = getattr(self.endpoint, "large", False)

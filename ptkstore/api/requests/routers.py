@@ -166,7 +166,7 @@ def _read(model: TypeAdapter[Any], document: Any) -> Any:
 
 
 def rules_of(route: APIRoute) -> list[AccessRule]:
-    """The rules that a request passes before it reaches the endpoint of a route."""
+    """Return the rules that a request passes before it reaches the endpoint of a route."""
     rules = [one.call for one in route.dependant.dependencies if isinstance(one.call, AccessRule)]
     inside = getattr(route.endpoint, "rule", None)
     return [*rules, inside] if isinstance(inside, AccessRule) else rules

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from ptkstore.api.requests.access import WhoAsks
-from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_in
+from ptkstore.api.requests.pages import Cursor, Limit, number_in, page_up_to
 from ptkstore.api.requests.routers import Resource
 from ptkstore.application.delivery.read_notices import readable_team
 from ptkstore.domain.identity import Action
@@ -37,7 +37,4 @@ def list_notices(
     notices = caller.service.notices(
         whose, since=None if since is None else utc(since), skip=skip, limit=limit + 1
     )
-    return {
-        "items": [wire_notice(one) for one in notices[:limit]],
-        "next_cursor": cursor_at(str(skip + limit)) if len(notices) > limit else None,
-    }
+    return page_up_to(notices, limit, wire_notice, lambda _: str(skip + limit))

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from ptkstore.api.requests.access import Caller, WhoAsks
 from ptkstore.api.requests.idempotency import IdempotencyKey, created
-from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, name_in, number_in
+from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, name_in, number_in, page_up_to
 from ptkstore.api.requests.routers import Resource
 from ptkstore.application.identity.authorize import Named
 from ptkstore.domain.identity import Action
@@ -70,11 +70,7 @@ def list_subscriptions(
     who = caller.principal
     team = None if who.administers else who.team
     subscriptions = caller.service.subscriptions(ptk_id, team=team, after=name_in(cursor), limit=limit + 1)
-    shown = subscriptions[:limit]
-    return {
-        "items": [subscription_document(one) for one in shown],
-        "next_cursor": cursor_at(shown[-1].subscription.id) if len(subscriptions) > limit else None,
-    }
+    return page_up_to(subscriptions, limit, subscription_document, lambda one: one.subscription.id)
 
 
 @resource.route(

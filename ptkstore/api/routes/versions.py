@@ -10,7 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from ptkstore.api.event_feed import EventFeed
 from ptkstore.api.requests.access import WhoAsks, token_text
-from ptkstore.api.requests.pages import Cursor, Limit, cursor_at, number_at, number_in, page_of, place_in
+from ptkstore.api.requests.pages import Cursor, Limit, number_at, number_in, page_of, page_up_to, place_in
 from ptkstore.api.requests.routers import PtkName, Resource, StreamName
 from ptkstore.api.version_cache import CachedVersion, VersionCache
 from ptkstore.application.identity.authorize import Named
@@ -37,11 +37,7 @@ def list_versions(
 ) -> dict[str, Any]:
     """List the published versions of a PTK."""
     versions = caller.service.versions(ptk_id, after=number_in(cursor), limit=limit + 1)
-    shown = versions[:limit]
-    return {
-        "items": [version_document(version) for version in shown],
-        "next_cursor": cursor_at(str(shown[-1].number)) if len(versions) > limit else None,
-    }
+    return page_up_to(versions, limit, version_document, lambda one: str(one.number))
 
 
 @resource.route(
@@ -63,12 +59,8 @@ def trace_window(
     manifests say, and nothing of the window's rows.
     """
     after = None if cursor is None else _key_in(cursor)
-    page = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
-    shown = page[:limit]
-    return {
-        "items": [descendant_document(one) for one in shown],
-        "next_cursor": (cursor_at(f"{shown[-1].ptk_id}/{shown[-1].version}") if len(page) > limit else None),
-    }
+    versions = caller.service.trace_window(stream, window, after=after, limit=limit + 1)
+    return page_up_to(versions, limit, descendant_document, lambda one: f"{one.ptk_id}/{one.version}")
 
 
 @resource.route("GET", "/ptks/{ptk_id}/evaluations", Action.STATE_READ, response_model=Page[EvaluationOut])

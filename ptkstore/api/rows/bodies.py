@@ -33,7 +33,7 @@ _Reader = Callable[[bytes, Schema, Limits, Hold], pa.Table]
 def table_in(
     body: bytes, media_type: str, schema: Schema, limits: Limits, hold: Hold = lambda _: None
 ) -> pa.Table:
-    """The rows of a body, in the columns of a stream, none of them as a dictionary.
+    """Read the rows of a body, in the columns of a stream, none of them as a dictionary.
 
     What is small as sent and large as read is refused before it is read: nested columns, compressed Arrow, pages of
     Parquet by their own headers, and Parquet columns of few long values in many rows. `hold` is asked before anything
@@ -65,7 +65,7 @@ def table_in(
 
 
 def media_type_of(reader: Callable[..., pa.Table]) -> str:
-    """The media type that a reader reads."""
+    """Return the media type that a reader reads."""
     return {_arrow: ARROW_STREAM, _parquet: PARQUET, _ndjson: NDJSON}[reader]
 
 

@@ -48,7 +48,7 @@ class Bounds:
 
 
 def checked_metadata(body: bytes) -> pyarrow.parquet.FileMetaData:
-    """The footer of a file, once its size and number of parts are known to be those of an honest writer.
+    """Read the footer of a file, once its size and number of parts are known to be those of an honest writer.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def checked_metadata(body: bytes) -> pyarrow.parquet.FileMetaData:
 
 
 def unpacked_bytes(body: bytes, metadata: pyarrow.parquet.FileMetaData, bounds: Bounds) -> int:
-    """The bytes of all pages, unpacked. A reader gives a page what its header says, whatever the footer says.
+    """Count the bytes of all pages, unpacked. A reader gives a page what its header says, whatever the footer says.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class CompactReader:
         self.place = 0
 
     def struct(self, place: int) -> Struct:
-        """The struct that begins there; `place` is behind it then. `Malformed` if there is none."""
+        """Read the struct that begins there; `place` is behind it then. `Malformed` if there is none."""
         self.place = place
         try:
             return self._struct(_DEEPEST)
@@ -118,7 +118,7 @@ class CompactReader:
 
 
 def i32(fields: Struct, number: int) -> int:
-    """A 32-bit field, or `Malformed`: readers that cut a longer number down would read another one."""
+    """Read a 32-bit field, or `Malformed`: readers that cut a longer number down would read another one."""
     kind, value = fields.get(number, (0, None))
     if kind != I32 or not -(2**31) <= value < 2**31:
         raise Malformed("a message lacks a number")
@@ -126,7 +126,7 @@ def i32(fields: Struct, number: int) -> int:
 
 
 def inner(fields: Struct, number: int) -> Struct:
-    """A struct in a field, or `Malformed`."""
+    """Read a struct in a field, or `Malformed`."""
     kind, value = fields.get(number, (0, None))
     if kind != STRUCT:
         raise Malformed("a message lacks a part")

@@ -17,8 +17,8 @@ from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.accounting.sharing import sharing_json
 from ptkstore.domain.ledger.block_ledgers import BlockRecord
 from ptkstore.domain.ledger.journal import GENESIS, ChainLine, Entry, EntryKind
-from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
-from ptkstore.domain.ledger.reports import loss_json, shares_json, signed
+from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer
+from ptkstore.domain.ledger.reports import loss_json, shares_json, signed, spent_json
 from ptkstore.domain.ptks.ptks import PTK_FIELDS, PtkSpec
 from ptkstore.domain.streams.blocks import part_name, place_of
 from ptkstore.domain.streams.guarantees import (
@@ -259,8 +259,8 @@ def _figures(
     spec_of = {spec.ptk_id: spec for spec in specs}
     return {
         "spent": {
-            "stream": _spent(odometers.stream),
-            "lines": {line: _spent(spent) for line, spent in odometers.lines.items()},
+            "stream": spent_json(odometers.stream),
+            "lines": {line: spent_json(spent) for line, spent in odometers.lines.items()},
             "means": _protections(policy, odometers.stream.guarantee, windows),
         },
         "blocks": [_block(row, policy) for row in odometers.blocks],
@@ -268,15 +268,6 @@ def _figures(
         "ptks": [{**_ptk(spec_of.get(one.name)), **_party("ptk", one)} for one in odometers.ptks],
         "registered": [{"ptk": ptk_id, **_ptk(spec)} for ptk_id, spec in spec_of.items()],
         "teams": [_party("team", one) for one in odometers.teams],
-    }
-
-
-def _spent(spent: Spent) -> dict[str, Any]:
-    return {
-        "releases": spent.releases,
-        "guarantee": loss_json(spent.guarantee),
-        "basic": loss_json(spent.basic),
-        "tight": loss_json(spent.tight),
     }
 
 
@@ -293,7 +284,7 @@ def _block(row: LineOdometer, policy: Policy) -> dict[str, Any]:
         "in_doubt": row.in_doubt,
         "capacity": loss_json(row.capacity),
         "reserved": loss_json(row.reserved),
-        "spent": _spent(row.spent),
+        "spent": spent_json(row.spent),
         **shares_json(row.shares),
     }
 
@@ -302,7 +293,7 @@ def _party(kind: str, party: PartyOdometer) -> dict[str, Any]:
     return {
         kind: party.name,
         "reserved": loss_json(party.reserved),
-        "spent": _spent(party.spent),
+        "spent": spent_json(party.spent),
         **party.assured.document(),
     }
 

@@ -179,7 +179,7 @@ def _returning(uow: CatalogView, ptk_ids: Iterable[str]) -> dict[str, int]:
 
 
 def exchanged(team: str, wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> tuple[str, ...]:
-    """What an exchange is about, PTK by PTK, for the trail."""
+    """Name every PTK that an exchange is about, for the trail."""
     names = (*(f"{team}.{one.name}" for one in wanted), *leaving)
     return tuple(subject_of("ptk", name) for name in names)
 

@@ -47,12 +47,12 @@ class Registering:
 
 
 def is_same(spec: PtkSpec, other: PtkSpec) -> bool:
-    """Whether they have one id and all that a team says of them is equal; the rest follows from that."""
+    """Return whether they have one id and all that a team says of them is equal; the rest follows from that."""
     return spec.ptk_id == other.ptk_id and canonical_json(said_of(spec)) == canonical_json(said_of(other))
 
 
 def check_room(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> None:
-    """`PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
+    """Raise `PtkRejected` if the policy wants more assurance, or has no room for the PTK beside the others."""
     check_assurance(spec.ptk_id, spec.estimator, policy)
     check_evaluations((*others, spec), policy)
     plan = plan_with([spec], others, policy)
@@ -68,13 +68,13 @@ def notify_of_refusal(uow: UnitOfWork, ptk_id: str, owner: Stream, clock: Clock)
 
 
 def has_refusal_notice(uow: CatalogView, ptk_id: str, owner: Stream) -> bool:
-    """Whether the stream's owner was told by now that a PTK was refused."""
+    """Return whether the stream's owner was told by now that a PTK was refused."""
     notices = uow.notices_about(owner.team, ptk_id, stream=owner.name)
     return any(one.code == PtkRejected.code for one in notices)
 
 
 def check_is_free(uow: CatalogView, ptk_id: str, owner: Stream) -> None:
-    """`NameTaken` if the id is registered, or was used on another stream.
+    """Raise `NameTaken` if the id is registered, or was used on another stream.
 
     A name that was deregistered, or whose versions a recovery took over, may be registered on its own stream again.
     """
@@ -133,7 +133,7 @@ def _notify_of_obstacle(uow: UnitOfWork, spec: PtkSpec, policy: Policy, clock: C
 
 
 def check_columns_are_stored(uow: CatalogView, spec: PtkSpec, stream: Stream) -> None:
-    """`Conflict` while the PTK might be trained on a window that closed before a column of it was added.
+    """Raise `Conflict` while the PTK might be trained on a window that closed before a column of it was added.
 
     Which is so from the column's addition until nothing more is done with the rows of those windows.
     """

@@ -94,7 +94,7 @@ def _is_there(sha256: str, bundles: Bundles) -> bool:
 
 
 def bundle_for(estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
-    """The bundle that an estimator's code lies in; None for a family of the library."""
+    """Return the bundle that an estimator's code lies in; None for a family of the library."""
     sha256 = bundle_of(estimator)
     return None if sha256 is None else bundles.get(sha256)
 
@@ -162,7 +162,7 @@ def admit_team_code(
 
 
 def uploaded_bundle(ptk_id: str, estimator: Mapping[str, Any], bundles: Bundles) -> bytes | None:
-    """The bundle of a PTK that is to be registered; `InvalidRequest` if nobody uploaded it."""
+    """Return the bundle of a PTK that is to be registered; `InvalidRequest` if nobody uploaded it."""
     try:
         return bundle_for(estimator, bundles)
     except UnknownName:
@@ -191,7 +191,7 @@ def keep_bundle(ptk_id: str, bundle: bytes | None, bundles: Bundles) -> None:
 
 
 def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
-    """`PtkRejected` unless the stream's policy accepts what can be said of the estimator's loss."""
+    """Raise `PtkRejected` unless the stream's policy accepts what can be said of the estimator's loss."""
     assurance = assurance_of(estimator)
     if not assurance.at_least(policy.minimum_assurance):
         raise PtkRejected(
@@ -202,7 +202,7 @@ def check_assurance(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -
 
 
 def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) -> None:
-    """`PtkRejected` if team code could release texts or keys that nobody declared, and the policy does not let it.
+    """Raise `PtkRejected` if team code could release texts or keys undeclared, and the policy does not let it.
 
     Numbers can carry texts as well: this keeps honest code from releasing them, and makes others work for it.
     """
@@ -230,7 +230,7 @@ def check_declared(ptk_id: str, estimator: Mapping[str, Any], policy: Policy) ->
 
 
 def findings_text(examined: Examined) -> str:
-    """The failures of an examination in words for the code's owner."""
+    """Return the failures of an examination in words for the code's owner."""
     failures = [f"{one.check}: {one.reason}" for one in examined.failures[:_SHOWN]]
     more = len(examined.failures) - len(failures)
     printed = f"; it printed: {examined.printed[-_PRINTED:]}" if examined.printed else ""

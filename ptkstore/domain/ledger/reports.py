@@ -16,6 +16,7 @@ from typing import Any
 from ptkstore.domain.accounting.loss_shares import LossShares
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.ledger.odometers import Spent
 from ptkstore.errors import InvariantBroken
 
 FORMAT = "ptk-ledger-report/1"
@@ -51,6 +52,12 @@ def shares_json(shares: LossShares | None) -> dict[str, Any]:
         "library": None if shares is None else loss_json(shares.library),
         "asserted": None if shares is None else loss_json(shares.asserted),
     }
+
+
+def spent_json(spent: Spent) -> dict[str, Any]:
+    """Write how many releases there were and what they cost together, as `loss_json` has a loss."""
+    figures = {name: loss_json(getattr(spent, name)) for name in ("guarantee", "basic", "tight")}
+    return {"releases": spent.releases, **figures}
 
 
 def signed(report: Mapping[str, Any], public_key: bytes, sign: Callable[[bytes], bytes]) -> bytes:

@@ -30,7 +30,7 @@ _END = bytes(2 * _BLOCK)
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """The one archive of these files: sorted by path, without times, owners or rights, not compressed.
+    """Pack these files into their one archive: sorted by path, without times, owners or rights, not compressed.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(content: bytes) -> dict[str, bytes]:
-    """The files of an archive, if it is byte for byte what `pack` makes of them.
+    """Return the files of an archive, provided that it is byte for byte what `pack` makes of them.
 
     So it holds no link, no device, no path that leads out of it, nothing twice, nothing behind its end, and is not
     larger when it is unpacked.
@@ -90,24 +90,24 @@ def unpack(content: bytes) -> dict[str, bytes]:
 
 
 def sha256_of(content: bytes) -> str:
-    """The name of a bundle."""
+    """Return the hash of a bundle's content, which is its name."""
     return hashlib.sha256(content).hexdigest()
 
 
 def bundle_path(sha256: str) -> str:
-    """Where a bundle lies below the lake's root."""
+    """Return where a bundle lies below the lake's root."""
     return f"{BUNDLES}/{checked_sha256(sha256)}.tar"
 
 
 def checked_sha256(text: object) -> str:
-    """`text`, if it can name a bundle."""
+    """Return `text`, or raise `InvalidRequest` unless it can name a bundle."""
     if not isinstance(text, str) or _SHA256.fullmatch(text) is None:
         raise InvalidRequest("a bundle is named by its SHA-256 in hexadecimal")
     return text
 
 
 def bundle_of(estimator: Mapping[str, Any]) -> str | None:
-    """The bundle that an estimator's code lies in; None for one of the library's families.
+    """Return the bundle that an estimator's code lies in; None for one of the library's families.
 
     Raises
     ------
@@ -121,12 +121,12 @@ def bundle_of(estimator: Mapping[str, Any]) -> str | None:
 
 
 def assurance_of(estimator: Mapping[str, Any]) -> Assurance:
-    """How far a declared loss can be relied on: team code is its owner's word."""
+    """Return how far a declared loss can be relied on: team code is its owner's word."""
     return Assurance.LIBRARY if estimator.get("family") != TEAM_CODE else Assurance.ASSERTED
 
 
 def is_packable(path: str) -> bool:
-    """Whether a bundle may hold a file of this path."""
+    """Return whether a bundle may hold a file of this path."""
     parts = path.split("/")
     return (
         len(path) <= _PATH_MAX

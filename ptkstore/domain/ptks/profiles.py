@@ -51,7 +51,7 @@ class ProfileAsk:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        """What `dataclasses.asdict` gave, after a way through JSON."""
+        """Read what `dataclasses.asdict` gave, after a way through JSON."""
         pairs = {name: tuple(content[name]) for name in ("epsilons", "loss_bounds", "groups")}
         return cls(**{**content, **pairs})
 
@@ -126,7 +126,7 @@ class ProfileRecord:
         return tuple(pairs)
 
     def unanswered(self, epsilons: Sequence[float]) -> tuple[float, ...]:
-        """Those of the grid that have no answer yet."""
+        """Return the epsilons of the grid that have no answer yet."""
         answered = {point.epsilon for point in self.points if point.verdict is not Verdict.NEEDS_MORE}
         return tuple(epsilon for epsilon in epsilons if epsilon not in answered)
 
@@ -136,12 +136,12 @@ class ProfileRecord:
         return max((point.n for point in self.points if point.verdict is Verdict.NEEDS_MORE), default=0)
 
     def charged(self, paid: Paid) -> ProfileRecord:
-        """The record once rows may be opened for it."""
+        """Return the record once rows may be opened for it."""
         tries = self.tries + (not self.settled)
         return replace(self, tries=tries, paid=(*self.paid, paid))
 
     def with_answers(self, points: Sequence[Point], ask: ProfileAsk) -> ProfileRecord:
-        """The record with further answers."""
+        """Return the record with further answers."""
         point_of = {point.epsilon: point for point in (*self.points, *points)}
         merged = replace(self, points=tuple(point_of[epsilon] for epsilon in sorted(point_of)), code="")
         if not merged.unanswered(ask.epsilons):
@@ -151,7 +151,7 @@ class ProfileRecord:
         return merged
 
     def given_up(self) -> ProfileRecord:
-        """The record, with what it has found for good."""
+        """Return the record, with what it has found for good."""
         return replace(self, state=ProfileState.GIVEN_UP)
 
 
@@ -184,7 +184,7 @@ class Step(StrEnum):
 def next_step(
     newest: ProfileRecord | None, asks: Sequence[ProfileAsk], window: int, *, running: bool
 ) -> Step:
-    """What comes next for the PTKs that share a profile, of which the last one is `newest`.
+    """Return what comes next for the PTKs that share a profile, of which the last one is `newest`.
 
     Their config and target are the same, since the key is; the shortest `max_age` of them counts.
     """

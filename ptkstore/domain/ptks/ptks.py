@@ -91,11 +91,11 @@ class PtkSpec:
     facts: ReleasedFacts | None = None
 
     def trains_on(self, window: int) -> bool:
-        """Whether the PTK is trained on a window."""
+        """Return whether the PTK is trained on a window."""
         return window % self.every == 0
 
     def wants(self, window: int) -> bool:
-        """Whether a window is read for the PTK, as far as that is public: one for its training or its profile."""
+        """Return whether a window is read for the PTK's training or its profile, as far as that is public."""
         return self.trains_on(window) or self.profile is not None
 
     @property
@@ -135,7 +135,7 @@ def ptk_fields_in(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def duration(text: str) -> timedelta:
-    """A span such as '90s', '15m', '6h' or '1d'."""
+    """Read a span such as '90s', '15m', '6h' or '1d'."""
     match = _FREQUENCY.fullmatch(text.strip().lower()) if isinstance(text, str) else None
     if match is None or not int(match[1]):
         raise InvalidRequest(f"{text!r} is no duration; write for example '15m', '6h' or '1d'")
@@ -146,7 +146,7 @@ def duration(text: str) -> timedelta:
 
 
 def duration_text(span: timedelta) -> str:
-    """A span of whole seconds as `duration` reads it, in its largest whole unit; '0s' for none."""
+    """Write a span of whole seconds as `duration` reads it, in its largest whole unit; '0s' for none."""
     seconds = int(span.total_seconds())
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds and seconds % size == 0:
@@ -155,7 +155,7 @@ def duration_text(span: timedelta) -> str:
 
 
 def windows_between(policy: Policy, train_frequency: str) -> int:
-    """How many windows lie between two trainings; a frequency must be a whole number of window lengths."""
+    """Count the windows between two trainings; a frequency must be a whole number of window lengths."""
     span = duration(train_frequency)
     if span % policy.window:
         raise InvalidRequest(
@@ -166,7 +166,7 @@ def windows_between(policy: Policy, train_frequency: str) -> int:
 
 
 def epsilons_of(config: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The least and the greatest epsilon that a PTK may be given; None for one that asks for what it declares.
+    """Return the least and the greatest epsilon that a PTK may be given; None for one that asks for what it declares.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class Pin:
 
 
 def pin_of(config: Mapping[str, Any], policy: Policy) -> Pin:
-    """What a config fixes with `pinned`.
+    """Return what a config fixes with `pinned`.
 
     Raises
     ------
@@ -217,12 +217,12 @@ def pin_of(config: Mapping[str, Any], policy: Policy) -> Pin:
 
 
 def by_formula(spec: PtkSpec) -> bool:
-    """Whether a PTK names a range of epsilons that the formula of its family chooses rows for."""
+    """Return whether a PTK names a range of epsilons that the formula of its family chooses rows for."""
     return spec.profile is None and epsilons_of(spec.config) is not None
 
 
 def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """A config in its one form: `where` and `serve` with lists, and nothing that says None."""
+    """Return a config in its one form: `where` and `serve` with lists, and nothing that says None."""
     where, serve = settled_where(policy, config.get("where")), plain(config.get("serve"))
     settled = {**config, "where": where, "serve": serve}
     return {
@@ -233,12 +233,12 @@ def settled_config(config: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
 
 
 def columns_of(spec: PtkSpec) -> dict[str, tuple[str, ...]]:
-    """The columns of each table that the PTK will release."""
+    """Return the columns of each table that the PTK will release."""
     return {table: tuple(name for name, _ in form["columns"]) for table, form in spec.tables.items()}
 
 
 def servings_of(tables: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Serving]:
-    """How the answers of each table are filled, where the config declares it; see `serving_of`."""
+    """Return how the answers of each table are filled, where the config declares it; see `serving_of`."""
     features = {
         table: [(name, kind) for name, kind in form["columns"] if name not in form["keys"]]
         for table, form in tables.items()
@@ -247,13 +247,13 @@ def servings_of(tables: Mapping[str, Any], config: Mapping[str, Any]) -> dict[st
 
 
 def granted(estimator: Mapping[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-    """The estimator with the loss it was granted, whatever it was registered with."""
+    """Return the estimator with the loss it was granted, whatever it was registered with."""
     params = {**estimator["params"], "epsilon": epsilon, "delta": delta}
     return {"family": estimator["family"], "params": params}
 
 
 def same_model(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two estimators differ in their losses alone, so that one can continue from the other's state."""
+    """Return whether two estimators differ in their losses alone, so that one can continue from the other's state."""
     return _without_loss(one) == _without_loss(other)
 
 

@@ -65,7 +65,7 @@ class Serving:
 def serving_of(
     config: Mapping[str, Any], tables: Mapping[str, Sequence[tuple[str, str]]]
 ) -> dict[str, Serving]:
-    """What `serve` in a PTK's config declares, by table; `tables` are its tables with (feature, type), without keys.
+    """Return what `serve` in a PTK's config declares, by table; `tables` have (feature, type), without keys.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def serving_of(
 
 
 def check_served_tables(tables: Mapping[str, Mapping[str, Any]]) -> None:
-    """`InvalidRequest` unless tables with these keys and columns (name, type) can be served whatever rows they have."""
+    """Raise `InvalidRequest` unless tables of these keys and columns can be served whatever rows they have."""
     for table, form in tables.items():
         kinds = dict(form["columns"])
         if not form["keys"] and STATE_KEY in kinds:
@@ -107,7 +107,7 @@ def check_served_tables(tables: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def computed_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """What `serve` in a PTK's config declares as computed: names of columns, and one of `COMPUTED_FORMS` each.
+    """Return what `serve` in a PTK's config declares as computed: names of columns, and one of `COMPUTED_FORMS` each.
 
     Raises
     ------
@@ -129,18 +129,18 @@ def computed_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_sent_name(name: object, what: str) -> None:
-    """`InvalidRequest` unless Feast can take a column of this name from a request, or give one."""
+    """Raise `InvalidRequest` unless Feast can take a column of this name from a request, or give one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or "__" in name or name == _MOMENT:
         raise _wrong(f"{what}, which is no name of a column")
 
 
 def outputs_of(name: str, form: str, count: int) -> tuple[str, ...]:
-    """The features that a computed column becomes: one, or as many as the PTK has components or trees."""
+    """Return the features that a computed column becomes: one, or as many as the PTK has components or trees."""
     return (name,) if form == "nearest" else tuple(f"{name}_{number}" for number in range(count))
 
 
 def check_computed_names(outputs: Sequence[str], sent: Sequence[str]) -> None:
-    """`InvalidRequest` if two columns of the view would have one name, or there are too many."""
+    """Raise `InvalidRequest` if two columns of the view would have one name, or there are too many."""
     if len(outputs) > _MOST or len(sent) > _MOST:
         raise _wrong(f"has {COMPUTED} with more than {_MOST} columns")
     names = [*outputs, COMPUTED_VERSION, *sent]
@@ -149,7 +149,7 @@ def check_computed_names(outputs: Sequence[str], sent: Sequence[str]) -> None:
 
 
 def plain(given: Any) -> Any:
-    """A declaration in its one form: mappings as dicts, tuples as lists."""
+    """Bring a declaration into its one form: mappings as dicts, tuples as lists."""
     if isinstance(given, Mapping):
         return {str(name): plain(value) for name, value in given.items()}
     return [plain(value) for value in given] if isinstance(given, list | tuple) else given

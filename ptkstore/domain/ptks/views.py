@@ -13,12 +13,12 @@ STATE_VIEW = "ptk_state"
 
 
 def base_view(ptk_id: str) -> str:
-    """`<team>__<name>`: the only view of a PTK with one table, and what the names of several begin with."""
+    """Return `<team>__<name>`: the only view of a PTK with one table, and what the names of several begin with."""
     return ptk_id.replace(".", "__")
 
 
 def views_of(spec: PtkSpec) -> dict[str, str]:
-    """The views of a PTK, each with its table."""
+    """Return the views of a PTK, each with its table."""
     base = base_view(spec.ptk_id)
     if len(spec.tables) == 1:
         return {base: next(iter(spec.tables))}
@@ -26,18 +26,18 @@ def views_of(spec: PtkSpec) -> dict[str, str]:
 
 
 def all_views(specs: Iterable[PtkSpec]) -> list[str]:
-    """Every view that there is of a store with these PTKs."""
+    """Return every view that there is of a store with these PTKs."""
     return [STATE_VIEW, *(view for spec in specs for view in views_of(spec))]
 
 
 def columns_of(spec: PtkSpec, table: str) -> tuple[str, ...]:
-    """The features in a table of a PTK."""
+    """Return the features in a table of a PTK."""
     form = spec.tables[table]
     return tuple(name for name, _ in form["columns"] if name not in form["keys"])
 
 
 def features_of(specs: Iterable[PtkSpec]) -> list[str]:
-    """The features of PTKs, as `view:feature`."""
+    """Return the features of PTKs, as `view:feature`."""
     return [
         f"{view}:{name}"
         for spec in specs

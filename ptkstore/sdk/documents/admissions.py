@@ -14,7 +14,7 @@ from ptkstore.sdk.documents.resources import Document, loss_of
 
 
 def admission_document(admission: Admission) -> Document:
-    """An admission, its refusals as the problems that would come."""
+    """Write an admission, its refusals as the problems that would come."""
     return {
         "refusals": [
             {"ptk_id": ptk_id, "code": error.code, "detail": str(error)}
@@ -29,7 +29,7 @@ def admission_document(admission: Admission) -> Document:
 def admission_of(
     document: Mapping[str, Any], error_of: Callable[[int, dict[str, Any]], PtkStoreError]
 ) -> Admission:
-    """The admission that `admission_document` wrote; older servers tell of no room and of no return."""
+    """Read the admission that `admission_document` wrote; older servers tell of no room and of no return."""
     refusals = {str(one["ptk_id"]): error_of(400, dict(one)) for one in document["refusals"]}
     room = document.get("room")
     returning = {str(one["ptk_id"]): int(one["version"]) for one in document.get("returning", ())}

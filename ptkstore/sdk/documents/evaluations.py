@@ -10,7 +10,7 @@ from ptkstore.domain.evaluations import Evaluation, RiskMass
 
 
 def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
-    """What an estimate says of its version: all of it follows from the two noisy sums.
+    """Return what an estimate says of its version: all of it follows from the two noisy sums.
 
     `loss` is the estimated mean loss of a privacy unit of the window's test set, in [0, 1], `standard_error` that of
     noise and sample together; both are None when the noise is as large as what there was to measure.
@@ -30,7 +30,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
-    """One estimate in a list."""
+    """Write one estimate in a list."""
     return {
         "ptk_id": evaluation.ptk_id,
         "version": evaluation.number,
@@ -43,7 +43,7 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def evaluation_of(document: Mapping[str, Any]) -> Evaluation:
-    """The estimate that `evaluation_document` wrote."""
+    """Read the estimate that `evaluation_document` wrote."""
     return Evaluation(
         ptk_id=document["ptk_id"],
         number=document["version"],

@@ -16,7 +16,7 @@ _TIMES = ("reached", "since", "allowed_since", "open_since")
 
 
 def window_document(window: Window) -> Document:
-    """A window that has closed."""
+    """Write a window that has closed."""
     return {
         "window": window.id.index,
         "start": window.start.isoformat(),
@@ -26,7 +26,7 @@ def window_document(window: Window) -> Document:
 
 
 def window_of(stream: str, document: Mapping[str, Any]) -> Window:
-    """The window that `window_document` wrote."""
+    """Read the window that `window_document` wrote."""
     return Window(
         WindowId(stream, int(document["window"])),
         datetime.fromisoformat(document["start"]),
@@ -36,7 +36,7 @@ def window_of(stream: str, document: Mapping[str, Any]) -> Window:
 
 
 def exposure_document(exposure: Exposure) -> Document:
-    """What of a stream is kept that is no DP output."""
+    """Write what of a stream is kept that is no DP output."""
     return {
         "stream": exposure.stream,
         **{name: getattr(exposure, name).isoformat() for name in _TIMES},
@@ -50,7 +50,7 @@ def exposure_document(exposure: Exposure) -> Document:
 
 
 def exposure_of(document: Mapping[str, Any]) -> Exposure:
-    """The exposure that `exposure_document` wrote."""
+    """Read the exposure that `exposure_document` wrote."""
     stream = str(document["stream"])
     return Exposure(
         stream,

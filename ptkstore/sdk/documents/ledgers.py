@@ -14,61 +14,39 @@ if TYPE_CHECKING:
     from ptkstore.domain.accounting.loss_shares import LossShares
     from ptkstore.domain.accounting.losses import Loss
     from ptkstore.domain.ledger.block_ledgers import BlockLedger
-    from ptkstore.domain.ledger.odometers import Odometers, Spent
+    from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, Spent
     from ptkstore.domain.streams.streams import Policy
     from ptkstore.sdk.service import StoreService
 
 
 def budget_rows(service: StoreService, stream: str, *, tight: bool = False) -> list[dict[str, Any]]:
-    """The ledger of a stream, one row per block, or per line of it where the policy keeps several.
+    """Return the ledger of a stream, one row per block, or per line of it where the policy keeps several.
 
     `tight` adds the figure of the list of releases, at the capacity's delta; it takes the whole journal to be read.
     """
     policy = service.stream(stream).policy
     if not tight:
         return block_rows(service.budget(stream), policy)
-    several, blocks = _has_lines(policy), service.odometers(stream).blocks
+    blocks = service.odometers(stream).blocks
     rows = [
         {
-            **_row(
-                b.number,
-                b.line if several else None,
-                b.state.value,
-                b.capacity,
-                b.reserved,
-                b.spent.guarantee,
-                b.shares,
-                policy,
-            ),
-            "tight_epsilon": b.spent.tight.epsilon,
-            "tight_delta": b.spent.tight.delta,
+            **_row(block, block.spent.guarantee, policy),
+            "tight_epsilon": block.spent.tight.epsilon,
+            "tight_delta": block.spent.tight.delta,
         }
-        for b in blocks
+        for block in blocks
     ]
-    return _with_sums(rows, [b.spent.guarantee for b in blocks]) if several else rows
+    return _with_sums(rows, [block.spent.guarantee for block in blocks], policy)
 
 
 def block_rows(blocks: Sequence[BlockLedger], policy: Policy) -> list[dict[str, Any]]:
-    """One row per block of a stream, or per line of it where the policy keeps several."""
-    several = _has_lines(policy)
-    rows = [
-        _row(
-            b.number,
-            b.line if several else None,
-            b.state.value,
-            b.capacity,
-            b.reserved,
-            b.spent,
-            b.shares,
-            policy,
-        )
-        for b in blocks
-    ]
-    return _with_sums(rows, [b.spent for b in blocks]) if several else rows
+    """Return one row per block of a stream, or per line of it where the policy keeps several."""
+    rows = [_row(block, block.spent, policy) for block in blocks]
+    return _with_sums(rows, [block.spent for block in blocks], policy)
 
 
 def contexts_of(service: StoreService, stream: str) -> str:
-    """What a stream's contexts rest on, and its summed loss; empty for a stream without contexts."""
+    """Say what a stream's contexts rest on, and its summed loss; empty for a stream without contexts."""
     policy = service.stream(stream).policy
     if not policy.sharing.contexts:
         return ""
@@ -76,7 +54,7 @@ def contexts_of(service: StoreService, stream: str) -> str:
 
 
 def contexts_text(rows: Sequence[Mapping[str, Any]], policy: Policy) -> str:
-    """What the policy's contexts rest on, and the summed loss of the worst block in `rows`; empty without contexts."""
+    """Say what the policy's contexts rest on, and the summed loss of the worst of `rows`; empty without contexts."""
     if not policy.sharing.contexts:
         return ""
     most = max((row["all_lines_spent_epsilon"] for row in rows), default=0.0)
@@ -89,7 +67,7 @@ def contexts_text(rows: Sequence[Mapping[str, Any]], policy: Policy) -> str:
 
 
 def odometer_rows(odometers: Odometers, by: str) -> list[dict[str, Any]]:
-    """The odometers of a stream: by line, PTK or team, or of the stream as a whole."""
+    """Return the odometers of a stream: by line, PTK or team, or of the stream as a whole."""
     match by:
         case "line":
             return [{"line": line, **_figures(spent)} for line, spent in odometers.lines.items()]
@@ -134,31 +112,22 @@ def _has_lines(policy: Policy) -> bool:
     return len(policy.sharing.lines(policy.capacity)) > 1
 
 
-def _row(
-    number: int,
-    line: str | None,
-    state: str,
-    capacity: Loss,
-    reserved: Loss,
-    spent: Loss,
-    shares: LossShares | None,
-    policy: Policy,
-) -> dict[str, Any]:
+def _row(block: BlockLedger | LineOdometer, spent: Loss, policy: Policy) -> dict[str, Any]:
     from ptkstore.domain.streams.blocks import part_name, place_of
 
-    place = place_of(number, policy)
+    place, shares = place_of(block.number, policy), block.shares
     return {
-        "block": number,
+        "block": block.number,
         **({} if place.window is None else {"window": place.window}),
         "part": part_name(place.part),
         **({policy.attribute: policy.attribute_values[place.group]} if policy.attribute else {}),
         **({"shard": place.shard} if place.window is None else {}),
-        **({} if line is None else {"line": line}),
-        "state": state,
-        "capacity_epsilon": capacity.epsilon,
-        "reserved_epsilon": reserved.epsilon,
+        **({"line": block.line} if _has_lines(policy) else {}),
+        "state": block.state.value,
+        "capacity_epsilon": block.capacity.epsilon,
+        "reserved_epsilon": block.reserved.epsilon,
         "spent_epsilon": spent.epsilon,
-        "capacity_delta": capacity.delta,
+        "capacity_delta": block.capacity.delta,
         "spent_delta": spent.delta,
         **({} if policy.minimum_assurance is Assurance.LIBRARY or shares is None else _shares(shares)),
     }
@@ -173,19 +142,17 @@ def _shares(shares: LossShares) -> dict[str, float]:
     }
 
 
-def _with_sums(rows: list[dict[str, Any]], spent: Sequence[Loss]) -> list[dict[str, Any]]:
-    """Each row with what all lines of its block have lost together."""
+def _with_sums(rows: list[dict[str, Any]], spent: Sequence[Loss], policy: Policy) -> list[dict[str, Any]]:
+    """Add what all lines of a block have lost together, where there are several."""
+    if not _has_lines(policy):
+        return rows
     sums: dict[int, Loss] = {}
     for row, loss in zip(rows, spent, strict=True):
         sums[row["block"]] = sums.get(row["block"], NO_LOSS) + loss
-    return [
-        {
-            **row,
-            "all_lines_spent_epsilon": sums[row["block"]].epsilon,
-            "all_lines_spent_delta": sums[row["block"]].delta,
-        }
-        for row in rows
-    ]
+    for row in rows:
+        in_all = sums[row["block"]]
+        row |= {"all_lines_spent_epsilon": in_all.epsilon, "all_lines_spent_delta": in_all.delta}
+    return rows
 
 
 def _figures(spent: Spent) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Ancestor:
 def lineage_of(
     ptk_id: str, number: int, manifest: Callable[[str, int], Mapping[str, Any]]
 ) -> tuple[Ancestor, ...]:
-    """A version and all that it was made from, each once, descendants first."""
+    """Find a version and all that it was made from, each once, descendants first."""
     waiting = [(ptk_id, number)]
     named: dict[tuple[str, int], set[str]] = {(ptk_id, number): set()}
     ancestors: list[Ancestor] = []
@@ -66,14 +66,14 @@ def lineage_of(
 
 
 def ancestor_document(ancestor: Ancestor) -> dict[str, Any]:
-    """One version that a state was made from."""
+    """Write one version that a state was made from."""
     plain = {name: getattr(ancestor, name) for name in ("ptk_id", "version", "decision", "window_end")}
     made_from, assurance = list(ancestor.made_from), ancestor.assured.document()
     return {**plain, "made_from": made_from, "intact": ancestor.intact, **assurance}
 
 
 def descendant_document(descendant: Descendant) -> dict[str, Any]:
-    """One version that a window's rows went into."""
+    """Write one version that a window's rows went into."""
     return {
         "ptk_id": descendant.ptk_id,
         "version": descendant.version,
@@ -86,7 +86,7 @@ def descendant_document(descendant: Descendant) -> dict[str, Any]:
 
 
 def descendant_of(document: Mapping[str, Any]) -> Descendant:
-    """The version that `descendant_document` wrote."""
+    """Read the version that `descendant_document` wrote."""
     from ptkstore.application.versions.trace_window import Descendant
 
     return Descendant(

@@ -31,7 +31,7 @@ _PLAIN = (
 
 
 def profile_document(view: ProfileView) -> dict[str, Any]:
-    """Released answers and public numbers, as they are."""
+    """Write released answers and public numbers, as they are."""
     return {
         "method": view.method,
         "menu": [list(pair) for pair in view.menu],
@@ -51,7 +51,7 @@ def profile_document(view: ProfileView) -> dict[str, Any]:
 
 
 def profile_of(document: Mapping[str, Any]) -> ProfileView:
-    """The view that `profile_document` wrote."""
+    """Read the view that `profile_document` wrote."""
     from ptkstore.application.profiling.read_profile import ProfileView
 
     return ProfileView(

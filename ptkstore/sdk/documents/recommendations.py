@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def advice_document(advice: StreamAdvice) -> dict[str, Any]:
-    """What a stream's PTKs need, by line of the budget."""
+    """Write what a stream's PTKs need, by line of the budget."""
     return {
         "stream": advice.stream,
         "rows": advice.n_rows,
@@ -35,7 +35,7 @@ def advice_document(advice: StreamAdvice) -> dict[str, Any]:
 
 
 def advice_of(document: Mapping[str, Any], policy: Policy) -> StreamAdvice:
-    """What `advice_document` wrote of a stream with this policy; a refusal is its text."""
+    """Read what `advice_document` wrote of a stream with this policy; a refusal is its text."""
     seconds = document["window_seconds"]
     window = None if seconds is None else timedelta(seconds=seconds)
     lines = {

@@ -17,7 +17,7 @@ from ptkstore.domain.accounting.sharing import sharing_json, sharing_of
 from ptkstore.domain.fields import declared_in, declared_json
 from ptkstore.domain.ledger.block_ledgers import BlockLedger
 from ptkstore.domain.ledger.odometers import LineOdometer, Odometers, PartyOdometer, Spent
-from ptkstore.domain.ledger.reports import loss_json, shares_json
+from ptkstore.domain.ledger.reports import loss_json, shares_json, spent_json
 from ptkstore.domain.ptks.ptks import PtkSpec, ptk_fields_in, ptk_json
 from ptkstore.domain.streams.blocks import BlockState
 from ptkstore.domain.streams.streams import (
@@ -37,7 +37,7 @@ Document = dict[str, Any]
 
 
 def stream_document(stream: Stream) -> Document:
-    """A stream with its schema and its whole policy."""
+    """Write a stream with its schema and its whole policy."""
     policy = stream.policy
     sharing = sharing_json(policy.sharing)
     return {
@@ -61,13 +61,13 @@ def stream_document(stream: Stream) -> Document:
 
 
 def asked_document(stream: Stream) -> Document:
-    """A stream as it is asked for: in the first version of its schema."""
+    """Write a stream as it is asked for: in the first version of its schema."""
     document = stream_document(replace(stream, schema=stream.schema.as_created()))
     return {name: value for name, value in document.items() if name not in ("schema_version", "added")}
 
 
 def stream_of(document: Mapping[str, Any]) -> Stream:
-    """The stream that `stream_document` wrote, or `InvalidRequest`."""
+    """Read the stream that `stream_document` wrote, or `InvalidRequest`."""
     block_by = document["block_by"]
     if len(block_by) > 1:
         raise InvalidRequest("block_by takes one column and its values")
@@ -113,7 +113,7 @@ def ptk_of(document: Mapping[str, Any]) -> PtkSpec:
 
 
 def version_document(version: Published) -> Document:
-    """One version in a list; its manifest has the rest."""
+    """Write one version in a list; its manifest has the rest."""
     content = version.content
     return {
         "ptk_id": version.ptk_id,
@@ -127,13 +127,9 @@ def version_document(version: Published) -> Document:
 
 
 def block_document(block: BlockLedger) -> Document:
-    """One line of one block."""
+    """Write one line of one block."""
     return {
-        "block": block.number,
-        "line": block.line,
-        "state": block.state.value,
-        "capacity": loss_json(block.capacity),
-        "reserved": loss_json(block.reserved),
+        **_line_document(block),
         "spent": loss_json(block.spent),
         "committed": loss_json(block.committed),
         **shares_json(block.shares),
@@ -141,7 +137,7 @@ def block_document(block: BlockLedger) -> Document:
 
 
 def block_of(document: Mapping[str, Any]) -> BlockLedger:
-    """The line that `block_document` wrote."""
+    """Read the line that `block_document` wrote."""
     return BlockLedger(
         number=document["block"],
         line=document["line"],
@@ -152,23 +148,19 @@ def block_of(document: Mapping[str, Any]) -> BlockLedger:
 
 
 def odometers_document(odometers: Odometers) -> Document:
-    """All odometers of a stream."""
+    """Write all odometers of a stream."""
     return {
         "blocks": [
             {
-                "block": row.number,
-                "line": row.line,
-                "state": row.state.value,
-                "capacity": loss_json(row.capacity),
-                "reserved": loss_json(row.reserved),
-                "spent": _spent_document(row.spent),
+                **_line_document(row),
+                "spent": spent_json(row.spent),
                 "in_doubt": row.in_doubt,
                 **shares_json(row.shares),
             }
             for row in odometers.blocks
         ],
-        "lines": {line: _spent_document(spent) for line, spent in odometers.lines.items()},
-        "stream": _spent_document(odometers.stream),
+        "lines": {line: spent_json(spent) for line, spent in odometers.lines.items()},
+        "stream": spent_json(odometers.stream),
         **odometers.assured.document(),
         "ptks": [_party_document(party) for party in odometers.ptks],
         "teams": [_party_document(party) for party in odometers.teams],
@@ -176,7 +168,7 @@ def odometers_document(odometers: Odometers) -> Document:
 
 
 def odometers_of(document: Mapping[str, Any]) -> Odometers:
-    """The odometers that `odometers_document` wrote."""
+    """Read the odometers that `odometers_document` wrote."""
     return Odometers(
         blocks=tuple(
             LineOdometer(
@@ -199,14 +191,14 @@ def odometers_of(document: Mapping[str, Any]) -> Odometers:
 
 
 def loss_of(document: Mapping[str, Any]) -> Loss:
-    """The loss that `loss_json` wrote: whatever was lost, in or out of the range that may be asked for."""
+    """Read the loss that `loss_json` wrote: whatever was lost, in or out of the range that may be asked for."""
     return Loss(int(Decimal(document["epsilon"]) * NANO), int(Decimal(document["delta"]) * ATTO))
 
 
 def _party_document(party: PartyOdometer) -> Document:
     return {
         "name": party.name,
-        "spent": _spent_document(party.spent),
+        "spent": spent_json(party.spent),
         "reserved": loss_json(party.reserved),
         **party.assured.document(),
     }
@@ -228,12 +220,13 @@ def _shares_of(document: Mapping[str, Any]) -> LossShares | None:
     return LossShares(loss_of(document["library"]), loss_of(document["asserted"]))
 
 
-def _spent_document(spent: Spent) -> Document:
+def _line_document(block: BlockLedger | LineOdometer) -> Document:
     return {
-        "releases": spent.releases,
-        "guarantee": loss_json(spent.guarantee),
-        "basic": loss_json(spent.basic),
-        "tight": loss_json(spent.tight),
+        "block": block.number,
+        "line": block.line,
+        "state": block.state.value,
+        "capacity": loss_json(block.capacity),
+        "reserved": loss_json(block.reserved),
     }
 
 

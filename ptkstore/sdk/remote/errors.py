@@ -30,12 +30,12 @@ _NO_NAME = "?"
 
 
 def is_problem(document: Any) -> bool:
-    """Whether a refusal is one of our server's own, not of something in between."""
+    """Return whether a refusal is one of our server's own, not of something in between."""
     return isinstance(document, dict) and document.get("code") in BY_CODE
 
 
 def error_of(status: int, document: Any, path: str = "") -> e.PtkStoreError:
-    """The error that a refusal stands for; `document` is its body, None if that is no JSON.
+    """Return the error that a refusal stands for; `document` is its body, None if that is no JSON.
 
     A server repeats no text that cannot be a name; the `path` that was asked has it.
     """

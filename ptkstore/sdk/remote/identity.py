@@ -13,29 +13,25 @@ from ptkstore.sdk.remote.transport import Transport, path_of
 
 
 class RemoteIdentity:
-    """The part of `wiring.identity.Identity` that reads, over HTTP; no secret comes along."""
+    """`IdentityReads` over HTTP; no secret comes along."""
 
     def __init__(self, transport: Transport) -> None:
         self._http = transport
 
     def teams(self) -> tuple[str, ...]:
-        """All teams."""
         return tuple(self._http.pages(path_of("teams"), lambda one: str(one["name"])))
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
-        """Tokens without their secrets, by age."""
         tokens = self._http.pages(path_of("tokens"), _token_of, {"team": team})
         return tuple(sorted(tokens, key=lambda token: (token.created_at, token.id)))
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
-        """Roles that were given."""
         grants = self._http.pages(path_of("grants"), _grant_of, {"team": team, "stream": stream})
         return tuple(sorted(grants, key=lambda one: (one.team, one.stream, one.role.value)))
 
     def audit_log(
         self, after: int = 0, limit: int = 100, *, team: str | None = None
     ) -> tuple[AuditEntry, ...]:
-        """The next lines after the one of number `after`, oldest first; pages are asked for as they are needed."""
         entries = self._http.pages(path_of("audit-log"), _entry_of, {"after": after, "team": team})
         return tuple(islice(entries, limit))
 

@@ -11,15 +11,13 @@ from ptkstore.sdk.remote.transport import Transport, path_of
 
 
 class RemoteNotices:
-    """What a client asks of notices and trainings, over HTTP."""
+    """What `StoreService` has on notices and trainings, over HTTP."""
 
     _http: Transport
 
     def notices(self, team: str | None = None, *, since: datetime | None = None) -> tuple[Notice, ...]:
-        """Words left for the token's team; an administrator's choice."""
         params = {"team": team, "since": None if since is None else since.isoformat()}
         return tuple(self._http.pages(path_of("notices"), notice_of, params))
 
     def trainings(self, ptk_id: str) -> tuple[Training, ...]:
-        """What became of the trainings of a PTK of the token's team."""
         return tuple(self._http.pages(path_of("ptks", ptk_id, "trainings"), training_of))

@@ -36,29 +36,24 @@ class PublishedVersion:
 
 
 class RemoteReading:
-    """Use cases that read, over HTTP."""
+    """The reads of `StoreService`, over HTTP."""
 
     _http: Transport
 
     def streams(self) -> tuple[Stream, ...]:
-        """The streams on which the token's team has a role."""
         return tuple(self._http.pages(path_of("streams"), stream_of))
 
     def stream(self, name: str) -> Stream:
-        """A stream on which the token's team has a role."""
         return self._http.get(path_of("streams", name), stream_of)
 
     def windows(self, stream: str) -> tuple[Window, ...]:
-        """The windows of a stream that ever closed."""
         path = path_of("streams", stream, "windows")
         return tuple(self._http.pages(path, lambda one: window_of(stream, one)))
 
     def exposure(self, stream: str) -> Exposure:
-        """What is kept of a stream."""
         return self._http.get(path_of("streams", stream, "exposure"), exposure_of)
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
-        """What the registered PTKs of a stream need."""
         from ptkstore.application.planning.recommend_rows import check_partitions  # loads what plans
         from ptkstore.sdk.documents.recommendations import advice_of
 
@@ -69,20 +64,16 @@ class RemoteReading:
         return self._http.get(path, lambda document: advice_of(document, policy), params)
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
-        """Registered PTKs."""
         return tuple(self._http.pages(path_of("ptks"), ptk_of, {"stream": stream, "team": team}))
 
     def ptk(self, ptk_id: str) -> PtkSpec:
-        """One registered PTK."""
         return self._http.get(path_of("ptks", ptk_id), ptk_of)
 
     def newest_versions(self) -> Mapping[str, int]:
-        """The newest version of each PTK whose versions the token's team may read."""
         newest = self._http.pages(path_of("ptks"), lambda one: (str(one["ptk_id"]), one["newest_version"]))
         return {ptk_id: number for ptk_id, number in newest if number is not None}
 
     def versions(self, ptk_id: str) -> tuple[PublishedVersion, ...]:
-        """Published versions."""
         return tuple(
             self._http.pages(
                 path_of("ptks", ptk_id, "versions"),
@@ -91,11 +82,9 @@ class RemoteReading:
         )
 
     def newest_version(self, ptk_id: str) -> int:
-        """The newest version of one PTK, which may have been deregistered."""
         return max((one.number for one in self.versions(ptk_id)), default=0)
 
     def version(self, ptk_id: str, number: int) -> PublishedVersion:
-        """A published version with its whole manifest."""
         sent = self._http.send(
             "GET", path_of("ptks", ptk_id, "versions", number, "manifest"), repeatable=True
         )
@@ -103,14 +92,11 @@ class RemoteReading:
         return PublishedVersion(ptk_id, number, sha256, read(sent, dict))
 
     def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
-        """The published versions that a window's rows went into."""
         path = path_of("streams", stream, "windows", window, "versions")
         return tuple(self._http.pages(path, descendant_of))
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
-        """Paid estimates of the losses of published versions."""
         return tuple(self._http.pages(path_of("ptks", ptk_id, "evaluations"), evaluation_of))
 
     def profile(self, ptk_id: str) -> ProfileView:
-        """What is known of how many rows a PTK needs."""
         return self._http.get(path_of("ptks", ptk_id, "profile"), profile_of)

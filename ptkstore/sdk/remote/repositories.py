@@ -24,21 +24,19 @@ BUNDLE = "application/x-tar"
 
 
 class RemoteRepositories:
-    """Use cases of team repositories, over HTTP."""
+    """What `StoreService` has for team repositories, over HTTP."""
 
     _http: Transport
 
     def admit_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:
-        """What would be refused of a team's PTKs; reading, which may be repeated."""
         answer = self._ask(stream, "admission", wanted, leaving)
         return read(answer, lambda document: admission_of(document, error_of))
 
     def exchange_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> None:
-        """Change all of it or nothing; repeatable."""
         self._ask(stream, "exchange", wanted, leaving)
 
     def _ask(
@@ -81,7 +79,7 @@ class RemoteRepositories:
 
 
 def exchange_body(wanted: Sequence[WantedPtk], leaving: Sequence[str]) -> bytes:
-    """What an admission and an exchange are asked with; `TooLarge` where one request cannot hold it."""
+    """Return what an admission and an exchange are asked with; `TooLarge` where one request cannot hold it."""
     if max(len(wanted), len(leaving)) > LIST_MAX:
         raise TooLarge(
             f"over HTTP up to {LIST_MAX} PTKs of a stream come, change or go at once: declare the others afterwards"

@@ -67,11 +67,9 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     # streams
 
     def create_stream(self, stream: Stream) -> None:
-        """Sent again until it is answered: the server does it once."""
         self._http.create(path_of("streams"), asked_document(stream), stream_of)
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
-        """The origin of a stream created without one: that which it has already, or the present window's start."""
         try:
             return self.stream(stream).policy.origin
         except UnknownName:
@@ -80,10 +78,8 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
-        """Add a column; repeatable."""
         body = {"add_column": {"name": column, "type": kind.value, "default": default}}
-        grown = self._http.send("PATCH", path_of("streams", stream), json=plain(body), repeatable=True)
-        return read(grown, stream_of)
+        return self._http.ask("PATCH", path_of("streams", stream), stream_of, plain(body), repeatable=True)
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
         """Store rows; a large table goes in parts, each of which is stored as a whole or not at all.
@@ -143,16 +139,13 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
-        """Close the windows that have ended."""
-        body = {
-            "until": None if until is None else until.isoformat(),
-            "expire_unfinished": expire_unfinished,
-        }
-        closed = self._http.send("POST", path_of("streams", stream, "close"), json=body, repeatable=False)
-        return read(closed, lambda one: tuple(WindowId(stream, index) for index in one["windows"]))
+        until_text = None if until is None else until.isoformat()
+        body = {"until": until_text, "expire_unfinished": expire_unfinished}
+        path = path_of("streams", stream, "close")
+        closed = self._http.ask("POST", path, lambda one: one["windows"], body, repeatable=False)
+        return tuple(WindowId(stream, index) for index in closed)
 
     def forget(self, stream: str, unit: str | int) -> None:
-        """Erase a user's rows; repeatable."""
         self._http.send("POST", path_of("streams", stream, "forget"), json={"unit": unit}, repeatable=True)
 
     # PTKs
@@ -164,17 +157,13 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         return self._http.create(path_of("ptks"), plain(body), lambda made: str(made["ptk_id"]))
 
     def update_ptk(self, ptk_id: str, **change: Any) -> PtkSpec:
-        """Change a PTK from the next window on; repeatable."""
         body = {name: value for name, value in change.items() if value is not None}
-        changed = self._http.send("PATCH", path_of("ptks", ptk_id), json=plain(body), repeatable=True)
-        return read(changed, ptk_of)
+        return self._http.ask("PATCH", path_of("ptks", ptk_id), ptk_of, plain(body), repeatable=True)
 
     def deregister_ptk(self, ptk_id: str) -> None:
-        """Stop training a PTK."""
         self._http.send("DELETE", path_of("ptks", ptk_id), repeatable=False)
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Manifest and files of a published version, every file held against its hash."""
         manifest, hashes = self._http.get(
             path_of("ptks", ptk_id, "versions", number, "manifest"),
             lambda one: (one, {str(file["name"]): str(file["sha256"]) for file in one["files"]}),
@@ -188,56 +177,42 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         return manifest, files
 
     def rollback_ptk(self, ptk_id: str, to: int) -> int:
-        """Publish the state of an older version again; repeatable."""
         if not isinstance(to, int) or isinstance(to, bool):
             raise InvalidRequest("a version is a whole number")
-        made = self._http.send("POST", path_of("ptks", ptk_id, "rollback"), json={"to": to}, repeatable=True)
-        return read(made, lambda one: int(one["version"]))
+        path = path_of("ptks", ptk_id, "rollback")
+        return self._http.ask("POST", path, _version_in, {"to": to}, repeatable=True)
 
     def materialize_ptk(self, ptk_id: str) -> int:
-        """Have the newest version's rows written online again; repeatable."""
-        made = self._http.send("POST", path_of("ptks", ptk_id, "materialize"), repeatable=True)
-        return read(made, lambda one: int(one["version"]))
+        return self._http.ask("POST", path_of("ptks", ptk_id, "materialize"), _version_in, repeatable=True)
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
-        """What differs between two published versions, compared here."""
         return difference(
             ptk_id, (one, other), self.ptk_version(ptk_id, one), self.ptk_version(ptk_id, other)
         )
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
-        """Look features up, in parts where there are many entities; reading may be repeated."""
         if isinstance(features, str):
             raise InvalidRequest("name at least one feature, as a list of 'view:feature'")
         answers = Answers()
         most = max(1, min(ENTITIES_MAX, 200_000 // max(1, len(features))))
         for start in range(0, max(len(entities), 1), most):
             body = {"features": list(features), "entities": list(entities[start : start + most])}
-            answer = self._http.send("POST", path_of("lookups"), json=plain(body), repeatable=True)
-            part = read(answer, _answers_of)
+            part = self._http.ask("POST", path_of("lookups"), _answers_of, plain(body), repeatable=True)
             answers = Answers([*answers, *part], {**answers.assured, **part.assured})
         return answers
 
     # reports
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
-        """Every block of a stream."""
         return tuple(self._http.pages(path_of("streams", stream, "budget"), block_of, items="blocks"))
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
-        """The least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
-        return self._http.get(
-            path_of("streams", stream, "budget"),
-            _asserted_of,
-            params={"limit": 1},
-        )
+        return self._http.get(path_of("streams", stream, "budget"), _asserted_of, {"limit": 1})
 
     def odometers(self, stream: str) -> Odometers:
-        """What was spent so far."""
         return self._http.get(path_of("streams", stream, "odometers"), odometers_of)
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
-        """The journal, recomputed by the server."""
         return self._http.get(
             path_of("streams", stream, "ledger", "verification"),
             lambda one: LedgerCheck(stream, one["entries"], one["blocks"], tuple(one["faults"])),
@@ -246,7 +221,6 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> Export:
-        """A signed report, byte for byte."""
         period = {"since": since, "until": until}
         params = {name: time.isoformat() for name, time in period.items() if time is not None}
         path = path_of("streams", stream, "ledger", "report")
@@ -254,19 +228,17 @@ class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, Remote
         return read(sent, lambda one: Export(sent.content, tuple(one["report"]["verification"]["faults"])))
 
     def report_key(self) -> str:
-        """The key that the server signs reports with."""
         return self._http.get(path_of("ledger", "key"), lambda one: bytes.fromhex(one["public_key"]).hex())
 
     def work_until_idle(self, at_once: int = 1) -> int:
-        """Nothing a client can do: the workers of a remote store do its work."""
+        """Raise `InvalidRequest`: the workers of a remote store do its work."""
         raise InvalidRequest("a remote store is worked on by its own workers")
 
     def unlisted_names(self) -> Mapping[str, Names]:
-        """None: the server says which names are near one that it does not know."""
+        """Return None: the server says which names are near one that it does not know."""
         return {}
 
     def close(self) -> None:
-        """Give connections back."""
         self._http.close()
 
 
@@ -276,6 +248,10 @@ def _check_id(batch_id: str) -> None:
         raise InvalidRequest(
             f"over HTTP a batch id has 1 to {_BATCH_ID_MAX} printable ASCII characters, no space"
         )
+
+
+def _version_in(document: Mapping[str, Any]) -> int:
+    return int(document["version"])
 
 
 def _answers_of(document: Mapping[str, Any]) -> Answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 from ptkstore.application.delivery.read_deliveries import DeliveryState
 from ptkstore.domain.names import split_ptk_id
 from ptkstore.domain.subscriptions import USUAL_OVERLAP, Subscription
-from ptkstore.sdk.remote.transport import Transport, path_of, read
+from ptkstore.sdk.remote.transport import Transport, path_of
 from ptkstore.sdk.subscriptions import followed_of
 
 
 class RemoteSubscribing:
-    """The part of `wiring.subscribing` that a client uses, over HTTP."""
+    """What `StoreService` has on subscriptions, over HTTP."""
 
     _http: Transport
 
@@ -22,55 +23,48 @@ class RemoteSubscribing:
         """Subscribe an endpoint. Not sent again when the answer is lost: the secret would be lost with it."""
         split_ptk_id(ptk_id)  # which says what an id must be
         body = {"ptk_id": ptk_id, "endpoint": endpoint}
-        made = self._http.send("POST", path_of("subscriptions"), json=body, repeatable=False)
-        return read(made, lambda o: (Subscription(o["id"], o["ptk_id"], o["endpoint"]), str(o["secret"])))
+        return self._http.ask("POST", path_of("subscriptions"), _subscribed, body, repeatable=False)
 
     def unsubscribe(self, subscription_id: str) -> None:
-        """End a subscription."""
         self._http.send("DELETE", path_of("subscriptions", subscription_id), repeatable=False)
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = USUAL_OVERLAP) -> str:
-        """A new signing secret. Not sent again when the answer is lost: the secret would be lost with it."""
+        """Ask for a new signing secret. Not sent again when the answer is lost: the secret would be lost with it."""
         body = {"overlap_hours": overlap.total_seconds() / 3600}
         path = path_of("subscriptions", subscription_id, "rotate")
-        return read(
-            self._http.send("POST", path, json=body, repeatable=False), lambda one: str(one["secret"])
-        )
+        return self._http.ask("POST", path, lambda one: str(one["secret"]), body, repeatable=False)
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
-        """Tell subscribers of the newest version once more."""
-        response = self._http.send("POST", path_of("ptks", ptk_id, "notify"), repeatable=False)
-        return read(response, lambda one: int(one["subscriptions"]))
+        path = path_of("ptks", ptk_id, "notify")
+        return self._http.ask("POST", path, lambda one: int(one["subscriptions"]), repeatable=False)
 
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
-        """Send dead letters again; repeatable."""
         body: dict[str, Any] = {"version": number, "since": None if since is None else since.isoformat()}
         path = path_of("subscriptions", subscription_id, "redeliver")
-        answer = self._http.send("POST", path, json=body, repeatable=True)
-        return read(answer, lambda one: int(one["dead_letters"]))
+        return self._http.ask("POST", path, lambda one: int(one["dead_letters"]), body, repeatable=True)
 
     def disable_subscription(self, subscription_id: str) -> None:
-        """Send nothing until it is enabled again; repeatable."""
         self._http.send("POST", path_of("subscriptions", subscription_id, "disable"), repeatable=True)
 
     def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
-        """Send to a disabled subscription again; repeatable."""
         path = path_of("subscriptions", subscription_id, "enable")
-        answer = self._http.send("POST", path, json={"redeliver": redelivering}, repeatable=True)
-        return read(answer, followed_of).subscription
+        body = {"redeliver": redelivering}
+        return self._http.ask("POST", path, followed_of, body, repeatable=True).subscription
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
-        """Wait for a version after this one to be online, by server-sent events."""
         return self._http.first_event(path_of("ptks", ptk_id, "events"), after, timeout_seconds)
 
     def subscriptions(self, ptk_id: str | None = None) -> tuple[DeliveryState, ...]:
-        """The subscriptions of the token's team."""
         return tuple(self._http.pages(path_of("subscriptions"), followed_of, {"ptk_id": ptk_id}))
 
     def deliveries(self, subscription_id: str) -> DeliveryState:
-        """One subscription with its dead letters."""
         path = path_of("subscriptions", subscription_id, "deliveries")
         parts = list(self._http.documents(path, followed_of))
         return replace(parts[-1], dead_letters=tuple(one for part in parts for one in part.dead_letters))
+
+
+def _subscribed(document: Mapping[str, Any]) -> tuple[Subscription, str]:
+    subscription = Subscription(document["id"], document["ptk_id"], document["endpoint"])
+    return subscription, str(document["secret"])

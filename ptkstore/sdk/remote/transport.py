@@ -52,11 +52,27 @@ class Transport:
         )
 
     def get(self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None) -> _T:
-        """What `part` takes out of a document."""
+        """Ask for a document, and return what `part` takes out of it."""
         return read(self.send("GET", path, params=params, repeatable=True), part)
 
+    def ask(
+        self, method: str, path: str, part: Callable[[Any], _T], json: Any = None, *, repeatable: bool
+    ) -> _T:
+        """Send a request as `send` does, and return what `part` takes out of the answer.
+
+        Parameters
+        ----------
+        method, path : str
+        part : callable
+        json : optional
+            The body.
+        repeatable : bool
+            Whether doing it twice is harmless.
+        """
+        return read(self.send(method, path, json=json, repeatable=repeatable), part)
+
     def get_bytes(self, path: str) -> bytes:
-        """A file."""
+        """Ask for a file."""
         return self.send("GET", path, repeatable=True).content
 
     def pages(
@@ -66,14 +82,14 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         items: str = "items",
     ) -> Iterator[_T]:
-        """All items of a list, each through `part`; `items` is their name in a page."""
+        """Ask for all items of a list, each through `part`; `items` is their name in a page."""
         for page_items in self.documents(path, lambda page: [part(one) for one in page[items]], params):
             yield from page_items
 
     def documents(
         self, path: str, part: Callable[[Any], _T], params: Mapping[str, Any] | None = None
     ) -> Iterator[_T]:
-        """What `part` takes out of each page of a document, one at least."""
+        """Ask for what `part` takes out of each page of a document, one at least."""
         more: dict[str, Any] = {k: v for k, v in (params or {}).items() if v is not None}
         while True:
             document, cursor = self.get(
@@ -142,7 +158,7 @@ class Transport:
         raise _unanswered(self._away, lost)
 
     def first_event(self, path: str, after: int, within_seconds: float) -> int | None:
-        """The id of the first event after this one, None when the time is over; lines without one keep it waiting."""
+        """Wait for the first event after this one, and return its id; None when the time is over."""
         until = time.monotonic() + within_seconds
         patience = httpx.Timeout(max(within_seconds, CONNECT_SECONDS), connect=CONNECT_SECONDS)
         try:
@@ -178,7 +194,7 @@ class Transport:
 
 
 def path_of(*parts: object) -> str:
-    """A path below /v1; whatever a part holds, it stays one part."""
+    """Return a path below /v1; whatever a part holds, it stays one part."""
     return "/".join(("v1", *(_quoted(str(part)) for part in parts)))
 
 
@@ -214,7 +230,7 @@ def _unanswered(why: str, lost: bool) -> PtkStoreError:
 
 
 def read(response: httpx.Response, part: Callable[[Any], _T]) -> _T:
-    """What `part` takes out of the document in an answer.
+    """Return what `part` takes out of the document in an answer.
 
     An answer that holds no document, or not the one that is read, did not come from a store like ours: of a request
     that changes something nobody knows then whether it was done.
@@ -229,7 +245,7 @@ def read(response: httpx.Response, part: Callable[[Any], _T]) -> _T:
 
 
 def is_code(problem: Any, kind: type[PtkStoreError]) -> bool:
-    """Whether a problem is of this kind of error."""
+    """Return whether a problem is of this kind of error."""
     return is_problem(problem) and problem["code"] == kind.code
 
 
@@ -253,7 +269,7 @@ def _wait(attempt: int, retry_after: str | None = None) -> None:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: numbers of numpy become Python's, tuples lists."""
+    """Turn `value` into JSON: numbers of numpy become Python's, tuples lists."""
     match value:
         case None | bool() | str():
             return value

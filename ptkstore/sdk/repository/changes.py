@@ -84,7 +84,7 @@ def planned(
     audit: bool = True,
     tell: Tell = lambda _: None,
 ) -> tuple[Change, ...]:
-    """What `applied` would do, what each PTK would reserve per window, and what would be refused for which reason.
+    """Say what `applied` would do, what each PTK would reserve per window, and what would be refused and why.
 
     What is new or changed is checked and audited on synthetic rows: families of the library here, team code in this
     machine's sandbox; `audit` False leaves the audits out. With `prune`, the team's PTKs that the repository does not
@@ -118,7 +118,7 @@ def planned(
 
 
 def undeclared(service: StoreService, repository: Repository) -> tuple[Change, ...]:
-    """The team's PTKs that are registered though its repository does not declare them: without `prune` they `stay`."""
+    """Return the team's PTKs that are registered and not declared by its repository: without `prune` they `stay`."""
     specs = {spec.ptk_id: spec for spec in service.ptks(team=repository.team)}
     return tuple(
         replace(
@@ -150,7 +150,7 @@ def applied(
     step = _Step(service, repository, prune=prune)
     if step.refusals:
         raise next(iter(step.refusals.values()))
-    admissions = dict(step.admissions())
+    admissions = {stream: step.admission(stream) for stream in step.wanted()}
     returning = {ptk_id: newest for one in admissions.values() for ptk_id, newest in one.returning.items()}
     if len(_refused(admissions)) > 1:  # what has room by now must not be done before another stream refuses
         admissions |= {stream: step.admission(stream) for stream in _refused(admissions)}
@@ -201,15 +201,11 @@ class _Step:
         """What goes."""
         return self._undeclared if self._prune else ()
 
-    def admissions(self) -> list[tuple[str, Admission]]:
-        """What each stream says of the changes on it."""
-        return [(stream, self.admission(stream)) for stream in self._wanted()]
-
     @property
     def streams(self) -> Sequence[str]:
         """The streams that a plan is about, those with nothing to change among them."""
         about = [*(change for change, _ in self.compared), *self.removals]
-        return sorted({change.stream for change in about} & set(self._policies) | set(self._wanted()))
+        return sorted({change.stream for change in about} & set(self._policies) | set(self.wanted()))
 
     def admission(self, stream: str) -> Admission:
         """What a stream says of the changes on it."""
@@ -238,18 +234,19 @@ class _Step:
         self._service.exchange_ptks(
             team=self._repository.team,
             stream=stream,
-            wanted=self._wanted()[stream],
+            wanted=self.wanted()[stream],
             leaving=self._leaving(stream, self._prune),
         )
 
     def _admission(self, stream: str, leaving: Sequence[str]) -> Admission:
-        wanted, team = self._wanted().get(stream, []), self._repository.team
+        wanted, team = self.wanted().get(stream, []), self._repository.team
         try:
             return self._service.admit_ptks(team=team, stream=stream, wanted=wanted, leaving=leaving)
         except (NotAllowed, UnknownName) as error:
             return Admission({f"{team}.{one.name}": error for one in wanted})
 
-    def _wanted(self) -> dict[str, list[WantedPtk]]:
+    def wanted(self) -> dict[str, list[WantedPtk]]:
+        """Return what is to be registered or changed, by stream."""
         by_stream: dict[str, list[WantedPtk]] = {}
         for change, ptk in self.compared:
             if change.action != "keep" and change.ptk_id not in self.refusals:

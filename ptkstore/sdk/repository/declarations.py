@@ -94,18 +94,18 @@ class Repository:
     source: Source | None = None
 
     def spec(self, ptk: PTK) -> Mapping[str, Any]:
-        """The estimator of a PTK as data."""
+        """Return the estimator of a PTK as data."""
         return self.described(ptk)[0]
 
     def described(self, ptk: PTK) -> tuple[Mapping[str, Any], bytes | None]:
-        """The estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
+        """Return the estimator of a PTK as data, and the bundle that holds it if it is the team's own."""
         if self.source is None or not is_team_code(ptk.estimator):
             return estimator_spec(ptk.estimator), None
         return described(ptk.estimator, self.source)
 
 
 def estimator_spec(estimator: Any) -> Mapping[str, Any]:
-    """An estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
+    """Return an estimator as data; `InvalidRequest` for anything that is not one of ptklib's."""
     to_spec = getattr(estimator, "to_spec", None)
     if is_team_code(estimator):
         raise InvalidRequest(
@@ -122,7 +122,7 @@ def estimator_spec(estimator: Any) -> Mapping[str, Any]:
 
 
 def team_of(folder: Path) -> str:
-    """The team whose repository this is, by its `team.toml` alone; `InvalidRequest` where there is none."""
+    """Return the team whose repository this is, by its `team.toml` alone; `InvalidRequest` where there is none."""
     team: str = _settings(folder.resolve())["team"]
     return team
 

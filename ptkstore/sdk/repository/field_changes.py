@@ -28,7 +28,7 @@ class FieldChange:
 
 
 def field_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    """What differs between two descriptions: `estimator` as a spec, beside it the fields of a declaration."""
+    """Find what differs between two descriptions: `estimator` as a spec, beside it the fields of a declaration."""
     return tuple(_differing("", _named(before), _named(after)))
 
 

@@ -30,7 +30,7 @@ _EVERYWHERE = frozenset({"ptklib", "ptkstore"})
 def described_as_imported(
     train_dp: Any, eval: Callable[..., float] | None, facts: FunctionFacts
 ) -> tuple[Mapping[str, Any], bytes | None]:
-    """What is to be registered as data, with its bundle where it is team code.
+    """Return what is to be registered as data, with its bundle where it is team code.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def described_as_imported(
 
 
 def source_of_imported(things: Sequence[Any]) -> Source:
-    """The code that functions, or the classes of estimators, need where they are run.
+    """Return the code that functions, or the classes of estimators, need where they are run.
 
     That is the modules they are defined in, the packages around these, and what all of them import of the same folder.
     Imports are read, nothing is run; those below `if TYPE_CHECKING` are left out. Installed distributions and files

@@ -90,7 +90,7 @@ class Source:
     declared_as: str | None = None
 
     def entry(self, thing: Any) -> str:
-        """Where a class or function of the repository is, as ``module:name``.
+        """Return where a class or function of the repository is, as ``module:name``.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Source:
         return f"{module}:{name}"
 
     def bundle(self, entries: Iterable[str]) -> bytes:
-        """What has to travel for these entries: all files but the declarations, unless an entry is in them.
+        """Return what has to travel for these entries: all files but the declarations, unless an entry is in them.
 
         So a changed target or description is no changed code.
         """
@@ -120,7 +120,7 @@ class Source:
 
 
 def is_team_code(estimator: Any) -> bool:
-    """Whether something that was declared is a team's code, not a family of the library."""
+    """Return whether something that was declared is a team's code, not a family of the library."""
     from ptklib.families import FAMILIES
 
     if isinstance(estimator, TeamFunctions):
@@ -177,7 +177,7 @@ def described(estimator: Any, source: Source) -> tuple[Mapping[str, Any], bytes]
 
 
 def source_of(folder: Path, declared_as: str, bundle: Mapping[str, Any]) -> Source:
-    """The code of a repository: its modules, and what `[bundle]` of its team.toml includes.
+    """Return the code of a repository: its modules, and what `[bundle]` of its team.toml includes.
 
     Hidden and temporary folders, environments and tests are left out.
 
