@@ -56,19 +56,15 @@ class IdentityReads(Protocol):
 
     def teams(self) -> tuple[str, ...]:
         """Return all teams, by name."""
-        ...
 
     def tokens(self, team: str | None = None) -> tuple[Token, ...]:
         """Return tokens, by age."""
-        ...
 
     def grants(self, team: str | None = None, stream: str | None = None) -> tuple[Grant, ...]:
         """Return roles that teams were given on streams."""
-        ...
 
     def audit_log(self, after: int = 0, limit: int = 100, *, team: str | None = None) -> Sequence[AuditEntry]:
         """Return the next lines after the one of number `after`, oldest first."""
-        ...
 
 
 class StoreService(Protocol):
@@ -81,234 +77,181 @@ class StoreService(Protocol):
     def identity(self) -> IdentityReads: ...
     def close(self) -> None:
         """Give connections back."""
-        ...
 
     def unlisted_names(self) -> Mapping[str, Names]:
         """Return names by kind, of things that no list of the client tells; a server suggests those itself."""
-        ...
 
     # streams
 
     def create_stream(self, stream: Stream) -> None:
         """Create it; repeating that with equal content changes nothing."""
-        ...
 
     def origin_for(self, stream: str, window: timedelta) -> datetime:
         """Return the origin of a stream created without one: that which it has, or the present window's start."""
-        ...
 
     def evolve_stream(
         self, stream: str, column: str, kind: ColumnType, default: str | int | float | bool
     ) -> Stream:
         """Add a column; the stream as it is then."""
-        ...
 
     def ingest(self, stream: str, table: pa.Table, batch_id: str | None = None) -> IngestReply:
         """Store rows of a batch, once."""
-        ...
 
     def close_windows(
         self, stream: str, until: datetime | None = None, *, expire_unfinished: bool = False
     ) -> tuple[WindowId, ...]:
         """Close the windows that have ended; those that were closed."""
-        ...
 
     def forget(self, stream: str, unit: str | int) -> None:
         """Erase a user's rows."""
-        ...
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the streams that the caller may see, by name."""
-        ...
 
     def stream(self, name: str) -> Stream:
         """Return one stream; `UnknownName` if there is none."""
-        ...
 
     def windows(self, stream: str) -> tuple[Window, ...]:
         """Return the windows of a stream that ever closed."""
-        ...
 
     def exposure(self, stream: str) -> Exposure:
         """Return what is kept of a stream that is no DP output."""
-        ...
 
     def recommend_rows(self, stream: str, partitions: int | None = None) -> StreamAdvice:
         """Return what the registered PTKs of a stream need."""
-        ...
 
     # PTKs
 
     def register_ptk(self, *, team: str, stream: str, name: str, **said: Any) -> str:
         """Register a PTK of which this is said, as arguments of `WantedPtk`; return its id."""
-        ...
 
     def update_ptk(self, ptk_id: str, **change: Any) -> PtkSpec:
         """Change the arguments of `WantedPtk` that are given and not None, from the next window on."""
-        ...
 
     def deregister_ptk(self, ptk_id: str) -> None:
         """Stop training it."""
-        ...
 
     def admit_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> Admission:
         """Return what would be refused of a team's PTKs; nothing is changed."""
-        ...
 
     def exchange_ptks(
         self, *, team: str, stream: str, wanted: Sequence[WantedPtk], leaving: Sequence[str] = ()
     ) -> None:
         """Change all of it or nothing."""
-        ...
 
     def put_bundle(self, content: bytes, sha256: str | None = None, *, team: str) -> str:
         """Upload a team's code; its name."""
-        ...
 
     def examine_team_code(self, estimator: Mapping[str, Any], bundle: bytes, runs: int = ...) -> Examined:
         """Check and audit a team's code in a sandbox."""
-        ...
 
     def ptks(self, *, stream: str | None = None, team: str | None = None) -> tuple[PtkSpec, ...]:
         """Return the registered PTKs that the caller may see, by id."""
-        ...
 
     def ptk(self, ptk_id: str) -> PtkSpec:
         """Return one registered PTK; `Deregistered` or `UnknownName` if it is not registered."""
-        ...
 
     def profile(self, ptk_id: str) -> ProfileView:
         """Return what is known of how many rows a PTK needs."""
-        ...
 
     def trainings(self, ptk_id: str) -> tuple[Training, ...]:
         """Return what became of a PTK's trainings, by window."""
-        ...
 
     # versions
 
     def versions(self, ptk_id: str) -> tuple[Published, ...]:
         """Return the published versions of a PTK, oldest first."""
-        ...
 
     def newest_versions(self) -> Mapping[str, int]:
         """Return the newest version of each PTK that is in the lake and that the caller may read; 0 where none is."""
-        ...
 
     def newest_version(self, ptk_id: str) -> int:
         """Return the newest version of one PTK in the lake, also of one that was deregistered; 0 where none is."""
-        ...
 
     def version(self, ptk_id: str, number: int) -> Published:
         """Return one version, with its manifest as it was elected; `UnknownName` if there is none."""
-        ...
 
     def ptk_version(self, ptk_id: str, number: int) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Manifest and files of a published version, verified against what was elected."""
-        ...
 
     def evaluations(self, ptk_id: str) -> tuple[Evaluation, ...]:
         """Paid estimates of the losses of published versions."""
-        ...
 
     def rollback_ptk(self, ptk_id: str, to: int) -> int:
         """Publish the state of version `to` again; its new number."""
-        ...
 
     def materialize_ptk(self, ptk_id: str) -> int:
         """Have the newest version written online again; its number."""
-        ...
 
     def diff_versions(self, ptk_id: str, one: int, other: int) -> VersionDiff:
         """Return what differs between two versions."""
-        ...
 
     def trace_window(self, stream: str, window: int) -> tuple[Descendant, ...]:
         """Return the published versions that a window's rows went into."""
-        ...
 
     def look_up(self, features: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> Answers:
         """Look features of entities up in the online store."""
-        ...
 
     def wait_for_version(self, ptk_id: str, after: int, timeout_seconds: float) -> int | None:
         """Wait for one after this to be online; None when the time is over."""
-        ...
 
     def work_until_idle(self, at_once: int = 1) -> int:
         """Do due work here; how many jobs."""
-        ...
 
     # subscriptions and notices
 
     def subscribe_to_ptk(self, ptk_id: str, endpoint: str) -> tuple[Subscription, str]:
         """Subscribe an endpoint; return the subscription and its secret, which nobody shows again."""
-        ...
 
     def unsubscribe(self, subscription_id: str) -> None:
         """End a subscription."""
-        ...
 
     def rotate_secret(self, subscription_id: str, overlap: timedelta = ...) -> str:
         """Make a new signing secret; the old one signs beside it for a while."""
-        ...
 
     def notify_new_ptk_state(self, ptk_id: str) -> int:
         """Tell of the newest version again; how many will hear."""
-        ...
 
     def redeliver(
         self, subscription_id: str, number: int | None = None, since: datetime | None = None
     ) -> int:
         """Send dead letters again; how many wait for it."""
-        ...
 
     def disable_subscription(self, subscription_id: str) -> None:
         """Send nothing until it is enabled again."""
-        ...
 
     def enable_subscription(self, subscription_id: str, *, redelivering: bool = True) -> Subscription:
         """Send to it again."""
-        ...
 
     def subscriptions(self, ptk_id: str | None = None) -> tuple[DeliveryState, ...]:
         """Return the subscriptions to one PTK, or all that the caller may see."""
-        ...
 
     def deliveries(self, subscription_id: str) -> DeliveryState:
         """Return one subscription with its dead letters."""
-        ...
 
     def notices(self, team: str | None = None, *, since: datetime | None = None) -> Sequence[Notice]:
         """Return the notices to a team or to all, oldest first."""
-        ...
 
     # the ledger
 
     def budget(self, stream: str) -> tuple[BlockLedger, ...]:
         """Return the ledger of every block of a stream."""
-        ...
 
     def assurance_on(self, stream: str) -> tuple[Assurance, tuple[str, ...]]:
         """Return the least assurance that a stream accepts, and its PTKs whose loss is their team's word."""
-        ...
 
     def odometers(self, stream: str) -> Odometers:
         """Return what was spent so far on a stream."""
-        ...
 
     def verify_ledger(self, stream: str) -> LedgerCheck:
         """Recompute the journal of a stream."""
-        ...
 
     def export_ledger(
         self, stream: str, since: datetime | None = None, until: datetime | None = None
     ) -> Export:
         """Sign a report on some windows."""
-        ...
 
     def report_key(self) -> str:
         """Return the public key that reports are signed with, in hexadecimal."""
-        ...
