@@ -26,6 +26,14 @@ def without_views(column: Any) -> Any:
     return pa.chunked_array(chunks, pa.dictionary(kind.index_type, form))
 
 
+def without_dictionaries(rows: Any) -> Any:
+    """Return a table, or a record batch, whose columns have their values in place of dictionaries."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(place, field.name, rows.column(place).cast(field.type.value_type))
+    return rows
+
+
 def dense(column: Any) -> npt.NDArray[Any]:
     """Return an Arrow column without missing entries as numpy."""
     whole = isinstance(column, pa.Array)

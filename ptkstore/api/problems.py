@@ -57,6 +57,7 @@ _CODES = {
     413: "too-large",
     415: "unknown-format",
     422: "invalid-request",
+    500: "internal-error",
     503: "unavailable",
     504: "outcome-unknown",
 }
@@ -91,11 +92,9 @@ def problem_of(error: e.PtkStoreError, request_id: str) -> Problem:
     )
 
 
-def plain_problem(
-    status: int, detail: str, request_id: str, *, code: str | None = None, faults: Sequence[Fault] = ()
-) -> Problem:
+def plain_problem(status: int, detail: str, request_id: str, faults: Sequence[Fault] = ()) -> Problem:
     """Return a problem that no error of ours stands for."""
-    code = code or _CODES.get(status, "error")
+    code = _CODES.get(status, "error")
     return Problem(
         type=TYPE_PREFIX + code,
         title=_TITLES.get(status, "The request failed"),
@@ -133,7 +132,7 @@ def install(app: FastAPI) -> None:
         request.state.code = "invalid-request"
         faults = [_fault(one, request.app.state.field_names()) for one in error.errors()[:20]]
         problem = plain_problem(
-            422, "the document or a parameter is not as declared", request.state.request_id, faults=faults
+            422, "the document or a parameter is not as declared", request.state.request_id, faults
         )
         return answer(problem)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.training.read_trainings import Training
+from ptkstore.domain.fields import fields_of
 from ptkstore.domain.jobs import JobState, Outcome
 from ptkstore.domain.names import checked_name, split_ptk_id
 from ptkstore.domain.notices import Notice
@@ -74,12 +75,9 @@ def notice_of(document: Mapping[str, Any]) -> Notice:
 def training_document(training: Training) -> Document:
     """Write one training in a list; its end to the second."""
     return {
-        "ptk_id": training.ptk_id,
-        "window": training.window,
+        **fields_of(training),
         "state": training.state.value,
         "outcome": None if training.outcome is None else training.outcome.value,
-        "code": training.code,
-        "version": training.version,
         "ended_at": None if training.ended_at is None else _second(training.ended_at),
     }
 
@@ -88,13 +86,10 @@ def training_of(document: Mapping[str, Any]) -> Training:
     """Read the training that `training_document` wrote."""
     outcome, ended_at = document["outcome"], document["ended_at"]
     return Training(
-        document["ptk_id"],
-        document["window"],
-        JobState(document["state"]),
-        None if outcome is None else Outcome(outcome),
-        document["code"],
-        document["version"],
-        None if ended_at is None else datetime.fromisoformat(ended_at),
+        **{name: document[name] for name in ("ptk_id", "window", "code", "version")},
+        state=JobState(document["state"]),
+        outcome=None if outcome is None else Outcome(outcome),
+        ended_at=None if ended_at is None else datetime.fromisoformat(ended_at),
     )
 
 

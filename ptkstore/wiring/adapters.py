@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ptkstore.adapters.streams import RedisStreams
     from ptkstore.adapters.webhooks import HttpCourier, HttpMessenger
     from ptkstore.application.ledger.group_commit import GroupCommit
-    from ptkstore.application.ptks.registration import Registering
+    from ptkstore.application.ptks.team_code import Registering
     from ptkstore.application.streams.exposure import PrivatePlaces
 
 
@@ -216,7 +216,7 @@ class Adapters:
     @property
     def registering(self) -> Registering:
         """What registers PTKs."""
-        from ptkstore.application.ptks.registration import Registering
+        from ptkstore.application.ptks.team_code import Registering
 
         return Registering(self.begin, self.clock, self.features, self.bundles, self.sandbox)
 

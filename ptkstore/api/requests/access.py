@@ -191,18 +191,9 @@ WhoAsks = Annotated[Caller, Depends(_caller)]
 """A parameter of an endpoint. Of one that waits in a thread the route fills it in."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRequest:
-    """A request that nobody has admitted yet."""
-
-    rule: AccessRule
-    request: Request
+async def _unadmitted(request: Request) -> Request:
+    return request
 
 
-def pending(rule: AccessRule) -> Any:
-    """Return the dependency of a route that admits in its own thread."""
-
-    async def unadmitted(request: Request) -> PendingRequest:
-        return PendingRequest(rule, request)
-
-    return Annotated[PendingRequest, Depends(unadmitted)]
+AskedRequest = Annotated[Any, Depends(_unadmitted)]
+"""A `Request` that nobody has admitted yet, beside one that the endpoint may want."""

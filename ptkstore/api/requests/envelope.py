@@ -75,12 +75,8 @@ class Envelope:
             state["code"] = "internal-error"
             self._log.failed(request_id, error)
             if not status:
-                problem = plain_problem(
-                    500,
-                    "this is for the operator, who finds it by the request id",
-                    request_id,
-                    code="internal-error",
-                )
+                why = "this is for the operator, who finds it by the request id"
+                problem = plain_problem(500, why, request_id)
                 await answer(problem)(scope, receive, sealed)
         finally:
             route = getattr(scope.get("route"), "path", UNROUTED)

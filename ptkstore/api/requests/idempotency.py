@@ -32,23 +32,29 @@ def created(
     act: Callable[[], Wire],
     *,
     secret: str | None = None,
-    status: int = 201,
 ) -> JSONResponse:
     """Answer a request that creates something; with a key, once.
 
-    The field `secret` of the answer is shown to the first who asks and stored with no answer; a request that has one
-    makes something new each time, and is not done again where its first end is unknown.
+    Parameters
+    ----------
+    key : str, optional
+        As it came with the request; repeated with it, `body` and `operation`, the request is answered as it was.
+    act : callable
+        Creates it, and returns the answer.
+    secret : str, optional
+        The field of the answer that is shown to the first who asks and stored nowhere. Such a request makes something
+        new each time, and is not done again where its first end is unknown.
     """
     live: dict[str, Any] = {}
 
     def stored() -> tuple[int, str]:
         live.update(act().model_dump(mode="json"))
         public = {**live, secret: None} if secret is not None else live
-        return status, json.dumps(public)
+        return 201, json.dumps(public)
 
     if key is None:
         stored()
-        return JSONResponse(live, status)
+        return JSONResponse(live, 201)
     answer, old = caller.identity.answer_once(
         caller.principal.team,
         key,
@@ -57,5 +63,5 @@ def created(
         repeatable=secret is None,
     )
     if not old:
-        return JSONResponse(live, status)
+        return JSONResponse(live, 201)
     return JSONResponse(json.loads(answer.content), answer.status, headers={"Idempotency-Replayed": "true"})

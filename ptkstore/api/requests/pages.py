@@ -31,7 +31,10 @@ def page_of(
 ) -> dict[str, Any]:
     """Return a page of the items whose key comes after the cursor's, in order of their keys.
 
-    Keys are unique and never change, so that nothing is left out or comes twice when items come and go.
+    Parameters
+    ----------
+    key_of, document_of : callable
+        Keys are unique and never change, so that nothing is left out or comes twice when items come and go.
     """
     after = "" if cursor is None else place_in(cursor)
     rest = sorted((item for item in items if key_of(item) > after), key=key_of)

@@ -8,7 +8,7 @@ from inspect import Parameter, iscoroutinefunction, signature
 from typing import Annotated, Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
@@ -16,7 +16,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError, WrapValidator
 
 from ptkstore.api.load.cpu_limiter import CpuLimiter
-from ptkstore.api.requests.access import AccessRule, PendingRequest, WhoAsks, pending
+from ptkstore.api.requests.access import AccessRule, AskedRequest, WhoAsks
 from ptkstore.api.requests.parsing import LazyRoute, UnparsedBody
 from ptkstore.domain.identity import Action
 from ptkstore.wire.base import Name, PtkId, Wire
@@ -75,9 +75,15 @@ class Resource:
     ) -> Callable[[_Endpoint], _Endpoint]:
         """Declare a route.
 
-        `problems` are the refusals beyond those that any route may give; `large` lets a document be longer than others.
-        `asks_outside` is for a route that waits for a host whose name its caller chose: it has threads of its own, so
-        that a host that does not answer holds up no other request.
+        Parameters
+        ----------
+        problems : sequence of int
+            Refusals beyond those that any route may give.
+        large : bool
+            Lets a document be longer than others.
+        asks_outside : bool
+            For a route that waits for a host whose name its caller chose: it has threads of its own, so that a host
+            that does not answer holds up no other request.
         """
         statuses = sorted({400, 401, 403, 422, 429, 500, 503, *problems, *([404] if "{" in path else [])})
         if method != "GET":
@@ -119,7 +125,7 @@ def _in_one_thread(
     """
     declared = signature(endpoint, eval_str=True)
     callers = [name for name, one in declared.parameters.items() if one.annotation == WhoAsks]
-    asking = Parameter("pending_request", Parameter.KEYWORD_ONLY, annotation=pending(rule))
+    asking = Parameter("pending_request", Parameter.KEYWORD_ONLY, annotation=AskedRequest)
     others = [one for one in declared.parameters.values() if one.name not in callers]
     models = {one.name: TypeAdapter(one.annotation) for one in others if _is_document(one.annotation)}
     shown = [
@@ -127,8 +133,8 @@ def _in_one_thread(
         for one in others
     ]
 
-    def answer(pending_request: PendingRequest, named: dict[str, Any]) -> Response:
-        with pending_request.rule.admitted(pending_request.request) as caller:
+    def answer(request: Request, named: dict[str, Any]) -> Response:
+        with rule.admitted(request) as caller:
             for name, model in models.items():
                 named[name] = _read(model, named[name])
             made = endpoint(**named, **dict.fromkeys(callers, caller))
@@ -137,12 +143,12 @@ def _in_one_thread(
         return Response(status_code=status) if made is None else JSONResponse(made, status)
 
     @wraps(endpoint)
-    async def answered(*, pending_request: PendingRequest, **named: Any) -> Response:
-        pending_request.request.state.endpoint_reached = True
+    async def answered(*, pending_request: Request, **named: Any) -> Response:
+        pending_request.state.endpoint_reached = True
         if asks_outside:
-            outside: CapacityLimiter = pending_request.request.app.state.outside
+            outside: CapacityLimiter = pending_request.app.state.outside
             return await to_thread.run_sync(partial(answer, pending_request, named), limiter=outside)
-        cpu_limiter: CpuLimiter = pending_request.request.app.state.cpu_limiter
+        cpu_limiter: CpuLimiter = pending_request.app.state.cpu_limiter
         return await cpu_limiter.run(partial(answer, pending_request, named))
 
     answered.__signature__ = declared.replace(parameters=[*shown, asking])  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
+from ptklib.arrow_types import without_dictionaries
 from ptkstore.api.limits import Limits
 from ptkstore.api.rows.parquet_pages import Bounds, checked_metadata, unpacked_bytes
 from ptkstore.application.ingest.event_tables import empty_table
@@ -114,17 +115,9 @@ def _collected(batches: Iterable[pa.RecordBatch], form: pa.Schema, limits: Limit
         if decoded > limits.ingest_decoded:
             raise TooLarge(_too_wide(limits))
         hold(decoded)
-        kept.append(_written_out(batch))
+        # each batch has dictionaries of its own, which may be long though few of their values are used
+        kept.append(without_dictionaries(batch))
     return pa.Table.from_batches(kept) if kept else form.empty_table()
-
-
-def _written_out(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without dictionaries: each batch has its own, which may be long though few of its values are used."""
-    for place, column in enumerate(batch.columns):
-        if pa.types.is_dictionary(column.type):
-            plain = column.cast(column.type.value_type)
-            batch = batch.set_column(place, batch.schema.field(place).name, plain)
-    return batch
 
 
 def _decoded_bytes(column: pa.Array) -> int:

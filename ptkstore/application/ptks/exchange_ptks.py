@@ -12,7 +12,6 @@ from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.planning.room_left import Room, room_left
 from ptkstore.application.planning.window_plans import plan_with
 from ptkstore.application.ptks.registration import (
-    Registering,
     add,
     check_columns_are_stored,
     check_is_free,
@@ -24,6 +23,8 @@ from ptkstore.application.ptks.registration import (
     replace,
 )
 from ptkstore.application.ptks.team_code import (
+    Registering,
+    admit_team_code,
     check_assurance,
     check_declared,
     keep_bundle,
@@ -87,8 +88,15 @@ def admit_ptks(
 ) -> Admission:
     """Say what would be refused if a team's PTKs came to be as wanted, and those of `leaving` went; reads alone.
 
-    Team code is not run for it. All reads of `begin` have to see one moment: whoever brings the same PTKs meanwhile
-    would else be seen in part, as if their names were somebody else's.
+    Team code is not run for it.
+
+    Parameters
+    ----------
+    wanted, leaving : sequence
+        What the team's PTKs are to be, and the ids of those that are to go.
+    begin : callable
+        All of its reads have to see one moment: whoever brings the same PTKs meanwhile would else be seen in part, as
+        if their names were somebody else's.
 
     Raises
     ------
@@ -118,8 +126,14 @@ def exchange_ptks(
 ) -> None:
     """Register and change what is wanted and deregister `leaving`, all of it or nothing; repeatable.
 
-    A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone. All reads of `read` have to see
-    one moment, as those of `admit_ptks`. Examining team code takes minutes, and `before_code` is called before it.
+    A PTK that is as wanted, and one of `leaving` that is gone by now, are left alone.
+
+    Parameters
+    ----------
+    wanted, leaving, read
+        As in `admit_ptks`.
+    before_code : callable
+        Is called before team code is examined, which takes minutes.
 
     Raises
     ------
@@ -144,7 +158,7 @@ def exchange_ptks(
         else:
             if bundle_of(spec.estimator) is not None:
                 before_code()
-            admitted[spec.ptk_id] = by.admit_code(spec.ptk_id, spec.estimator, stream)
+            admitted[spec.ptk_id] = admit_team_code(spec.ptk_id, spec.estimator, stream, by)
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
         decision = _decided(uow, owner, team, wanted, leaving, by.features)

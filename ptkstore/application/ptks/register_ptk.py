@@ -8,7 +8,6 @@ from typing import Any
 from ptkstore.application.planning.estimators import spec_of
 from ptkstore.application.planning.formula_plans import with_facts
 from ptkstore.application.ptks.registration import (
-    Registering,
     add,
     check_columns_are_stored,
     check_is_free,
@@ -18,7 +17,7 @@ from ptkstore.application.ptks.registration import (
     remove,
     replace,
 )
-from ptkstore.application.ptks.team_code import keep_bundle, uploaded_bundle
+from ptkstore.application.ptks.team_code import Registering, admit_team_code, keep_bundle, uploaded_bundle
 from ptkstore.domain.names import ptk_id_of
 from ptkstore.domain.ptks.ptks import PtkSpec, columns_of, said_of
 from ptkstore.domain.ptks.wanted import WantedPtk, changed
@@ -48,7 +47,7 @@ def register_ptk(wanted: WantedPtk, *, team: str, stream: str, by: Registering) 
         It is registered, and whether its code is kept is not known.
     """
     ptk_id = ptk_id_of(team, wanted.name)
-    bundle = by.admit_code(ptk_id, wanted.estimator, stream)
+    bundle = admit_team_code(ptk_id, wanted.estimator, stream, by)
     with by.begin() as uow:
         owner = uow.streams.lock(stream)
         spec = spec_of(ptk_id, owner, wanted.said(owner.policy))
@@ -87,7 +86,7 @@ def update_ptk(ptk_id: str, change: Mapping[str, Any], *, by: Registering) -> Pt
         # by now it may have been changed, and its code be gone
         bundle = uploaded_bundle(ptk_id, estimator, by.bundles)
     else:
-        bundle = by.admit_code(ptk_id, estimator, current.stream)
+        bundle = admit_team_code(ptk_id, estimator, current.stream, by)
     with by.begin() as uow:
         current = uow.ptks.get(ptk_id)
         owner = uow.streams.lock(current.stream)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from ptklib.exceptions import PtklibError
 from ptklib.spec import estimator_from_spec
@@ -13,7 +11,7 @@ from ptkstore.application.planning.evaluation_plans import check_evaluations
 from ptkstore.application.planning.profile_plans import profiling_obstacle
 from ptkstore.application.planning.refusals import why_not
 from ptkstore.application.planning.window_plans import plan_with
-from ptkstore.application.ptks.team_code import admit_team_code, check_assurance
+from ptkstore.application.ptks.team_code import check_assurance
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.canonical_json import canonical_json
 from ptkstore.domain.jobs import PAID_RUNS, WHILE_KEPT, Job, JobKind, JobState, Outcome, cursor, job_id
@@ -23,27 +21,8 @@ from ptkstore.domain.streams.streams import Policy, Stream
 from ptkstore.domain.streams.windows import expired_before
 from ptkstore.domain.versions.versions import trained_on
 from ptkstore.errors import Conflict, Deregistered, NameTaken, PtkRejected
-from ptkstore.ports.catalog import Begin, CatalogView, UnitOfWork
-from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.catalog import CatalogView, UnitOfWork
 from ptkstore.ports.runtime import Clock
-from ptkstore.ports.team_code import Bundles, Sandbox
-
-
-@dataclass(frozen=True, slots=True)
-class Registering:
-    """What registers and changes PTKs, and examines team code."""
-
-    begin: Begin
-    clock: Clock
-    features: FeatureStore
-    bundles: Bundles
-    sandbox: Sandbox
-
-    def admit_code(self, ptk_id: str, estimator: Mapping[str, Any], stream: str) -> bytes | None:
-        """See `team_code.admit_team_code`."""
-        return admit_team_code(
-            ptk_id, estimator, stream, begin=self.begin, bundles=self.bundles, sandbox=self.sandbox
-        )
 
 
 def is_same(spec: PtkSpec, other: PtkSpec) -> bool:

@@ -28,6 +28,8 @@ from ptkstore.errors import (
     UnknownName,
 )
 from ptkstore.ports.catalog import Begin
+from ptkstore.ports.features import FeatureStore
+from ptkstore.ports.runtime import Clock
 from ptkstore.ports.team_code import Bundles, Examined, Finding, Sandbox
 
 _ON_ITS_WAY_SECONDS = 900.0
@@ -43,6 +45,17 @@ class Quota:
 
     n_bundles: int
     n_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registering:
+    """What registers and changes PTKs, and examines team code."""
+
+    begin: Begin
+    clock: Clock
+    features: FeatureStore
+    bundles: Bundles
+    sandbox: Sandbox
 
 
 def put_bundle(
@@ -121,15 +134,7 @@ def examine_team_code(
     return examined if examined.described is None else _compared(declared, examined)
 
 
-def admit_team_code(
-    ptk_id: str,
-    estimator: Mapping[str, Any],
-    stream: str,
-    *,
-    begin: Begin,
-    bundles: Bundles,
-    sandbox: Sandbox,
-) -> bytes | None:
+def admit_team_code(ptk_id: str, estimator: Mapping[str, Any], stream: str, by: Registering) -> bytes | None:
     """Let team code pass that the stream's policy accepts, that is what it says, and that no check contradicts.
 
     Returns its bundle; None, and nothing happens, for a family of the library.
@@ -146,16 +151,16 @@ def admit_team_code(
     """
     if bundle_of(estimator) is None:
         return None
-    with begin() as uow:
+    with by.begin() as uow:
         policy, others = uow.streams.get(stream).policy, uow.ptks.find(stream=stream)
     check_assurance(ptk_id, estimator, policy)
     if not any(one.ptk_id == ptk_id and one.estimator == estimator for one in others):
         check_declared(ptk_id, estimator, policy)
-    bundle = uploaded_bundle(ptk_id, estimator, bundles)
+    bundle = uploaded_bundle(ptk_id, estimator, by.bundles)
     assert bundle is not None
     unpack(bundle)
     team, _ = split_ptk_id(ptk_id)
-    examined = examine_team_code(estimator, bundle, sandbox=sandbox, team=team)
+    examined = examine_team_code(estimator, bundle, sandbox=by.sandbox, team=team)
     if examined.failures:
         raise PtkRejected(f"{ptk_id}: its code failed {findings_text(examined)}")
     return bundle

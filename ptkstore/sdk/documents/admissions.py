@@ -15,13 +15,18 @@ from ptkstore.sdk.documents.resources import Document, loss_of
 
 def admission_document(admission: Admission) -> Document:
     """Write an admission, its refusals as the problems that would come."""
+    room = None
+    if admission.room is not None:
+        losses = {name: loss_json(getattr(admission.room, name)) for name in ("capacity", "left")}
+        accountant, context = admission.room.accountant.value, admission.room.context
+        room = {**losses, "accountant": accountant, "context": context}
     return {
         "refusals": [
             {"ptk_id": ptk_id, "code": error.code, "detail": str(error)}
             for ptk_id, error in admission.refusals.items()
         ],
         "at_once": admission.at_once,
-        "room": None if admission.room is None else _room_document(admission.room),
+        "room": room,
         "returning": [{"ptk_id": key, "version": number} for key, number in admission.returning.items()],
     }
 
@@ -36,19 +41,6 @@ def admission_of(
     return Admission(refusals, bool(document["at_once"]), None if room is None else _room_of(room), returning)
 
 
-def _room_document(room: Room) -> Document:
-    return {
-        "capacity": loss_json(room.capacity),
-        "left": loss_json(room.left),
-        "accountant": room.accountant.value,
-        "context": room.context,
-    }
-
-
 def _room_of(document: Mapping[str, Any]) -> Room:
-    return Room(
-        loss_of(document["capacity"]),
-        loss_of(document["left"]),
-        Accountant(document["accountant"]),
-        document["context"],
-    )
+    capacity, left = loss_of(document["capacity"]), loss_of(document["left"])
+    return Room(capacity, left, Accountant(document["accountant"]), document["context"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptkstore.domain.accounting.assurances import UNKNOWN, Assured, assured_in, assured_of
 from ptkstore.domain.canonical_json import canonical_json
+from ptkstore.domain.fields import fields_of
 from ptkstore.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -74,27 +75,17 @@ def ancestor_document(ancestor: Ancestor) -> dict[str, Any]:
 
 def descendant_document(descendant: Descendant) -> dict[str, Any]:
     """Write one version that a window's rows went into."""
-    return {
-        "ptk_id": descendant.ptk_id,
-        "version": descendant.version,
-        "window_end": descendant.window_end,
-        "release_decision": descendant.release_decision,
-        "made_from": list(descendant.made_from),
-        "newest": descendant.newest,
-        **descendant.assured.document(),
-    }
+    plain = {name: value for name, value in fields_of(descendant).items() if name != "assured"}
+    return {**plain, "made_from": list(descendant.made_from), **descendant.assured.document()}
 
 
 def descendant_of(document: Mapping[str, Any]) -> Descendant:
     """Read the version that `descendant_document` wrote."""
     from ptkstore.application.versions.trace_window import Descendant
 
+    names = ("ptk_id", "version", "window_end", "release_decision", "newest")
     return Descendant(
-        ptk_id=document["ptk_id"],
-        version=document["version"],
-        window_end=document["window_end"],
-        release_decision=document["release_decision"],
+        **{name: document[name] for name in names},
         made_from=tuple(document["made_from"]),
-        newest=document["newest"],
         assured=assured_of(document),
     )

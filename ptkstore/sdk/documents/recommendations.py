@@ -14,6 +14,8 @@ from ptkstore.domain.streams.streams import Policy
 if TYPE_CHECKING:
     from ptkstore.domain.allocation.model import Infeasible
 
+_PLAIN = ("partitions", "first_feasible_rows", "bound")
+
 
 def advice_document(advice: StreamAdvice) -> dict[str, Any]:
     """Write what a stream's PTKs need, by line of the budget."""
@@ -54,15 +56,9 @@ def advice_of(document: Mapping[str, Any], policy: Policy) -> StreamAdvice:
 
 def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
     return [
-        {
-            "ptks": point.n_ptks,
-            "epsilon": point.capacity.epsilon,
-            "rows": point.n_rows,
-            "partitions": point.partitions,
-            "first_feasible_rows": point.first_feasible_rows,
-            "bound": point.bound,
-        }
-        for point in points
+        {"ptks": one.n_ptks, "epsilon": one.capacity.epsilon, "rows": one.n_rows}
+        | {name: getattr(one, name) for name in _PLAIN}
+        for one in points
     ]
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ptklib.arrays import Ints
-from ptklib.arrow_types import without_views
+from ptklib.arrow_types import without_dictionaries, without_views
 
 PART_BYTES = 32 * 2**20
 PART_ROWS = 500_000
@@ -106,7 +106,4 @@ def _is_empty(column: pa.ChunkedArray) -> bool:
 
 def _plain(table: pa.Table) -> pa.Table:
     """The rows in one chunk: each chunk costs a message of its own, and the API takes no dictionaries."""
-    for index, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(index, field.name, table.column(index).cast(field.type.value_type))
-    return table.combine_chunks()
+    return without_dictionaries(table).combine_chunks()

@@ -1,16 +1,19 @@
-"""What can be read of streams, PTKs and versions of a store behind the HTTP API."""
+"""What can be read of streams, PTKs, versions and notices of a store behind the HTTP API."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ptkstore.application.profiling.read_profile import ProfileView
 from ptkstore.application.streams.exposure import Exposure
+from ptkstore.application.training.read_trainings import Training
 from ptkstore.application.versions.trace_window import Descendant
 from ptkstore.domain.evaluations import Evaluation
+from ptkstore.domain.notices import Notice
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.streams.streams import Stream
 from ptkstore.domain.streams.windows import Window
@@ -19,6 +22,7 @@ from ptkstore.sdk.documents.exposures import exposure_of, window_of
 from ptkstore.sdk.documents.lineage import descendant_of
 from ptkstore.sdk.documents.profiles import profile_of
 from ptkstore.sdk.documents.resources import ptk_of, stream_of
+from ptkstore.sdk.notices import notice_of, training_of
 from ptkstore.sdk.remote.transport import Transport, path_of, read
 
 if TYPE_CHECKING:
@@ -100,3 +104,10 @@ class RemoteReading:
 
     def profile(self, ptk_id: str) -> ProfileView:
         return self._http.get(path_of("ptks", ptk_id, "profile"), profile_of)
+
+    def notices(self, team: str | None = None, *, since: datetime | None = None) -> tuple[Notice, ...]:
+        params = {"team": team, "since": None if since is None else since.isoformat()}
+        return tuple(self._http.pages(path_of("notices"), notice_of, params))
+
+    def trainings(self, ptk_id: str) -> tuple[Training, ...]:
+        return tuple(self._http.pages(path_of("ptks", ptk_id, "trainings"), training_of))

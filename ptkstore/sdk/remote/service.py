@@ -45,7 +45,6 @@ from ptkstore.sdk.documents.resources import (
     stream_of,
 )
 from ptkstore.sdk.remote.identity import RemoteIdentity
-from ptkstore.sdk.remote.notices import RemoteNotices
 from ptkstore.sdk.remote.parts import Parts
 from ptkstore.sdk.remote.reading import RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
@@ -57,7 +56,7 @@ ENTITIES_MAX = 10_000
 _BATCH_ID_MAX = 200
 
 
-class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories, RemoteNotices):
+class RemoteService(RemoteReading, RemoteSubscribing, RemoteRepositories):
     """`StoreService` over HTTP."""
 
     def __init__(self, url: str, token: str) -> None:

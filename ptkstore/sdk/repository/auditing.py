@@ -18,16 +18,8 @@ RUNS_MIN, RUNS_MAX = 200, 1_000_000
 def examine_ptk(spec: PtkSpec, runs: int = RUNS) -> list[Examination]:
     """Audit the trainer of a PTK with its parameters and the budget its trainings are granted.
 
-    Parameters
-    ----------
-    spec : PtkSpec
-    runs : int
-        Trainings per audit, from 200 to a million.
-
-    Returns
-    -------
-    list of Examination
-        At the PTK's own budget, then at the one at which an audit sees most.
+    Each audit takes `runs` trainings, from 200 to a million: the first at the PTK's own budget, the second at the one
+    at which an audit sees most.
 
     Raises
     ------

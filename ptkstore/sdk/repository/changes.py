@@ -87,8 +87,16 @@ def planned(
     """Say what `applied` would do, what each PTK would reserve per window, and what would be refused and why.
 
     What is new or changed is checked and audited on synthetic rows: families of the library here, team code in this
-    machine's sandbox; `audit` False leaves the audits out. With `prune`, the team's PTKs that the repository does not
-    declare are named as well.
+    machine's sandbox.
+
+    Parameters
+    ----------
+    prune : bool
+        Name the team's PTKs that the repository does not declare as well.
+    audit : bool
+        False leaves the audits out.
+    tell : callable
+        Hears what is checked next.
     """
     step = _Step(service, repository, prune=prune)
     refusals, rooms, returning = dict(step.refusals), dict[str, RoomLeft | None](), dict[str, int]()

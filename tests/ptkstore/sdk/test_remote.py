@@ -659,7 +659,7 @@ BUSY = answered("503 Service Unavailable")
 @pytest.mark.usefixtures("quick")
 def test_what_may_be_repeated_is_sent_until_it_is_answered() -> None:
     flaky = Flaky(None, BUSY, answered("200 OK", b'{"a": 1}'))
-    with flaky as url, Transport(url, "t") as http:
+    with flaky as url, closing(Transport(url, "t")) as http:
         assert http.create("v1/x", {"b": 2}, dict) == {"a": 1}
     keys = {line for seen in flaky.seen for line in seen.split(b"\r\n") if b"idempotency-key" in line.lower()}
     assert (len(flaky.seen), len(keys)) == (3, 1)  # the same request, by its key
@@ -668,7 +668,7 @@ def test_what_may_be_repeated_is_sent_until_it_is_answered() -> None:
 @pytest.mark.usefixtures("quick")
 def test_what_may_not_be_repeated_is_sent_once_and_its_outcome_is_not_known() -> None:
     flaky = Flaky(None, answered("200 OK"))
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.OutcomeUnknown):
+    with flaky as url, closing(Transport(url, "t")) as http, pytest.raises(e.OutcomeUnknown):
         http.send("POST", "v1/x", repeatable=False)
     assert len(flaky.seen) == 1
 
@@ -697,15 +697,15 @@ def test_who_answers_decides_whether_a_change_may_have_been_made(
     answer: bytes, changing: type[e.PtkStoreError], reading: type[e.PtkStoreError]
 ) -> None:
     flaky = Flaky(answer, answered("200 OK"))
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
+    with flaky as url, closing(Transport(url, "t")) as http, pytest.raises(e.PtkStoreError) as found:
         http.send("POST", "v1/x", repeatable=False)
     assert (type(found.value), len(flaky.seen)) == (changing, 1)
     flaky = Flaky(*[answer] * transport.TRIES)
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
+    with flaky as url, closing(Transport(url, "t")) as http, pytest.raises(e.PtkStoreError) as found:
         http.create("v1/x", {}, dict)
     assert (type(found.value), len(flaky.seen)) == (changing, transport.TRIES)
     flaky = Flaky(*[answer] * transport.TRIES)
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.PtkStoreError) as found:
+    with flaky as url, closing(Transport(url, "t")) as http, pytest.raises(e.PtkStoreError) as found:
         http.get("v1/x", dict)
     assert (type(found.value), len(flaky.seen)) == (reading, transport.TRIES)
 
@@ -717,7 +717,7 @@ def test_a_request_whose_first_is_still_at_work_is_asked_again_under_its_key() -
         of_ours("409 Conflict", e.StillAtWork),
         answered("201 Created", b'{"a": 1}'),
     )
-    with flaky as url, Transport(url, "t") as http:
+    with flaky as url, closing(Transport(url, "t")) as http:
         assert http.create("v1/x", {}, dict) == {"a": 1}
     keys = {line for seen in flaky.seen for line in seen.split(b"\r\n") if b"idempotency-key" in line.lower()}
     assert (len(flaky.seen), len(keys)) == (3, 1)
@@ -745,7 +745,7 @@ def test_a_service_of_before_answers_all_at_once() -> None:
 @pytest.mark.usefixtures("quick")
 def test_patience_ends() -> None:
     flaky = Flaky(*[None] * 2 * transport.TRIES)
-    with flaky as url, Transport(url, "t") as http:
+    with flaky as url, closing(Transport(url, "t")) as http:
         with pytest.raises(e.Unavailable):
             http.get("v1/x", dict)
         with pytest.raises(e.OutcomeUnknown):
@@ -756,12 +756,12 @@ def test_patience_ends() -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("then", [(), (OURS,) * 9])
 def test_a_request_that_went_out_once_is_not_told_as_never_done(then: tuple[bytes, ...]) -> None:
-    with Flaky(None, *then) as url, Transport(url, "t") as http:
+    with Flaky(None, *then) as url, closing(Transport(url, "t")) as http:
         if not then:
             stop_after_one(http)
         with pytest.raises(e.OutcomeUnknown):
             http.create("v1/x", {}, dict)
-    with Flaky(None, *then) as url, Transport(url, "t") as http, pytest.raises(e.Unavailable):
+    with Flaky(None, *then) as url, closing(Transport(url, "t")) as http, pytest.raises(e.Unavailable):
         if not then:
             stop_after_one(http)
         http.get("v1/x", dict)
@@ -785,14 +785,14 @@ def stop_after_one(http: Transport) -> None:
 def test_a_server_that_cannot_be_reached_did_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with Transport(f"http://127.0.0.1:{port}", "t") as http, pytest.raises(e.Unavailable):
+    with closing(Transport(f"http://127.0.0.1:{port}", "t")) as http, pytest.raises(e.Unavailable):
         http.send("POST", "v1/x", repeatable=False)
 
 
 def test_a_redirect_takes_no_token_elsewhere() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     flaky = Flaky(moved)
-    with flaky as url, Transport(url, "t") as http, pytest.raises(e.InvalidRequest):
+    with flaky as url, closing(Transport(url, "t")) as http, pytest.raises(e.InvalidRequest):
         http.get("v1/x", dict)
 
 
