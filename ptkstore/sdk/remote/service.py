@@ -44,9 +44,8 @@ from ptkstore.sdk.documents.resources import (
     ptk_of,
     stream_of,
 )
-from ptkstore.sdk.remote.identity import RemoteIdentity
 from ptkstore.sdk.remote.parts import Parts
-from ptkstore.sdk.remote.reading import RemoteReading
+from ptkstore.sdk.remote.reading import RemoteIdentity, RemoteReading
 from ptkstore.sdk.remote.repositories import RemoteRepositories
 from ptkstore.sdk.remote.subscribing import RemoteSubscribing
 from ptkstore.sdk.remote.transport import Transport, path_of, plain, read
