@@ -110,7 +110,7 @@ class Rows:
 def in_home(command: Callable[Concatenate[HomeStore, _P], Done | Rows | None]) -> Callable[..., None]:
     """Give a command the store in a home, and the options --home and --json; print what it returns.
 
-    A command with a parameter `as_json` prints by itself.
+    A command with a parameter `as_json` gets the option --json too: it may print by itself, and return nothing.
     """
     return _with_store(command, opened, Home)
 
@@ -124,11 +124,11 @@ def _with_store(
     command: Callable[..., Done | Rows | None], opening: Callable[[Path | None], Store], option: Any
 ) -> Callable[..., None]:
     _, *own = signature(command, eval_str=True).parameters.values()
-    prints_itself = any(one.name == "as_json" for one in own)
+    takes_json = any(one.name == "as_json" for one in own)
 
     @wraps(command)
     def run(*, home: Path | None = None, as_json: bool = False, **given: Any) -> None:
-        if prints_itself:
+        if takes_json:
             given["as_json"] = as_json
         with opening(home) as store:
             result = command(store, **given)

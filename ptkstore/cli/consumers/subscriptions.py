@@ -11,6 +11,7 @@ from ptkstore.cli.output import (
     DATES,
     AsJson,
     Done,
+    Rows,
     console,
     counted,
     one_line,
@@ -25,19 +26,9 @@ Subscription = Annotated[
     str, typer.Argument(help="The id of the subscription, as `ptk subscriptions` shows it.")
 ]
 
-_SHOWN = {
-    "id": "id",
-    "ptk_id": "ptk_id",
-    "team": "team",
-    "endpoint": "endpoint",
-    "key": "key",
-    "heard_of_version": "after version",  # before the first message it is the version that was there already
-    "status": "status",
-    "failures": "failures",
-    "last_code": "last_code",
-    "missed": "missed",
-}
-"""The columns of the table, by their names in JSON."""
+_COLUMNS = "id ptk_id team endpoint key heard_of_version status failures last_code missed"
+# before the first message, `heard_of_version` is the version that was there already
+_TITLES = {"heard_of_version": "after version"}
 
 
 @reads
@@ -53,16 +44,12 @@ def subscribe(
 
 
 @reads
-def list_subscriptions(store: Store, as_json: AsJson = False) -> None:
+def list_subscriptions(store: Store, as_json: AsJson = False) -> Rows:
     """List subscriptions: how far each has heard, whether its endpoint answers, what it missed."""
-    items = store.subscriptions()
-    rows = items if as_json else [{title: one[name] for name, title in _SHOWN.items()} for one in items]
-    print_rows(
-        rows,
-        as_json=as_json,
-        title="Subscriptions",
-        nothing="no subscriptions yet; see: ptk subscribe --help",
-    )
+    rows = store.subscriptions()
+    if not as_json:
+        rows = [{_TITLES.get(name, name): row[name] for name in _COLUMNS.split()} for row in rows]
+    return Rows(rows, "Subscriptions", "no subscriptions yet; see: ptk subscribe --help")
 
 
 @reads

@@ -155,9 +155,7 @@ def _code(text: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
 def _relative(lookup: Lookup) -> str:
