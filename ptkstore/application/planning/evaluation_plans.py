@@ -8,7 +8,7 @@ from typing import Any
 
 from ptklib.exceptions import PtklibError
 from ptkstore.application.ledger.charging import Price, price_of
-from ptkstore.domain.accounting.accountants import admits, caps_of
+from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import Loss
 from ptkstore.domain.evaluations import evaluation_epsilon
 from ptkstore.domain.jobs import JobKind, paid_run
@@ -61,8 +61,7 @@ def check_evaluations(specs: Sequence[PtkSpec], policy: Policy) -> None:
             and policy.sharing.line_of(spec.ptk_id) == line
             and group in groups_where(policy, spec.config.get("where"))
         ]
-        sums = [sum(amounts) for amounts in zip(*(charge.amounts for charge in charges), strict=True)]
-        if not admits(caps, sums, sum(charge.delta_atto for charge in charges)):
+        if not fit_together(caps, charges):
             raise PtkRejected(
                 f"{new.ptk_id} asks for an evaluation of epsilon {evaluation_epsilon(new.config):g}; beside "
                 f"{len(charges) - 1} others it does not fit a test block of {policy.capacity}"

@@ -14,7 +14,7 @@ from ptklib.profiling.fingerprint import fingerprint_of
 from ptklib.spec import estimator_from_spec
 from ptkstore.application.ledger.charging import Price, price_of
 from ptkstore.application.planning.formula_plans import has_formula
-from ptkstore.domain.accounting.accountants import admits, caps_of
+from ptkstore.domain.accounting.accountants import caps_of, fit_together
 from ptkstore.domain.accounting.losses import MIN_EPSILON, Loss, checked_epsilon
 from ptkstore.domain.ptks.profiles import ProfileAsk, ProfileRecord
 from ptkstore.domain.streams.blocks import FIRST_TRAIN, PROFILE, groups_where, share_of
@@ -170,7 +170,7 @@ def profiling_obstacle(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Po
 def fits_alone(attempt: Attempt, ask: ProfileAsk, policy: Policy) -> bool:
     """Whether a profile block that nothing else is charged to has room for an attempt."""
     caps = caps_of(policy.accountant, policy.sharing.lines(policy.capacity)[ask.line])
-    return admits(caps, attempt.price.charge.amounts, attempt.price.charge.delta_atto)
+    return fit_together(caps, [attempt.price.charge])
 
 
 def drift_price(estimator: Mapping[str, Any], ask: ProfileAsk, policy: Policy) -> Price | None:

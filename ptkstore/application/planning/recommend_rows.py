@@ -85,7 +85,7 @@ def recommend_rows(stream: str, *, partitions: int | None = None, begin: Read) -
     several = Counter(line for line, _ in budgets)
     advised: dict[str, Recommendation] = {}
     for line, members in budgets:
-        budget = _Budget(policy, line, tuple(members), partitions or policy.train_partitions)
+        budget = _Budget(policy, line, members, partitions or policy.train_partitions)
         advised[f"{line}, {_values(members, policy)}" if several[line] > 1 else line] = recommend(
             budget.needs,
             len(members),
@@ -106,41 +106,36 @@ def _values(members: Sequence[PtkSpec], policy: Policy) -> str:
 class _Budget:
     """PTKs that pay from one budget, and what they need of it."""
 
-    def __init__(self, policy: Policy, line: str, members: tuple[PtkSpec, ...], partitions: int) -> None:
-        self._policy, self._line, self._members = policy, line, members
-        self._offers = [offers_of(spec, policy) for spec in members]
-        most = max([policy.n_max, *(offer.n_rows for menu in self._offers for offer in menu)])
+    def __init__(self, policy: Policy, line: str, members: Sequence[PtkSpec], partitions: int) -> None:
+        self._n_max = policy.n_max
+        self._menus = {spec.ptk_id: offers_of(spec, policy) for spec in members}
+        most = max([policy.n_max, *(offer.n_rows for menu in self._menus.values() for offer in menu)])
         room = room_of(policy, line)
         self._room = replace(room, n_max=64 * most, partitions=partitions, partition_rows=None)
 
     def needs(self, n_ptks: int, share: Fraction) -> Need | Infeasible:
         """The rows of so many PTKs of this mix with so large a share of the capacity."""
-        if silent := tuple(
-            spec.ptk_id for spec, menu in zip(self._members, self._offers, strict=True) if not menu
-        ):
-            return Infeasible(NO_LOSS, self._room.capacity, Reason.ROWS, silent, n_max=self._policy.n_max)
+        if silent := tuple(ptk_id for ptk_id, menu in self._menus.items() if not menu):
+            return Infeasible(NO_LOSS, self._room.capacity, Reason.ROWS, silent, n_max=self._n_max)
         room = replace(self._room, capacity=scaled(self._room.capacity, share))
-        members, offers = self._mix(n_ptks)
-        if n_ptks > len(self._members) or share != 1:
+        offers = self._mix(n_ptks)
+        if n_ptks > len(self._menus) or share != 1:
             room = replace(room, coordinates=_promising(room, offers))
-        plan = partial(plan_budget, self._line, members, offers, self._policy)
-        best = plan(room, partial(allocate_partitions, bound_rounds=BOUND_ROUNDS))
+        best = plan_budget(offers, room, partial(allocate_partitions, bound_rounds=BOUND_ROUNDS))
         if isinstance(best, Infeasible):
             return best
-        first = plan(room, first_feasible)
+        first = plan_budget(offers, room, first_feasible)
         rows = None if isinstance(first, Infeasible) else first.n_rows
         return Need(best.n_rows, len(best.caps), min(best.bound, best.n_rows), rows)
 
-    def _mix(self, count: int) -> tuple[list[PtkSpec], list[tuple[Offer, ...]]]:
-        """So many PTKs of the present kinds, in their turn."""
-        size = len(self._members)
-        places = [(i % size, f"#{i // size}" if i >= size else "") for i in range(count)]
-        members = [replace(self._members[i], ptk_id=self._members[i].ptk_id + turn) for i, turn in places]
-        offers = [
-            tuple(replace(o, ptk_id=o.ptk_id + turn, partition=None if turn else o.partition) for o in menu)
-            for menu, turn in ((self._offers[i], turn) for i, turn in places)
+    def _mix(self, count: int) -> list[tuple[Offer, ...]]:
+        """Menus of so many PTKs of the present kinds, in their turn; those that repeat are pinned nowhere."""
+        menus, size = list(self._menus.values()), len(self._menus)
+        again = [
+            tuple(replace(o, ptk_id=f"{o.ptk_id}#{i // size}", partition=None) for o in menus[i % size])
+            for i in range(size, count)
         ]
-        return members, offers
+        return menus[:count] + again
 
 
 def _promising(room: Room, offers: Sequence[Sequence[Offer]]) -> frozenset[int]:

@@ -8,8 +8,16 @@ from collections.abc import Callable, Sequence
 from ptkstore.application.ledger.charging import charge_of
 from ptkstore.application.planning.estimators import event_of
 from ptkstore.application.planning.formula_plans import ANY_ROWS, formula_menu, least_target
-from ptkstore.application.planning.window_plans import Offer, as_promised, offers_of, partition_rows, room_of
-from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.application.planning.window_plans import (
+    Offer,
+    Room,
+    as_promised,
+    cheapest,
+    offers_of,
+    partition_rows,
+    room_of,
+)
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, fit_together
 from ptkstore.domain.accounting.losses import LEAST_LOSS, MAX_EPSILON, NANO, NO_LOSS, Loss
 from ptkstore.domain.accounting.sharing import COMMON
 from ptkstore.domain.allocation.model import Choice, Demand, Infeasible, Reason
@@ -24,9 +32,9 @@ _MOST = int(MAX_EPSILON * NANO)
 
 
 def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: Infeasible) -> str:
-    """Why a PTK does not fit beside others who keep what they have, and what would make it fit."""
+    """Say why a PTK does not fit beside others who keep what they have, and what would make it fit."""
     members = _rivals(spec, others, policy)
-    menus = [menu for menu in (offers_of(as_promised(one, policy), policy) for one in members) if menu]
+    menus = [menu for one in members if (menu := offers_of(as_promised(one, policy), policy))]
     mine = offers_of(spec, policy)
     wish = f"{spec.ptk_id} asks for {spec.loss} per window"
     if (span := epsilons_of(spec.config)) is not None:
@@ -36,22 +44,14 @@ def why_not(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy, refusal: I
         return f"{wish}; {_too_tight(spec, span or (0.0, 0.0), pin, policy)}"
     where = "" if pin.partition is None else f" in partition {pin.partition}, to which it is pinned,"
     beside = f" beside {len(members)} registered PTK{'' if len(members) == 1 else 's'}" if members else ""
-    return f"{wish} and does not fit{where}{beside}. {_way_out(spec, mine, menus, policy, refusal)}"
-
-
-def _way_out(
-    spec: PtkSpec,
-    mine: Sequence[Offer],
-    menus: Sequence[Sequence[Offer]],
-    policy: Policy,
-    refusal: Infeasible,
-) -> str:
+    room = room_of(policy, policy.sharing.line_of(spec.ptk_id))
     if refusal.reason is Reason.ROWS:
-        return f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
-    capacity = policy.sharing.lines(policy.capacity)[policy.sharing.line_of(spec.ptk_id)]
-    if policy.accountant is Accountant.BASIC:
-        return _basic_room(mine, menus, policy, capacity)
-    return _curved_room(spec, mine, menus, policy, capacity)
+        advice = f"There are too few {str(refusal).rstrip('.')}"  # which says rows: how many
+    elif policy.accountant is Accountant.BASIC:
+        advice = _basic_room(mine, menus, room)
+    else:
+        advice = _curved_room(spec, mine, menus, policy, room.capacity)
+    return f"{wish} and does not fit{where}{beside}. {advice}"
 
 
 def _too_tight(spec: PtkSpec, span: tuple[float, float], pin: Pin, policy: Policy) -> str:
@@ -83,22 +83,19 @@ def _curved_room(
 ) -> str:
     """What is left where losses add up as curves: of the PTK's own noise, and of pure noise."""
     caps = caps_of(policy.accountant, capacity)
-    taken = [min(menu, key=_by_loss).charge for menu in menus]
+    taken = [cheapest(menu).charge for menu in menus]
     delta = mine[0].loss.delta_atto
-
-    def fits(charge: Charge) -> bool:
-        sums = [sum(amounts) for amounts in zip(*(one.amounts for one in (*taken, charge)), strict=True)]
-        return admits(caps, sums, sum(one.delta_atto for one in (*taken, charge)))
 
     def of_its_own(epsilon_nano: int) -> bool:
         loss = Loss(epsilon_nano, delta)
         try:
-            return fits(charge_of(event_of(spec.estimator, loss), policy.accountant, loss))
+            event = event_of(spec.estimator, loss)
         except InvalidRequest:  # its family has no noise for so small a loss
             return False
+        return fit_together(caps, (*taken, charge_of(event, policy.accountant, loss)))
 
     def pure(epsilon_nano: int) -> bool:
-        return fits(Charge.pure(policy.accountant, Loss(epsilon_nano)))
+        return fit_together(caps, (*taken, Charge.pure(policy.accountant, Loss(epsilon_nano))))
 
     most = capacity.epsilon_nano
     own, plain = Loss(largest(of_its_own, most), delta), Loss(largest(pure, most))
@@ -107,13 +104,10 @@ def _curved_room(
         fitting.append(f"{plain} with pure noise")
     less = f"ask for at most {' or '.join(fitting)}" if fitting else "no noise of its kind fits"
     reason = f"Under {policy.accountant.value}, {less}"
-    cheapest = min(mine, key=_by_loss).charge
+    together = (*taken, cheapest(mine).charge)
 
     def with_capacity(epsilon_nano: int) -> bool:
-        there = caps_of(policy.accountant, Loss(epsilon_nano, capacity.delta_atto))
-        together = (*taken, cheapest)
-        sums = [sum(amounts) for amounts in zip(*(one.amounts for one in together), strict=True)]
-        return admits(there, sums, sum(one.delta_atto for one in together))
+        return fit_together(caps_of(policy.accountant, Loss(epsilon_nano, capacity.delta_atto)), together)
 
     enough = _least(with_capacity, capacity.epsilon_nano, _MOST)
     several = set(policy.sharing.lines(policy.capacity)) != {COMMON}  # only one of them would grow
@@ -142,35 +136,26 @@ def largest(fits: Callable[[int], bool], most: int) -> int:
     return low if low >= least else 0
 
 
-def _basic_room(
-    mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], policy: Policy, capacity: Loss
-) -> str:
+def _basic_room(mine: Sequence[Offer], menus: Sequence[Sequence[Offer]], room: Room) -> str:
     """What is left where epsilons and deltas add up, and other ways."""
-    line = policy.sharing.line_of(mine[0].ptk_id)
-    limits = room_of(policy, line).limits(capacity.delta_atto, capacity.epsilon_nano)
-    demands = [Demand(m[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in m), m[0].partition) for m in menus]
+    limits = room.limits(room.capacity.delta_atto, room.capacity.epsilon_nano)
+    *demands, new = (
+        Demand(menu[0].ptk_id, tuple(Choice(o.loss, o.n_rows) for o in menu), menu[0].partition)
+        for menu in (*menus, mine)
+    )
     current = allocate_partitions(demands, limits)
     if isinstance(current, Infeasible):
         return "Nothing is left"
-    pin = mine[0].partition
-    new = Demand(mine[0].ptk_id, tuple(Choice(offer.loss, offer.n_rows) for offer in mine), pin)
     helps = remedies(demands, current, new, limits)
-    left = max((Loss(o.amount, o.delta_atto) for o in helps.openings), default=NO_LOSS, key=_by_epsilon)
+    openings = (Loss(o.amount, o.delta_atto) for o in helps.openings)
+    left = max(openings, default=NO_LOSS, key=lambda loss: loss.epsilon_nano)
     advice = f"Ask for at most {left}" if left.epsilon_nano else "Nothing is left"
     larger = []
     if helps.capacity is not None:
-        larger.append(f"with a capacity of {Loss(helps.capacity, capacity.delta_atto)}")
-    if helps.n_max is not None and helps.n_max > policy.n_max:
+        larger.append(f"with a capacity of {Loss(helps.capacity, room.capacity.delta_atto)}")
+    if helps.n_max is not None and helps.n_max > room.n_max:
         larger.append(f"with an n_max of {helps.n_max}")
     return f"{advice}. It would fit {' or '.join(larger)}" if larger else advice
-
-
-def _by_epsilon(loss: Loss) -> int:
-    return loss.epsilon_nano
-
-
-def _by_loss(offer: Offer) -> int:
-    return offer.loss.epsilon_nano
 
 
 def _rivals(spec: PtkSpec, others: Sequence[PtkSpec], policy: Policy) -> list[PtkSpec]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ptkstore.application.planning.refusals import largest
 from ptkstore.application.planning.window_plans import (
     Offer,
     PlannedTraining,
     as_promised,
+    cheapest,
     offers_of,
     partition_rows,
     plan_budget,
     room_of,
 )
-from ptkstore.domain.accounting.accountants import Accountant, Charge, admits, caps_of
+from ptkstore.application.planning.window_plans import Room as PlanningRoom
+from ptkstore.domain.accounting.accountants import Accountant, Charge, caps_of, fit_together
 from ptkstore.domain.accounting.losses import ATTO, NO_LOSS, Loss
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
@@ -55,55 +57,40 @@ def room_left(team: str, specs: Sequence[PtkSpec], policy: Policy) -> Room:
     if capacity is None:  # all of it is reserved for single PTKs
         return Room(NO_LOSS, NO_LOSS, policy.accountant, context)
     members = [one for one in specs if policy.sharing.line_of(one.ptk_id) == line]
-    left = _left(members, line, capacity, policy)
-    return Room(capacity, left, policy.accountant, context)
+    return Room(capacity, _left(members, room_of(policy, line), policy), policy.accountant, context)
 
 
-def _left(members: Sequence[PtkSpec], line: str, capacity: Loss, policy: Policy) -> Loss:
-    cheapest = [_cheapest(one, policy) for one in members]
-    settled = [offer for offer in cheapest if offer is not None]
-    if len(settled) < len(members):
+def _left(members: Sequence[PtkSpec], room: PlanningRoom, policy: Policy) -> Loss:
+    offers = [offers_of(as_promised(spec, policy), policy) for spec in members]
+    if not all(offers):
         return NO_LOSS
-    room, menus = room_of(policy, line), [(offer,) for offer in settled]
-    plan = plan_budget(line, members, menus, policy, room)
+    menus = [(cheapest(menu),) for menu in offers]
+    plan = plan_budget(menus, room)
     if isinstance(plan, Infeasible):
         return NO_LOSS
-    losses = {_left_in(taken, capacity, policy.accountant) for taken in _taken(members, plan.planned, policy)}
+    losses = {_left_in(taken, room.capacity, policy.accountant) for taken in _taken(plan.planned, policy)}
+    largest_first = sorted(losses, key=lambda loss: (loss.epsilon_nano, loss.delta_atto), reverse=True)
     if not members:
-        return max(losses, key=_size)
-    newcomer = replace(members[0], ptk_id="", config={})
-    for loss in sorted(losses - {NO_LOSS}, key=_size, reverse=True):
-        charge = Charge.pure(policy.accountant, loss)
-        offer = Offer("", loss, charge, {}, min(partition_rows(policy), policy.n_max))
-        together = plan_budget(line, [*members, newcomer], [*menus, (offer,)], policy, room)
-        if not isinstance(together, Infeasible):
+        return largest_first[0]
+    n_rows, groups = min(partition_rows(policy), policy.n_max), groups_where(policy, None)
+    for loss in largest_first:
+        if loss == NO_LOSS:
+            break
+        newcomer = Offer("", loss, Charge.pure(policy.accountant, loss), {}, n_rows, groups)
+        if not isinstance(plan_budget([*menus, (newcomer,)], room), Infeasible):
             return loss
     return NO_LOSS
-
-
-def _size(loss: Loss) -> tuple[int, int]:
-    return loss.epsilon_nano, loss.delta_atto
-
-
-def _cheapest(spec: PtkSpec, policy: Policy) -> Offer | None:
-    offers = offers_of(as_promised(spec, policy), policy)
-    return min(offers, key=lambda offer: offer.loss.epsilon_nano, default=None)
 
 
 Taken = Sequence[Sequence[Charge]]
 """What is charged to each group of blocks of one partition."""
 
 
-def _taken(members: Sequence[PtkSpec], planned: Sequence[PlannedTraining], policy: Policy) -> list[Taken]:
+def _taken(planned: Sequence[PlannedTraining], policy: Policy) -> list[Taken]:
     """What is charged to each partition, by groups of blocks."""
-    groups = {one.ptk_id: groups_where(policy, one.config.get("where")) for one in members}
     return [
         [
-            [
-                one.offer.charge
-                for one in planned
-                if one.partition == partition and group in groups[one.offer.ptk_id]
-            ]
+            [one.offer.charge for one in planned if one.partition == partition and group in one.offer.groups]
             for group in groups_where(policy, None)
         ]
         for partition in range(policy.train_partitions)
@@ -116,12 +103,7 @@ def _left_in(taken: Taken, capacity: Loss, accountant: Accountant) -> Loss:
 
     def fits(loss: Loss) -> bool:
         charge = Charge.pure(accountant, loss)
-        for there in taken:
-            charges = (*there, charge)
-            sums = [sum(amounts) for amounts in zip(*(one.amounts for one in charges), strict=True)]
-            if not admits(caps, sums, sum(one.delta_atto for one in charges)):
-                return False
-        return True
+        return all(fit_together(caps, (*there, charge)) for there in taken)
 
     epsilon = largest(lambda nano: fits(Loss(nano)), capacity.epsilon_nano)
     if not epsilon:

@@ -33,8 +33,8 @@ Solve = Callable[[Sequence[Demand], Limits], WindowPlan | Infeasible]
 class Offer:
     """One way to train a PTK, with what it costs under the stream's accountant.
 
-    `facts_of` is the version whose facts the rows follow from; 0 where they follow from none. `partition` is the one
-    that the PTK is pinned to.
+    `groups` are those whose blocks it charges. `facts_of` is the version whose facts the rows follow from; 0 where they
+    follow from none. `partition` is the one that the PTK is pinned to.
     """
 
     ptk_id: str
@@ -42,6 +42,7 @@ class Offer:
     charge: Charge
     event: Event
     n_rows: int
+    groups: range
     facts_of: int = 0
     partition: int | None = None
 
@@ -51,7 +52,6 @@ class PlannedTraining:
     """What one PTK gets of a window."""
 
     offer: Offer
-    line: str
     partition: int = 0
 
 
@@ -110,7 +110,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraini
     """
     plans: list[PlannedTraining] = []
     lines = policy.sharing.lines(policy.capacity)
-    for line, members in by_budget(sorted(specs, key=_by_id), policy):
+    for line, members in by_budget(sorted(specs, key=lambda spec: spec.ptk_id), policy):
         if line not in lines:
             raise PtkRejected(f"{members[0].ptk_id}: the whole budget of its line is reserved for other PTKs")
         offers = [offers_of(spec, policy) for spec in members]
@@ -122,7 +122,7 @@ def plan_window(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraini
                 tuple(spec.ptk_id for spec in silent),
                 n_max=policy.n_max,
             )
-        best = plan_budget(line, members, offers, policy, room_of(policy, line))
+        best = plan_budget(offers, room_of(policy, line))
         if isinstance(best, Infeasible):
             return best
         plans += best.planned
@@ -140,23 +140,17 @@ def plan_with(
     return plan_window((*(as_promised(other, policy) for other in others), *newcomers), policy)
 
 
-def _by_id(spec: PtkSpec) -> str:
-    return spec.ptk_id
-
-
 def plan_budget(
-    line: str,
-    members: Sequence[PtkSpec],
-    offers: Sequence[Sequence[Offer]],
-    policy: Policy,
-    room: Room,
-    solve: Solve = allocate_partitions,
+    offers: Sequence[Sequence[Offer]], room: Room, solve: Solve = allocate_partitions
 ) -> BudgetPlan | Infeasible:
-    """The plan with the fewest rows for PTKs that pay from one budget of `room`, each with a menu of `offers`."""
-    best = _best(line, offers, room, {}, solve)
-    if isinstance(best, Infeasible):
-        best = _group_by_group(line, members, offers, policy, room, solve)
-    return best
+    """Plan with the fewest rows for PTKs that pay from one budget of `room`, each with a menu of `offers`."""
+    best = _best(offers, room, {}, solve)
+    return _group_by_group(offers, room, solve) if isinstance(best, Infeasible) else best
+
+
+def cheapest(menu: Sequence[Offer]) -> Offer:
+    """Return the offer with the least epsilon."""
+    return min(menu, key=lambda offer: offer.loss.epsilon_nano)
 
 
 def room_of(policy: Policy, line: str) -> Room:
@@ -167,8 +161,8 @@ def room_of(policy: Policy, line: str) -> Room:
 
 def first_offers(specs: Sequence[PtkSpec], policy: Policy) -> tuple[PlannedTraining, ...]:
     """The first offer of each PTK that has one, whether they fit together or not."""
-    menus = ((offers_of(spec, policy), policy.sharing.line_of(spec.ptk_id)) for spec in specs)
-    return tuple(PlannedTraining(menu[0], line, menu[0].partition or 0) for menu, line in menus if menu)
+    menus = (offers_of(spec, policy) for spec in specs)
+    return tuple(PlannedTraining(menu[0], menu[0].partition or 0) for menu in menus if menu)
 
 
 def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
@@ -182,11 +176,12 @@ def offers_of(spec: PtkSpec, policy: Policy) -> tuple[Offer, ...]:
     """
     facts_of = spec.facts.version if spec.facts is not None else 0
     partition = pin_of(spec.config, policy).partition
+    groups = groups_where(policy, spec.config.get("where"))
     offers = []
     for loss, n in ways_of(spec, policy):
         event = event_of(spec.estimator, loss)
         charge = charge_of(event, policy.accountant, loss)
-        offers.append(Offer(spec.ptk_id, loss, charge, event, n, facts_of, partition))
+        offers.append(Offer(spec.ptk_id, loss, charge, event, n, groups, facts_of, partition))
     return tuple(offers)
 
 
@@ -260,31 +255,24 @@ def by_budget(specs: Sequence[PtkSpec], policy: Policy) -> list[tuple[str, list[
     return budgets
 
 
-def _group_by_group(
-    line: str,
-    members: Sequence[PtkSpec],
-    offers: Sequence[Sequence[Offer]],
-    policy: Policy,
-    room: Room,
-    solve: Solve,
-) -> BudgetPlan | Infeasible:
+def _group_by_group(offers: Sequence[Sequence[Offer]], room: Room, solve: Solve) -> BudgetPlan | Infeasible:
     """A plan of the cheapest offers, where PTKs that share no block do not add up; `Infeasible` if there is none."""
-    cheapest = [(min(menu, key=lambda offer: offer.loss.epsilon_nano),) for menu in offers]
-    where = [groups_where(policy, spec.config.get("where")) for spec in members]
+    least = [cheapest(menu) for menu in offers]
     planned: dict[str, PlannedTraining] = {}
     bound = 0
-    for group in sorted({group for groups in where for group in groups}):
-        here = [menu for menu, groups in zip(cheapest, where, strict=True) if group in groups]
-        best = _best(line, here, room, {ptk_id: one.partition for ptk_id, one in planned.items()}, solve)
+    for group in sorted({group for offer in least for group in offer.groups}):
+        here = [offer for offer in least if group in offer.groups]
+        settled = {ptk_id: training.partition for ptk_id, training in planned.items()}
+        best = _best([(offer,) for offer in here], room, settled, solve)
         if isinstance(best, Infeasible):
             return best
-        planned.update({one.offer.ptk_id: one for one in best.planned})
-        bound = max(bound, max(menu[0].n_rows for menu in here))
+        planned.update({training.offer.ptk_id: training for training in best.planned})
+        bound = max(bound, *(offer.n_rows for offer in here))
     return BudgetPlan(tuple(planned.values()), bound)
 
 
 def _best(
-    line: str, offers: Sequence[Sequence[Offer]], room: Room, settled: Mapping[str, int], solve: Solve
+    offers: Sequence[Sequence[Offer]], room: Room, settled: Mapping[str, int], solve: Solve
 ) -> BudgetPlan | Infeasible:
     caps = caps_of(room.accountant, room.capacity)
     best: BudgetPlan | None = None
@@ -292,21 +280,20 @@ def _best(
     for place, cap in enumerate(caps.amounts):
         if cap <= 0 or (room.coordinates is not None and place not in room.coordinates):
             continue
-        menus = [tuple(_choice(offer, place) for offer in menu) for menu in offers]
         demands = [
             Demand(
                 menu[0].ptk_id,
-                choices,
-                settled.get(menu[0].ptk_id) if menu[0].partition is None else menu[0].partition,
+                tuple(_choice(offer, place) for offer in menu),
+                settled.get(menu[0].ptk_id, menu[0].partition),
             )
-            for menu, choices in zip(offers, menus, strict=True)
+            for menu in offers
         ]
         plan = solve(demands, room.limits(caps.delta_atto, cap))
         if isinstance(plan, Infeasible):
             why = plan  # the last coordinate is epsilon itself: the reason that people understand
         elif best is None or plan.total_rows < best.n_rows:
             allotments = zip(offers, plan.allotments, strict=True)
-            planned = (PlannedTraining(_offered(menu, one), line, one.partition) for menu, one in allotments)
+            planned = (PlannedTraining(_offered(menu, one), one.partition) for menu, one in allotments)
             best = BudgetPlan(tuple(planned), plan.bound)
     return why if best is None else best
 

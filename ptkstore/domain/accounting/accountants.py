@@ -12,7 +12,7 @@ committed plus the charge stays within the cap, and the deltas fit too. Proof: d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -145,6 +145,13 @@ def admits(caps: Caps, amounts: Sequence[int], delta_atto: int) -> bool:
     return delta_atto <= caps.delta_atto and any(
         a <= cap for a, cap in zip(amounts, caps.amounts, strict=True)
     )
+
+
+def fit_together(caps: Caps, charges: Iterable[Charge]) -> bool:
+    """Tell whether what some charges add up to is admitted; at least one of them."""
+    every = tuple(charges)
+    amounts = [sum(column) for column in zip(*(charge.amounts for charge in every), strict=True)]
+    return admits(caps, amounts, sum(charge.delta_atto for charge in every))
 
 
 def loss_of(accountant: Accountant, capacity: Loss, amounts: Sequence[int], delta_atto: int) -> Loss:

@@ -15,6 +15,7 @@ from ptkstore.domain.accounting.sharing import Sharing
 from ptkstore.domain.allocation.model import Infeasible
 from ptkstore.domain.ptks.ptks import PtkSpec
 from ptkstore.domain.ptks.wanted import WantedPtk
+from ptkstore.domain.streams.blocks import groups_where
 from ptkstore.domain.streams.streams import Policy
 from ptkstore.errors import PtkRejected
 from tests.support.world import STREAM, World, speed
@@ -43,12 +44,9 @@ def register(world: World, team: str, name: str, epsilon: float) -> None:
 
 def fits(specs: tuple[PtkSpec, ...], policy: Policy, loss: Loss) -> bool:
     """Whether the planner lets a PTK of this loss in, of which nothing else is known."""
-    members = [*specs, specs[0]]
-    mine = Offer("taxi.~", loss, Charge.pure(policy.accountant, loss), {}, 80)
+    mine = Offer("taxi.~", loss, Charge.pure(policy.accountant, loss), {}, 80, groups_where(policy, None))
     menus = [*(offers_of(one, policy) for one in specs), (mine,)]
-    return not isinstance(
-        plan_budget("common", members, menus, policy, room_of(policy, "common")), Infeasible
-    )
+    return not isinstance(plan_budget(menus, room_of(policy, "common")), Infeasible)
 
 
 @pytest.mark.parametrize("accountant", list(Accountant))
